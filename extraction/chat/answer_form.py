@@ -2,14 +2,14 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from layerlore.extraction.chat.repair import Unreadable, read_object
+from layerlore.extraction.kinds.kind import JsonSchema, ModelAnswer
 from layerlore.memory.rules.json_schema import check_against
 from layerlore.prompts import render
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
 
 ANSWER = "answer"
 
@@ -29,20 +29,33 @@ class WrongAnswer(Exception):
         self.for_model = for_model
 
 
+class NamedSchema(TypedDict):
+    name: str
+    schema: JsonSchema
+    strict: bool
+
+
+class ResponseFormat(TypedDict):
+    """The schema of an answer, as OpenAI's API takes it."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
     """How a request states its schema: a ``response_format`` (None: without), and words after the instructions."""
 
-    response_format: Json | None
+    response_format: ResponseFormat | None
     words: str
 
 
-def describe_schema(schema: Json) -> AnswerForm:
+def describe_schema(schema: JsonSchema) -> AnswerForm:
     """The schema in words, for a provider that takes no schema or has refused one."""
     return AnswerForm(None, "\n\n" + render("json_answer", schema=schema).text)
 
 
-def choose_form(litellm: Any, model: str, schema: Json) -> AnswerForm:
+def choose_form(litellm: Any, model: str, schema: JsonSchema) -> AnswerForm:
     """The schema alone for models that can enforce it, according to litellm; words alone for those that cannot; both if
     litellm knows the provider but not the model, such as on a private server."""
     if litellm.supports_response_schema(model=model):
@@ -52,7 +65,7 @@ def choose_form(litellm: Any, model: str, schema: Json) -> AnswerForm:
     return AnswerForm(_response_format(schema), words.words) if "response_format" in known else words
 
 
-def _response_format(schema: Json) -> Json:
+def _response_format(schema: JsonSchema) -> ResponseFormat:
     portable = _portable(schema)
     return {
         "type": "json_schema",
@@ -63,7 +76,7 @@ def _response_format(schema: Json) -> Json:
 def _portable(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    kept: Json = {}
+    kept: JsonSchema = {}
     for key, value in schema.items():
         if key in _SCHEMAS_BY_NAME:
             kept[key] = {name: _portable(inner) for name, inner in value.items()}
@@ -90,7 +103,7 @@ def _may_be_strict(schema: Any) -> bool:
     return _may_be_strict([*inner, schema.get("items"), *schema.get("anyOf", ())])
 
 
-def read_answer(text: str, schema: Json) -> Json:
+def read_answer(text: str, schema: JsonSchema) -> ModelAnswer:
     """The answer in a model's text. Raises WrongAnswer."""
     try:
         answer = read_object(text)
@@ -100,7 +113,7 @@ def read_answer(text: str, schema: Json) -> Json:
     return answer
 
 
-def check_answer(answer: Json, schema: Json) -> None:
+def check_answer(answer: ModelAnswer, schema: JsonSchema) -> None:
     """Raises WrongAnswer unless an answer fits its schema."""
     try:
         check_against(answer, schema, ANSWER)
@@ -108,7 +121,7 @@ def check_answer(answer: Json, schema: Json) -> None:
         raise WrongAnswer(f"it does not fit its schema at {_place(str(error), schema)}", str(error)) from None
 
 
-def _place(violation: str, schema: Json) -> str:
+def _place(violation: str, schema: JsonSchema) -> str:
     """Where a violation is, in names of the schema only: other names are the model's."""
     known = to_json(schema)
     names = violation.partition(":")[0].split(".")

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from layerlore.extraction.kinds.kind import ModelAnswer
 from layerlore.memory.rules.validation import check_json
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 DEPTH = 64
 _MOST_TRIES = 50
@@ -34,7 +34,7 @@ class Unreadable(Exception):
     """A text holds no usable JSON object. The error says why, without quoting the text."""
 
 
-def read_object(text: str) -> Json:
+def read_object(text: str) -> ModelAnswer:
     """The object in a text. Raises Unreadable."""
     bare = _THOUGHTS.sub("", text.lstrip("\ufeff")).strip()
     found = next((value for value in _readings(bare) if isinstance(value, dict)), None)

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import anyio
 
@@ -171,10 +171,14 @@ async def conclude(
     return await _store(engine, await judge_answer(engine, kind, claim, material, answer, by))
 
 
+class _Stored(TypedDict):
+    refused: list[str]
+
+
 async def _store(engine: Engine, result: Result) -> Sequence[str]:
     now, claim = engine.now(), result.claim
 
-    async def store(tx: Tx) -> Json:
+    async def store(tx: Tx) -> _Stored:
         ended = await store_result(tx, engine, result, now=now)
         return {"refused": list(ended.refused)}
 
@@ -182,8 +186,7 @@ async def _store(engine: Engine, result: Result) -> Sequence[str]:
     stored = await engine.write(
         claim.scope, Sent(Origin(result.kind.name, "", f"job:{result.kind.name}")), [], now, store
     )
-    refused: list[str] = stored["refused"]
-    return refused
+    return stored["refused"]
 
 
 async def _answer(

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, NotRequired, TypedDict, cast
 
 import anyio
 
@@ -80,6 +80,23 @@ class Offer:
     assignment: Assignment
 
 
+class SubmittedAnswer(TypedDict):
+    """The result of each item of an answer; ``open`` names the parts that may be submitted again."""
+
+    kind: str
+    kept: list[str]
+    duplicates: NotRequired[list[str]]
+    refused: NotRequired[list[str]]
+    unproven: NotRequired[list[str]]
+    open: NotRequired[list[str]]
+
+
+class _Claimed(TypedDict, total=False):
+    """The thread and the claims of a job that was taken, by kind and epoch; empty without any."""
+
+    of: tuple[str, list[tuple[Kind, int]]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     """Why the answer of a part is not stored: for its author, who may be quoted, and as it is kept."""
@@ -139,7 +156,7 @@ async def _prepare(engine: Engine, claims: Sequence[Claim]) -> list[JobPart]:
 
 async def submit(
     engine: Engine, scope: Scope, job_id: str, answer: Any, client: str, *, most_chars: int, sent: Sent
-) -> Json:
+) -> SubmittedAnswer:
     """Check an answer (an object, or text that holds one) like that of any other model, and store it with the job's end.
 
     Returns ``kind``; which of its items were ``kept``, which are ``duplicates``, which were ``refused`` and why; which
@@ -154,7 +171,7 @@ async def submit(
     body = [job_id, hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()]
     answered = await engine.kept_answer(scope, sent, body)
     if answered is not None:
-        return answered
+        return cast("SubmittedAnswer", answered)
     claims = await _find_claims(engine, scope, named, sent, body)
     parts = await _drop_changed(engine, await _prepare(engine, claims), named)
     prompt = make_assignment(parts).prompt
@@ -175,7 +192,9 @@ async def submit(
         await _refuse(engine, wrong)
     stored = await _store(engine, scope, results, wrong, sent, body)
     told = [refusal.for_model for refusal in wrong]
-    return {**stored, "refused": [*stored["refused"][: -len(told)], *told]} if told else stored
+    if told:
+        stored["refused"] = [*stored["refused"][: -len(told)], *told]
+    return stored
 
 
 def _keep_open(result: Result) -> Result:
@@ -280,13 +299,13 @@ def _name_part(refusal: _Refusal) -> _Refusal:
 
 async def _store(
     engine: Engine, scope: Scope, results: list[Result], wrong: Sequence[_Refusal], sent: Sent, body: list[Any]
-) -> Json:
+) -> SubmittedAnswer:
     """Store what can be stored, in one transaction; a part whose material changes just then is handed back, and the rest
     stored without it. Raises Conflict if none is left."""
     while True:
         now = engine.now()
 
-        async def store(tx: Tx, results: Sequence[Result] = tuple(results), now: int = now) -> Json:
+        async def store(tx: Tx, results: Sequence[Result] = tuple(results), now: int = now) -> SubmittedAnswer:
             ended = [await _store_part(tx, engine, result, now=now) for result in results]
             for refusal in wrong:
                 await _note_failure(tx, refusal.part.claim, engine, refusal, now=now)
@@ -310,36 +329,40 @@ async def _store_part(tx: Tx, engine: Engine, result: Result, *, now: int) -> En
         raise _PartIsStale(result, error) from None
 
 
-def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence[_Refusal]) -> Json:
+def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence[_Refusal]) -> SubmittedAnswer:
     """What became of an answer, item by item; without any text of it, since it is kept."""
     kept: list[str] = []
     for result, end in zip(results, ended, strict=True):
         kept += end.kept if result.material.turn is not None else [result.kind.name]
     duplicates = [each for end in ended for each in end.duplicates]
     refused = [*(each for end in ended for each in end.refused), *(refusal.kept for refusal in wrong)]
-    open_parts = [result.kind.name for result in results if result.stays_open]
+    open_parts: list[str] = [result.kind.name for result in results if result.stays_open]
     open_parts += [refusal.part.name for refusal in wrong if not refusal.is_last]
     unproven = [each for end in ended for each in end.unproven]
-    return {
-        "kind": "+".join(result.kind.name for result in results),
-        "kept": kept,
-        **({"duplicates": duplicates} if duplicates else {}),
-        **({"refused": refused} if refused else {}),
-        **({"unproven": unproven} if unproven else {}),
-        **({"open": open_parts} if open_parts else {}),
-    }
+    answer: SubmittedAnswer = {"kind": "+".join(result.kind.name for result in results), "kept": kept}
+    if duplicates:
+        answer["duplicates"] = duplicates
+    if refused:
+        answer["refused"] = refused
+    if unproven:
+        answer["unproven"] = unproven
+    if open_parts:
+        answer["open"] = open_parts
+    return answer
 
 
 async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> list[Claim]:
     now = engine.now()
 
-    async def claim(tx: Tx) -> Json:
+    async def claim(tx: Tx) -> _Claimed:
         held = await jobs.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
         claims = await _keep_held(tx, held, now) if held else await _claim_due(tx, engine, scope, holder, now)
-        return {"of": [claims[0].thread_uid, [[each.kind, each.epoch] for each in claims]]} if claims else {}
+        if not claims:
+            return {}
+        return {"of": (claims[0].thread_uid, [(each.kind, each.epoch) for each in claims])}
 
     given = await engine.write(scope, sent, [], now, claim)
-    if not given:
+    if "of" not in given:
         return []
     thread_uid, named = given["of"]
     found = [await engine.database.read(jobs.find_held, scope, thread_uid, kind, epoch) for kind, epoch in named]

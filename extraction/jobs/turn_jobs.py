@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.extraction.chat.answer_form import ANSWER, WrongAnswer, check_answer
-from layerlore.extraction.kinds.kind import JobKind, Material, TurnPart
+from layerlore.extraction.kinds.kind import JobKind, JobMaterial, JsonSchema, Material, ModelAnswer, TurnPart
 from layerlore.extraction.kinds.transcript import TranscriptLine
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import escape_turns
 from layerlore.prompts import render
-from layerlore.storage.core.records import Json
 from layerlore.storage.jobs.jobs import Claim, Kind
 
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
@@ -45,8 +44,8 @@ class Assignment:
     """What a model is given for its job, as the tool answers it. ``prompt``: the prompt's name and version."""
 
     instructions: str
-    material: Json
-    schema: Json
+    material: JobMaterial
+    schema: JsonSchema
     prompt: str
 
 
@@ -68,7 +67,7 @@ def _join(turns: Sequence[tuple[Kind, TurnPart]]) -> Assignment:
         asks |= turn.asks
     tools = any("[tool " in line.text for line in lines)
     prompt = render("turn", **asks, earlier=bool(earlier), tools=tools)
-    schema: Json = {
+    schema: JsonSchema = {
         "type": "object",
         "required": [name for name, _ in turns],
         "properties": {name: _shorten(turn.schema) for name, turn in turns},
@@ -79,9 +78,9 @@ def _join(turns: Sequence[tuple[Kind, TurnPart]]) -> Assignment:
 
 def _make_material(
     turns: Sequence[tuple[Kind, TurnPart]], earlier: Sequence[TranscriptLine], lines: Sequence[TranscriptLine]
-) -> Json:
+) -> JobMaterial:
     """What the kinds are given of their own, and the transcript; what is empty is left out."""
-    material: Json = {name: value for _, turn in turns for name, value in turn.given.items() if value}
+    material: JobMaterial = {name: value for _, turn in turns for name, value in turn.given.items() if value}
     if earlier:
         material["earlier"] = _write(earlier)
     if lines:
@@ -114,14 +113,14 @@ def _write(lines: Sequence[TranscriptLine]) -> list[str]:
     return written
 
 
-def _shorten(schema: Json) -> Json:
+def _shorten(schema: JsonSchema) -> JsonSchema:
     """A schema as a model is shown it beside the instructions, which say the rest; the answer is checked against all of
     it."""
-    shown: Json = {key: schema[key] for key in ("type", "required") if key in schema}
+    shown: JsonSchema = {key: schema[key] for key in ("type", "required") if key in schema}
     return {**shown, "items": _shorten(schema["items"])} if "items" in schema else shown
 
 
-def split_answer(answer: Json, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]:
+def split_answer(answer: ModelAnswer, parts: Sequence[JobPart]) -> dict[Kind, ModelAnswer | WrongAnswer]:
     """The answer of each part, checked against its schema, or what is wrong with it. What an earlier answer has settled
     may be there again, and is passed over. Raises WrongAnswer for a name that is no kind's."""
     if parts[0].material.turn is None:
@@ -134,14 +133,14 @@ def split_answer(answer: Json, parts: Sequence[JobPart]) -> dict[Kind, Json | Wr
     return {part.name: _read_member(answer, part.name, part.material.turn) for part in parts if part.material.turn}
 
 
-def _read_member(answer: Json, name: Kind, turn: TurnPart) -> Json | WrongAnswer:
+def _read_member(answer: ModelAnswer, name: Kind, turn: TurnPart) -> ModelAnswer | WrongAnswer:
     if name not in answer:
         return WrongAnswer(f"{name} is missing", f"{name}: is missing; an empty one says that there is nothing for it")
-    schema: Json = {"type": "object", "properties": {name: turn.schema}}
+    schema: JsonSchema = {"type": "object", "properties": {name: turn.schema}}
     return _catch({name: answer[name]}, schema) or turn.read(answer[name])
 
 
-def _catch(answer: Json, schema: Json) -> WrongAnswer | None:
+def _catch(answer: ModelAnswer, schema: JsonSchema) -> WrongAnswer | None:
     try:
         check_answer(answer, schema)
     except WrongAnswer as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from layerlore.extraction.kinds.kind import EXTRACTIVE, Author, Claim, Kind, Material, Stale
+from layerlore.extraction.kinds.kind import EXTRACTIVE, Author, Claim, Kind, Material, ModelAnswer, Stale
 from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread
 from layerlore.extraction.kinds.observer import (
     MOST_MESSAGES,
@@ -34,7 +34,7 @@ from layerlore.memory.digest.sentences import find_values
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.settings.observations import ObservationRules
-from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observation_sources, observations
 from layerlore.storage.derived.observation_sources import Gap
@@ -120,7 +120,7 @@ class Digester:
             return None
         return Material("", "", REFLECTION, PROMPT, SurplusInput(tuple(rows), engine.observation))
 
-    def read(self, answer: Json, material: Material) -> ObserverAnswer | Reflection:
+    def read(self, answer: ModelAnswer, material: Material) -> ObserverAnswer | Reflection:
         if isinstance(material.inputs, SurplusInput):
             return read_reflection(answer, material.inputs.rows)
         return read_notes(answer, material.inputs.sources)
@@ -161,7 +161,7 @@ class Digester:
         goes_on = inputs.more or tokens >= engine.observation.reflect_stand_in_tokens
         return claim.seq - 1 if goes_on else None
 
-    def digest(self, material: Material) -> Json | None:
+    def digest(self, material: Material) -> ModelAnswer | None:
         if isinstance(material.inputs, SurplusInput):
             return _choose_drops(material.inputs.rows, material.inputs.rules)
         inputs: DigestInput | GapInput = material.inputs
@@ -212,7 +212,7 @@ def _without_newest(found: Sequence[Message], tokens: int, keep: int) -> Sequenc
     return found
 
 
-def _extract(masked: Sequence[Message], counter: TokenCounter, most_tokens: int) -> Json:
+def _extract(masked: Sequence[Message], counter: TokenCounter, most_tokens: int) -> ModelAnswer:
     """Extracts of messages in the shape of an observer's answer."""
     notes = digest(take_notes(masked), counter, most_tokens)
     if not notes:
@@ -277,7 +277,7 @@ def _need_thinning(rows: Sequence[Observation], rules: ObservationRules) -> bool
     return enough and any(row.marker != "critical" for row in rows)
 
 
-def _choose_drops(rows: Sequence[Observation], rules: ObservationRules) -> Json:
+def _choose_drops(rows: Sequence[Observation], rules: ObservationRules) -> ModelAnswer:
     """A reflector's answer that drops the oldest of the least important rows until half the threshold is left, if that
     is possible. Among rows of one marker the extracts of what agents and tools said go first, and of those the ones whose
     ids and numbers occur in other rows, or that have none."""

@@ -7,7 +7,19 @@ from typing import Any, Literal, get_args
 
 import anyio
 
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
+from layerlore.extraction.kinds.kind import (
+    AnswerRefused,
+    Author,
+    Claim,
+    Ended,
+    JobMaterial,
+    JsonSchema,
+    Kind,
+    Material,
+    ModelAnswer,
+    Stale,
+    TurnPart,
+)
 from layerlore.extraction.kinds.model_text import clean_text
 from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
 from layerlore.extraction.kinds.transcript import lines_as_json
@@ -24,7 +36,7 @@ from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.prompts import render
 from layerlore.storage.core import resource_lock
-from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
@@ -46,7 +58,7 @@ _ELSEWHERE: Mapping[Subject, str] = {
     "advice": "general advice is not kept",
 }
 LABELS: tuple[Label, ...] = tuple(label for label in get_args(Label) if label != "caller")
-SCHEMA: Json = {
+SCHEMA: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
     "required": ["entries"],
@@ -171,7 +183,7 @@ class EntryExtractor:
         said = [each for each in link_replies(spoken) if each.seq in revisions]
         known = await _known(tx, engine, claim, said, subject_in(thread.metadata))
         profile = await working_memory.read_current(tx, claim.scope, "")
-        content: Json = {
+        content: JobMaterial = {
             "known": {
                 "profile": profile.content[:PROFILE_CHARS] if profile else "",
                 "entries": [{"id": entry.id, "content": entry.parts[0]["text"]} for entry in known],
@@ -201,7 +213,7 @@ class EntryExtractor:
         text = json.dumps(content, ensure_ascii=False)
         return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, turn=turn, again=claim.attempts > 0)
 
-    def read(self, answer: Json, material: Material) -> Extracted:
+    def read(self, answer: ModelAnswer, material: Material) -> Extracted:
         """The entries of an answer. Raises AnswerRefused for another shape."""
         inputs: EntriesInput = material.inputs
         read = [_read_entry(each, f"entries[{at}]", inputs) for at, each in enumerate(_read_entries(answer))]
@@ -280,7 +292,7 @@ class EntryExtractor:
         return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
 
 
-def _read_member(given: Any) -> Json:
+def _read_member(given: Any) -> ModelAnswer:
     return {"entries": given}
 
 
@@ -289,14 +301,15 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
     words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
     if not words:
         return []
-    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
-    rules = engine.recall.model_copy(update={"floor": 0})
     now = claim.lease_until  # about now, and the same when the material is read again
     query = RecallQuery(tuple(words))
-    return await find_entries(tx, claim.scope, [query], None, rules, most=KNOWN, now=now, subject=subject)
+    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
+    return await find_entries(
+        tx, claim.scope, [query], None, engine.recall, floor=0.0, most=KNOWN, now=now, subject=subject
+    )
 
 
-def _read_entries(answer: Json) -> list[Mapping[str, Any]]:
+def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
     given = answer.get("entries") if isinstance(answer, dict) else None
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise AnswerRefused('the answer must be {"entries": [...]}, a list of objects, which may be empty')

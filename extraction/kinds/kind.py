@@ -7,7 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 from layerlore.extraction.kinds.transcript import TranscriptLine
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.text.quotation import escape_turns
-from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Claim, Fenced, Kind
@@ -22,14 +21,24 @@ __all__ = [
     "Enriching",
     "Fenced",
     "JobKind",
+    "JobMaterial",
     "Joining",
+    "JsonSchema",
     "Kind",
     "Material",
     "MendableAnswer",
+    "ModelAnswer",
     "PartialAnswer",
     "Stale",
     "TurnPart",
 ]
+
+ModelAnswer = dict[str, Any]
+"""The JSON object of a model's answer, before its kind has checked it."""
+JsonSchema = dict[str, Any]
+"""A JSON Schema."""
+JobMaterial = dict[str, Any]
+"""The JSON object that a model gets for a job: each kind names its own keys."""
 
 EXTRACTIVE = "extractive"
 """The model name of text that was made without a model."""
@@ -66,9 +75,9 @@ class TurnPart:
     schema of the kind's member of the answer, of which ``read`` makes the kind's own answer."""
 
     asks: Mapping[str, Any]
-    schema: Json
-    read: Callable[[Any], Json]
-    given: Json = field(default_factory=dict)
+    schema: JsonSchema
+    read: Callable[[Any], ModelAnswer]
+    given: JobMaterial = field(default_factory=dict)
     lines: tuple[TranscriptLine, ...] = ()
     earlier: tuple[TranscriptLine, ...] = ()
 
@@ -101,7 +110,7 @@ class Material:
 
     instructions: str
     content: str
-    schema: Json
+    schema: JsonSchema
     prompt: str
     inputs: Any
     beside: frozenset[str] = frozenset()
@@ -124,7 +133,7 @@ class JobKind(Protocol):
         """Read the job's material, in a transaction of its own. None: there is nothing to do, the job is done."""
         ...
 
-    def read(self, answer: Json, material: Material) -> Any:
+    def read(self, answer: ModelAnswer, material: Material) -> Any:
         """Check an answer of a model or of the digest, and return what it says. Raises AnswerRefused."""
         ...
 
@@ -153,7 +162,7 @@ class Enriching(Protocol):
 class Digesting(Protocol):
     """A kind that has an answer without a model. Others wait for a model."""
 
-    def digest(self, material: Material) -> Json | None:
+    def digest(self, material: Material) -> ModelAnswer | None:
         """An answer of the same shape, made without a model; None: this material waits for a model."""
         ...
 

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
-from layerlore.extraction.kinds.kind import Author, Claim, Kind, Material, Stale
+from layerlore.extraction.kinds.kind import Author, Claim, JobMaterial, Kind, Material, ModelAnswer, Stale
 from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread
 from layerlore.extraction.kinds.observer_notes import (
     SCHEMA,
@@ -15,7 +16,7 @@ from layerlore.extraction.kinds.observer_notes import (
     enrich_notes,
     read_notes,
 )
-from layerlore.extraction.kinds.transcript import TranscriptLine, read_lines
+from layerlore.extraction.kinds.transcript import TranscriptLine, TranscriptRow, read_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.observations.schedule import activate_observations
 from layerlore.memory.parts.tokens import TokenCounter
@@ -23,7 +24,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.text.trust import find_trust
 from layerlore.prompts import render
-from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Cursor, Observation
@@ -52,7 +53,7 @@ class ObserverInput:
     began: Cursor
     ended: Cursor
     messages: tuple[Message, ...]
-    lines: tuple[Json, ...]
+    lines: tuple[TranscriptRow, ...]
     sources: NoteSources
     tokens: int
     more: bool
@@ -79,7 +80,7 @@ class Observer:
         known = await observations.newest(
             tx, claim.scope, claim.thread_uid, upto=max(inputs.ended.seq, began.seq + 1), most=_KNOWN_ROWS
         )
-        content: Json = {
+        content: JobMaterial = {
             "already_noted": _known(known, engine.tokens),
             "current_task": thread.current_task,
             "next_step": thread.next_step,
@@ -89,7 +90,7 @@ class Observer:
         text = json.dumps(content, ensure_ascii=False)
         return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, silent=not inputs.lines)
 
-    def read(self, answer: Json, material: Material) -> ObserverAnswer:
+    def read(self, answer: ModelAnswer, material: Material) -> ObserverAnswer:
         return check_repetition(read_notes(answer, material.inputs.sources))
 
     async def enrich(self, engine: Engine, material: Material, result: ObserverAnswer) -> ObserverResult:
@@ -108,7 +109,7 @@ class Observer:
         await publish_notes(tx, engine, claim, thread, inputs.messages, result)
         return inputs.ended.seq if inputs.more else None
 
-    def digest(self, material: Material) -> Json | None:
+    def digest(self, material: Material) -> ModelAnswer | None:
         """Without a model only silence is noted; extracts stand in later (kind ``digest``)."""
         if material.inputs.lines:
             return None
@@ -116,7 +117,7 @@ class Observer:
         return {**NOTHING, "current_task": content["current_task"], "next_step": content["next_step"]}
 
 
-NOTHING: Json = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}
+NOTHING: ModelAnswer = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}
 
 
 async def lock_unchanged(tx: Tx, claim: Claim, began: Cursor, messages: Sequence[Message]) -> Thread:
@@ -160,7 +161,7 @@ async def publish_notes(
     await events.record(tx, claim.scope, thread, happened, origin=Origin(claim.kind, ""), now=result.now)
 
 
-def collect_sources(messages: Sequence[Message], lines: Iterable[Json] = ()) -> NoteSources:
+def collect_sources(messages: Sequence[Message], lines: Iterable[TranscriptRow] = ()) -> NoteSources:
     """The messages as sources of notes. ``lines``: what a model is given of them."""
     return NoteSources(
         tuple(message.seq for message in messages),
@@ -189,7 +190,7 @@ def _take_batch(
         taken.append(message)
         tokens += more
     taken = _without_open_calls(taken)
-    given: list[Json] = []
+    given: list[TranscriptRow] = []
     for message in taken:
         if message is first and began.chars and rest:
             given.append(_part(lines[first.seq], began.chars, len(text)))
@@ -243,14 +244,20 @@ def _without_open_calls(messages: list[Message]) -> list[Message]:
     return messages
 
 
-def _part(line: TranscriptLine, starts: int, ends: int) -> Json:
+def _part(line: TranscriptLine, starts: int, ends: int) -> TranscriptRow:
     part = f"characters {starts + 1} to {ends} of {len(line.text)}"
     return {**line.as_json(), "part": part, "text": line.text[starts:ends]}
 
 
-def _known(rows: Sequence[Observation], counter: TokenCounter) -> list[Json]:
+class KnownNote(TypedDict):
+    marker: str
+    said_at: str
+    text: str
+
+
+def _known(rows: Sequence[Observation], counter: TokenCounter) -> list[KnownNote]:
     """The newest notes within their tokens, oldest first."""
-    kept: list[Json] = []
+    kept: list[KnownNote] = []
     left = _KNOWN_TOKENS
     for row in reversed(rows):
         left -= counter.text(row.text)

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.extraction.kinds import documents
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
+from layerlore.extraction.kinds.kind import (
+    AnswerRefused,
+    Author,
+    Claim,
+    Ended,
+    JobMaterial,
+    JsonSchema,
+    Kind,
+    Material,
+    ModelAnswer,
+    Stale,
+    TurnPart,
+)
 from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
 from layerlore.extraction.kinds.transcript import TranscriptLine, lines_as_json
 from layerlore.memory.documents.document_lines import list_lines
@@ -17,7 +29,7 @@ from layerlore.memory.entries.proof import EvidenceRefused, list_quotations, pro
 from layerlore.memory.entries.unproven import list_unproven
 from layerlore.memory.text.trust import find_trust
 from layerlore.prompts import render
-from layerlore.storage.core.records import Json, Message, Thread
+from layerlore.storage.core.records import Message, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import DocumentSource
@@ -26,8 +38,8 @@ from layerlore.storage.threads import threads
 
 MOST_MESSAGES = 100
 
-_QUOTATIONS: Json = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-SCHEMA: Json = {
+_QUOTATIONS: JsonSchema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+SCHEMA: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
     "required": ["changed", "evidence", "document"],
@@ -37,7 +49,7 @@ SCHEMA: Json = {
         "document": {"type": "string"},
     },
 }
-_MEMBER: Json = {
+_MEMBER: JsonSchema = {
     "type": ["object", "null"],
     "additionalProperties": False,
     "required": ["document", "evidence"],
@@ -104,7 +116,7 @@ class ProfileWriter:
         before = await read_earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
         stored = await working_memory.read_current(tx, claim.scope, "")
         document = WorkingMemoryDocument("resource", "", engine.working_memory.of("resource"), stored)
-        content: Json = {
+        content: JobMaterial = {
             "profile": parse_value(document),
             "earlier": lines_as_json(before),
             "messages": lines_as_json(found.lines),
@@ -125,7 +137,7 @@ class ProfileWriter:
         text = json.dumps(content, ensure_ascii=False)
         return Material(prompt.text, text, SCHEMA, prompt.version, inputs, turn=turn, again=claim.attempts > 0)
 
-    def read(self, answer: Json, material: Material) -> ProfileAnswer | None:
+    def read(self, answer: ModelAnswer, material: Material) -> ProfileAnswer | None:
         """The new profile and what is quoted for it, or None if it stays as it is. Raises AnswerRefused for another
         shape."""
         inputs: ProfileInput = material.inputs
@@ -178,7 +190,7 @@ class ProfileWriter:
         )
 
 
-def _read_member(given: Any) -> Json:
+def _read_member(given: Any) -> ModelAnswer:
     if given is None:
         return {"changed": False, "evidence": "", "document": ""}
     return {"changed": True, **given}

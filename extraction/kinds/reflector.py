@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from layerlore.extraction.kinds.kind import EXTRACTIVE, AnswerRefused, Author, Claim, Kind, Material, Stale
 from layerlore.extraction.kinds.model_text import clean_line, find_repetition
@@ -267,16 +267,29 @@ def _make_row(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> Ne
     )
 
 
-def _show(row: Observation) -> Json:
-    under = {"under": row.parent_id} if row.parent_id is not None else {}
-    refers = {"refers_to": row.refers_to} if row.refers_to else {}
-    extract = {"extract": True} if row.model == EXTRACTIVE else {}
-    return {
+class ShownObservation(TypedDict):
+    """An observation as the model of a reflection gets it."""
+
+    id: int
+    marker: str
+    said_at: str
+    text: str
+    refers_to: NotRequired[str]
+    under: NotRequired[int]
+    extract: NotRequired[bool]
+
+
+def _show(row: Observation) -> ShownObservation:
+    shown: ShownObservation = {
         "id": row.observation_id,
         "marker": row.marker,
         "said_at": iso(row.said_at),
         "text": row.text,
-        **refers,
-        **under,
-        **extract,
     }
+    if row.refers_to:
+        shown["refers_to"] = row.refers_to
+    if row.parent_id is not None:
+        shown["under"] = row.parent_id
+    if row.model == EXTRACTIVE:
+        shown["extract"] = True
+    return shown

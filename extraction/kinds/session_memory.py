@@ -8,7 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.extraction.kinds import documents
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
+from layerlore.extraction.kinds.kind import (
+    AnswerRefused,
+    Author,
+    Claim,
+    Ended,
+    JobMaterial,
+    JsonSchema,
+    Kind,
+    Material,
+    ModelAnswer,
+    Stale,
+    TurnPart,
+)
 from layerlore.extraction.kinds.model_text import clean_line, find_repetition
 from layerlore.extraction.kinds.new_messages import NewMessages, check_unchanged, lock_thread, read_new
 from layerlore.extraction.kinds.transcript import lines_as_json
@@ -31,7 +43,7 @@ MOST_NOTES = 20
 OF_USERS = ("objective", "decision")
 NOTE_CHARS = 500
 
-NOTES: Json = {
+NOTES: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
     "required": ["notes", "nothing_to_note"],
@@ -48,13 +60,13 @@ NOTES: Json = {
         "nothing_to_note": {"type": "boolean"},
     },
 }
-DOCUMENT: Json = {
+DOCUMENT: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
     "required": ["document"],
     "properties": {"document": {"type": "string"}},
 }
-_MEMBER: Json = {"type": ["string", "object"]}
+_MEMBER: JsonSchema = {"type": ["string", "object"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +149,7 @@ class SessionMemoryWriter:
             return _prepare_document(engine, claim, document, notes, queued, began, told)
         return _prepare_notes(claim, document, notes, began, found) if found else None
 
-    def read(self, answer: Json, material: Material) -> NotesResult | DocumentResult:
+    def read(self, answer: ModelAnswer, material: Material) -> NotesResult | DocumentResult:
         inputs: NotesInput | DocumentInput = material.inputs
         if isinstance(inputs, NotesInput):
             return _read_notes(answer, inputs)
@@ -183,7 +195,7 @@ def _was_cleared(document: WorkingMemoryDocument, note: Note) -> bool:
 def _prepare_notes(
     claim: Claim, document: WorkingMemoryDocument, notes: Sequence[Note], began: int, found: NewMessages
 ) -> Material:
-    content: Json = {
+    content: JobMaterial = {
         "session_memory": parse_value(document),
         "already_noted": _as_json(notes),
         "messages": lines_as_json(found.lines),
@@ -205,7 +217,7 @@ def _prepare_document(
     found: NewMessages | None,
 ) -> Material:
     lines = found.lines if found else ()
-    content: Json = {
+    content: JobMaterial = {
         "session_memory": parse_value(document),
         "notes": _as_json(notes),
         "messages": lines_as_json(lines),
@@ -229,15 +241,15 @@ def _as_json(notes: Sequence[Note]) -> list[Json]:
     return [{"category": note.category, "text": note.text} for note in notes]
 
 
-def _read_member_notes(given: Any) -> Json:
+def _read_member_notes(given: Any) -> ModelAnswer:
     return {"notes": given, "nothing_to_note": not given}
 
 
-def _read_member_document(given: Any) -> Json:
+def _read_member_document(given: Any) -> ModelAnswer:
     return {"document": given}
 
 
-def _read_notes(answer: Json, inputs: NotesInput) -> NotesResult:
+def _read_notes(answer: ModelAnswer, inputs: NotesInput) -> NotesResult:
     """The notes of an answer that are not queued yet. Raises AnswerRefused."""
     given = answer.get("notes")
     if not isinstance(given, list):

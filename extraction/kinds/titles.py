@@ -11,8 +11,10 @@ from layerlore.extraction.kinds.kind import (
     Author,
     Claim,
     Ended,
+    JsonSchema,
     Kind,
     Material,
+    ModelAnswer,
     Stale,
     TurnPart,
 )
@@ -35,14 +37,14 @@ GIVEN_CHARS = 2_000
 # Messages that are read at a time.
 _PAGE = 20
 
-SCHEMA: Json = {
+SCHEMA: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
     "required": ["title"],
     "properties": {"title": {"type": "string"}},
 }
 
-_MEMBER: Json = {"type": "string"}
+_MEMBER: JsonSchema = {"type": "string"}
 
 _THOUGHT = linear_re.compile(
     "|".join(rf"<{name}>.*?(?:</{name}>|\Z)" for name in ("think", "thinking", "reasoning")),
@@ -99,7 +101,7 @@ class TitleWriter:
         turn = TurnPart({"title": True, **form}, _MEMBER, _read_member, earlier=tuple(lines))
         return Material(prompt.text, content, SCHEMA, prompt.version, found, turn=turn)
 
-    def read(self, answer: Json, material: Material) -> str:
+    def read(self, answer: ModelAnswer, material: Material) -> str:
         given = answer.get("title")
         title = clean_title(given) if isinstance(given, str) else ""
         if not any(map(str.isalnum, title)):
@@ -134,7 +136,7 @@ class TitleWriter:
         )
         return Ended(kept=("title",))
 
-    def digest(self, material: Material) -> Json | None:
+    def digest(self, material: Material) -> ModelAnswer | None:
         """The beginning of the message."""
         return {"title": _FENCED.sub(" ", material.inputs.text).strip() or material.inputs.text}
 
@@ -144,7 +146,7 @@ def is_open(thread: Thread) -> bool:
     return (thread.title is None and thread.title_by is None) or thread.title_by == EXTRACTIVE
 
 
-def _read_member(given: Any) -> Json:
+def _read_member(given: Any) -> ModelAnswer:
     return {"title": given}
 
 

@@ -6,13 +6,14 @@ The text of a message is complete. Arguments and results of tools are cut, as in
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
 from layerlore.memory.parts.echoes import strip_messages
 from layerlore.memory.parts.parts import result_parts
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.text.quotation import escape_marks, make_visible_json, quote_line
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Role
@@ -26,6 +27,17 @@ MOST_KEYS = 40
 _ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
+class TranscriptRow(TypedDict):
+    """A line of a transcript as JSON; ``part`` names the characters of a message that is not given whole."""
+
+    seq: int
+    role: Role
+    name: NotRequired[str]
+    said_at: str
+    text: str
+    part: NotRequired[str]
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptLine:
     """One message of a transcript. ``said_at``: ms since 1970."""
@@ -36,9 +48,11 @@ class TranscriptLine:
     said_at: int
     text: str
 
-    def as_json(self) -> Json:
-        name = {"name": self.name} if self.name else {}
-        return {"seq": self.seq, "role": self.role, **name, "said_at": iso(self.said_at), "text": self.text}
+    def as_json(self) -> TranscriptRow:
+        row: TranscriptRow = {"seq": self.seq, "role": self.role, "said_at": iso(self.said_at), "text": self.text}
+        if self.name:
+            row["name"] = self.name
+        return order_keys(TranscriptRow, row)
 
 
 def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> list[TranscriptLine]:
@@ -65,7 +79,7 @@ def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> l
     return [line for line in lines if line.text.strip()]
 
 
-def lines_as_json(lines: Sequence[TranscriptLine]) -> list[Json]:
+def lines_as_json(lines: Sequence[TranscriptLine]) -> list[TranscriptRow]:
     """The lines as JSON: ``seq``, ``role``, ``name`` (if there is one), ``said_at`` (ISO, UTC) and ``text``."""
     return [line.as_json() for line in lines]
 

@@ -1,7 +1,7 @@
 """The blocks of a context beside the window: each whole, or as much of it as a number of tokens has room for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from layerlore.memory.documents.document_text import render_block
@@ -10,9 +10,10 @@ from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, quote_line
 from layerlore.memory.work import attempts
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import OPEN
 from layerlore.memory.work.plan_text import find_current_step, render_lines, render_open
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Plan
 from layerlore.storage.work.attempts import AttemptPage
 
 BlockName = Literal[
@@ -78,20 +79,18 @@ def make_document_piece(
 ) -> ContextPiece:
     """A working memory document as a block, cut at its end with a mark."""
     assert document.changed is not None
-    changed, readable = document.changed, render_readable(document)
-    # Cut, it is text, whatever its format is.
-    as_text = replace(document, rules=document.rules.model_copy(update={"format": "text", "json_schema": {}}))
+    readable = render_readable(document)
 
     def fit(most: int) -> tuple[str, str]:
         def shown(text: str) -> str:
-            return render_block(replace(as_text, changed=replace(changed, content=text)))
+            return render_block(document, text=text)
 
         return _cut(readable, shown, most, counter), f"words of {name}"
 
     return make_piece(name, render_block(document), counter, fit)
 
 
-def make_plan_piece(plan: Json, counter: TokenCounter) -> ContextPiece:
+def make_plan_piece(plan: Plan, counter: TokenCounter) -> ContextPiece:
     """The plan as a block; where it is too long, its goal, its phase and the steps that matter most."""
     description = "The plan of this conversation's work."
 
@@ -109,7 +108,7 @@ def make_plan_piece(plan: Json, counter: TokenCounter) -> ContextPiece:
     return make_piece("plan", shown("\n".join(lines)), counter, fit)
 
 
-def _choose_plan_lines(plan: Json, lines: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
+def _choose_plan_lines(plan: Plan, lines: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
     """The lines of a plan that fit, in its order: goal and phase, the step that is next, the open steps, then the
     others, the newest first."""
     head = len(lines) - len(plan["steps"]) if plan["steps"] else len(lines)
@@ -145,7 +144,7 @@ def make_attempts_piece(logged: AttemptPage, counter: TokenCounter) -> ContextPi
     return make_piece("previous-attempts", text, counter, fit)
 
 
-def make_open_work_piece(found: Json, counter: TokenCounter) -> ContextPiece:
+def make_open_work_piece(found: OpenWorkAnswer, counter: TokenCounter) -> ContextPiece:
     """What is open as a block, its first lines where not all fits."""
     lines = render_open(found)
 

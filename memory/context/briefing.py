@@ -16,6 +16,7 @@ from layerlore.memory.context.briefing_text import (
     render_json,
     render_text,
 )
+from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
@@ -41,7 +42,7 @@ from layerlore.memory.work import attempts, open_work, plan
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.memory.work.plan_text import render_lines, render_open
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope
+from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
@@ -83,7 +84,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
             logged = await attempts.list_attempts(engine, scope, thread_id, task_key=key, limit=MOST_ATTEMPTS)
         found = replace(
             found,
-            plan=open_plan["plan"] if open_plan else None,
+            plan=open_plan,
             messages=page.messages,
             total_messages=page.total,
             attempts=logged.attempts if logged else (),
@@ -197,7 +198,7 @@ async def get_briefing(
     task_key: str,
     max_tokens: int,
     json: bool,
-) -> str | Json:
+) -> str | BriefingAnswer:
     """Brief a sub-agent for a task within ``max_tokens``, as text or as JSON. The task itself is never cut.
 
     Raises what ``gather_briefing`` raises, and LimitExceeded when the task alone is too long.
@@ -220,7 +221,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     far as they exist; an unknown thread has none of them. And what is open elsewhere."""
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
-    if own_plan is None or not is_open(own_plan["plan"]):
+    if own_plan is None or not is_open(own_plan):
         found = await open_work.read_elsewhere(engine, scope, thread_id)
         elsewhere = wrap_open_work(render_open(found)) if found else ""
     try:
@@ -229,7 +230,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
         return ResumableWork([], elsewhere)
     suspended = await open_work.read_suspended(engine, scope, thread_id)
     texts = [wrap_open_work(render_open(suspended))] if suspended else []
-    texts += [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
+    texts += [wrap_block("plan", "\n".join(render_lines(own_plan)))] if own_plan else []
     by_task = [
         f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)

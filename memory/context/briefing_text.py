@@ -7,11 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, get_args
 
+from layerlore.memory.context.context_answers import (
+    BriefingAnswer,
+    BriefingMessage,
+    BriefingPlan,
+    BriefingSections,
+)
 from layerlore.memory.documents.document_text import render_block
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_readable
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, escape_tags, format_speaker, join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import find_outside_trust
@@ -19,7 +26,7 @@ from layerlore.memory.work import attempts
 from layerlore.memory.work.plan_text import find_current_step, render_phase, render_step
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Message, Plan
 from layerlore.storage.work.attempts import Attempt
 
 FEWEST_TOKENS = 300
@@ -81,7 +88,7 @@ class Briefing:
 
     task: str
     thread_id: str
-    plan: Json | None = None
+    plan: Plan | None = None
     profile: WorkingMemoryDocument | None = None
     messages: Sequence[Message] = ()
     total_messages: int = 0
@@ -130,9 +137,9 @@ def render_text(found: Briefing, counter: TokenCounter, max_tokens: int) -> str:
     return shown(_choose(found, counter, max_tokens, task, shown, frame, lambda piece: escape_tags(_line(piece))))
 
 
-def render_json(found: Briefing, counter: TokenCounter, max_tokens: int) -> Json:
+def render_json(found: Briefing, counter: TokenCounter, max_tokens: int) -> BriefingAnswer:
     """Render the briefing as JSON; ``left_out`` says what had no room. Raises LimitExceeded."""
-    head = {"thread_id": found.thread_id, "task": found.task}
+    head: BriefingAnswer = {"thread_id": found.thread_id, "task": found.task}
 
     def shown(pieces: Sequence[_Piece]) -> str:
         return to_json({**head, **_assemble(found, pieces)})
@@ -307,32 +314,42 @@ def _split(section: Section, place: int, text: str) -> list[_Piece]:
     return [_Piece(section, place, part, stretch, len(found)) for part, stretch in enumerate(found)]
 
 
-def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> Json:
+def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> BriefingSections:
     """The sections that have something in them, and in ``left_out`` what had no room."""
     kept: dict[Section, dict[int, list[_Piece]]] = {name: {} for name in SECTIONS}
     for piece in chosen:
         kept[piece.section].setdefault(piece.place, []).append(piece)
     # A plan begins with its goal.
     listed = {name: [_join(pieces) for _, pieces in sorted(kept[name].items())] for name in SECTIONS}
-    sections: Json = {
-        "notes": listed["notes"],
-        "plan": _show_plan(found, kept["plan"]),
-        "user_profile": _show_profile(found, kept["user_profile"]),
-        "previous_attempts": listed["previous_attempts"],
-        "memory": listed["memory"],
-        "messages": listed["messages"],
-    }
-    shown = {name: value for name, value in sections.items() if value}
-    left_out = list(_describe_left_out(found, chosen, kept))
-    return {**shown, **({"left_out": left_out} if left_out else {})}
+    sections: BriefingSections = {}
+    if listed["notes"]:
+        sections["notes"] = listed["notes"]
+    if plan := _show_plan(found, kept["plan"]):
+        sections["plan"] = plan
+    if profile := _show_profile(found, kept["user_profile"]):
+        sections["user_profile"] = profile
+    if listed["previous_attempts"]:
+        sections["previous_attempts"] = listed["previous_attempts"]
+    if listed["memory"]:
+        sections["memory"] = listed["memory"]
+    if listed["messages"]:
+        sections["messages"] = listed["messages"]
+    if left_out := list(_describe_left_out(found, chosen, kept)):
+        sections["left_out"] = left_out
+    return sections
 
 
-def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> Json:
+def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> BriefingPlan | None:
     if not found.plan or 0 not in kept or 1 not in kept:
-        return {}
-    phase = {name: found.plan[name] for name in ("current_phase", "iteration")}
-    step = {"current_step": _join(kept[2])} if 2 in kept and kept[2][0].value else {}
-    return {"goal": _join(kept[0]), **phase, **step}
+        return None
+    plan: BriefingPlan = {
+        "goal": _join(kept[0]),
+        "current_phase": found.plan["current_phase"],
+        "iteration": found.plan["iteration"],
+    }
+    if 2 in kept and kept[2][0].value:
+        plan["current_step"] = _join(kept[2])
+    return plan
 
 
 def _show_profile(found: Briefing, kept: dict[int, list[_Piece]]) -> str:
@@ -407,16 +424,18 @@ def _line(piece: _Piece) -> str:
     return piece.value if isinstance(piece.value, str) else _message_line(piece.value)
 
 
-def _message_entry(message: Message) -> Json:
+def _message_entry(message: Message) -> BriefingMessage:
     text = join_lines(plain_text(message.parts, quote_text))
-    name = {"name": message.name} if message.name else {}
-    outside = find_outside_trust(message)
-    trust = {"trust": outside} if outside else {}
     shown = text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + CUT_MARK
-    return {"seq": message.seq, "role": message.role, **name, **trust, "text": shown}
+    entry: BriefingMessage = {"seq": message.seq, "role": message.role, "text": shown}
+    if message.name:
+        entry["name"] = message.name
+    if outside := find_outside_trust(message):
+        entry["trust"] = outside
+    return order_keys(BriefingMessage, entry)
 
 
-def _message_line(entry: Json) -> str:
+def _message_line(entry: BriefingMessage) -> str:
     trust = entry.get("trust", "")
     speaker = format_speaker(entry["role"], entry.get("name"), "" if trust == entry["role"] else trust)
     return f"#{entry['seq']} {speaker}: {entry['text']}"

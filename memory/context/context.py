@@ -7,6 +7,7 @@ from typing import Literal
 
 from layerlore.memory.context import context_text
 from layerlore.memory.context.caches import AnswerCache
+from layerlore.memory.context.context_answers import ContextAnswer, ProviderContext
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
 from layerlore.memory.context.person import read_person, read_subject
@@ -24,7 +25,7 @@ from layerlore.memory.shapes.openai_messages import render_openai
 from layerlore.memory.shapes.responses_items import render_responses
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 
 Format = Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"]
 
@@ -33,7 +34,7 @@ Format = Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk",
 _INLINE_TOKENS = 20_000
 FEWEST_TOKENS = 500
 
-_SHAPES: dict[str, Callable[[ContextLayout], Json]] = {
+_SHAPES: dict[str, Callable[[ContextLayout], ProviderContext]] = {
     "openai": lambda laid: {"messages": render_openai(laid)},
     "responses": lambda laid: {"input": render_responses(laid)},
     "anthropic": render_anthropic,
@@ -51,7 +52,7 @@ async def get_context(
     max_tokens: int,
     format: Format,
     reserved: int = 0,
-) -> str | Json:
+) -> str | ContextAnswer | ProviderContext:
     """Build the context of a thread within ``max_tokens``, what changes least first. ``reserved``: the tokens of these that
     the caller adds a line of its own in.
 
@@ -81,7 +82,7 @@ async def get_context(
 
 async def _make_context(
     engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, reserved: int, format: Format
-) -> tuple[str | Json, bool]:
+) -> tuple[str | ContextAnswer | ProviderContext, bool]:
     """The context, and whether something was missing that may be there the next time."""
     questions = [query] if query else []
     if not questions and engine.context.memory:
@@ -113,14 +114,18 @@ async def _make_context(
         )
 
 
-def _measure(material: ContextMaterial, engine: Engine, max_tokens: int, format: Format) -> tuple[str | Json, int]:
+def _measure(
+    material: ContextMaterial, engine: Engine, max_tokens: int, format: Format
+) -> tuple[str | ContextAnswer | ProviderContext, int]:
     """The context in its shape, and how many bytes an answer has by it."""
     shaped = _shape(material, engine, max_tokens, format)
     text = to_json(shaped)
     return shaped, len(text.encode()) if isinstance(shaped, str) else count_sent_bytes(text)
 
 
-def _shape(material: ContextMaterial, engine: Engine, max_tokens: int, format: Format) -> str | Json:
+def _shape(
+    material: ContextMaterial, engine: Engine, max_tokens: int, format: Format
+) -> str | ContextAnswer | ProviderContext:
     placed = place_context(material, engine.tokens, now=engine.now())
     report = make_report(placed)
     if format == "text":
@@ -132,7 +137,8 @@ def _shape(material: ContextMaterial, engine: Engine, max_tokens: int, format: F
             report = make_report(placed)
             closing = context_text.render_report_line(report, material.thread_id, max_tokens)
         return context_text.render_text(placed.lay_out(), report, closing, placed.material.read.render)
-    told = {"report": context_text.render_report_json(report, placed, max_tokens)}
+    told = context_text.render_report_json(report, placed, max_tokens)
     if format == "json":
-        return {**context_text.render_json(placed), **told}
-    return {**_SHAPES[format](placed.lay_out()), **told}
+        answer: ContextAnswer = {**context_text.render_json(placed), "report": told}
+        return answer
+    return {**_SHAPES[format](placed.lay_out()), "report": told}

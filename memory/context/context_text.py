@@ -4,14 +4,16 @@ out."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from layerlore.memory.context.context_answers import ContextBlock, ContextBlocks, ContextMessage, ContextReportAnswer
 from layerlore.memory.context.material import count_messages
 from layerlore.memory.context.message_lines import render_message
 from layerlore.memory.context.placement import PlacedContext
 from layerlore.memory.rules.ages import iso, name_days
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.text.blocks import mark_degraded, wrap_block
 from layerlore.memory.text.quotation import TAGS, Tag, escape_tags
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Message
 
 NEW = "nothing was said in this thread yet"
 NOTHING_FITS = "nothing that is remembered fits the query"
@@ -68,11 +70,14 @@ def _describe(tag: Tag, messages: Sequence[Message]) -> str:
     return f"{_FRAMES[tag]}{days}"
 
 
-def render_json(placed: PlacedContext) -> Json:
+def render_json(placed: PlacedContext) -> ContextBlocks:
     """Render every block under its name, in the context's order: texts as a model is given them, messages with their
     parts."""
     laid = placed.lay_out()
-    found: dict[str, Json] = {each.name: {"block": each.name, "text": each.text} for each in placed.blocks if each.text}
+    found: dict[str, ContextBlock] = {}
+    for each in placed.blocks:
+        if each.text:
+            found[each.name] = {"block": each.name, "text": each.text}
     for name, some in _list_messages(laid).items():
         if some:
             found[name] = {"block": name, "messages": [_entry(message) for message in some]}
@@ -83,16 +88,15 @@ def _list_messages(laid: ContextLayout) -> dict[Tag, tuple[Message, ...]]:
     return {"predefined-messages": laid.predefined, "conversation": laid.before, "current-turn": laid.turn}
 
 
-def _entry(message: Message) -> Json:
-    place = {"id": message.id, "seq": message.seq} if message.seq > 0 else {}
-    said = {"said_at": iso(message.said_at)} if message.seq > 0 else {}
-    return {
-        **place,
-        "role": message.role,
-        **({"name": message.name} if message.name else {}),
-        "parts": message.parts,
-        **said,
-    }
+def _entry(message: Message) -> ContextMessage:
+    entry: ContextMessage = {"role": message.role, "parts": message.parts}
+    if message.name:
+        entry["name"] = message.name
+    if message.seq > 0:
+        entry["id"] = message.id
+        entry["seq"] = message.seq
+        entry["said_at"] = iso(message.said_at)
+    return order_keys(ContextMessage, entry)
 
 
 def make_report(placed: PlacedContext) -> ContextReport:
@@ -147,15 +151,19 @@ def render_report_line(report: ContextReport, thread_id: str, max_tokens: int) -
     return f"[{'; '.join(said)}]"
 
 
-def render_report_json(report: ContextReport, placed: PlacedContext, max_tokens: int) -> Json:
+def render_report_json(report: ContextReport, placed: PlacedContext, max_tokens: int) -> ContextReportAnswer:
     """The report as JSON, with the thread and the kind of its window."""
-    return {
-        **({"degraded": list(report.degraded)} if report.degraded else {}),
+    answer: ContextReportAnswer = {
         "thread_id": placed.material.thread_id,
         "window": placed.material.policy.limit,
         "tokens": report.tokens,
         "max_tokens": max_tokens,
         "blocks": [{"block": name, "tokens": tokens} for name, tokens in report.blocks],
-        **({"left_out": list(report.left_out)} if report.left_out else {}),
-        **({"note": report.note} if report.note else {}),
     }
+    if report.degraded:
+        answer["degraded"] = list(report.degraded)
+    if report.left_out:
+        answer["left_out"] = list(report.left_out)
+    if report.note:
+        answer["note"] = report.note
+    return order_keys(ContextReportAnswer, answer)

@@ -39,9 +39,10 @@ from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.runs import find_settled_start
 from layerlore.memory.window.view import build_window
 from layerlore.memory.work.open_work import find_elsewhere, find_suspended
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Message, Scope, Thread
+from layerlore.storage.core.records import Json, Message, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, summaries, working_memory
 from layerlore.storage.derived.subjects import subject_in
@@ -340,13 +341,16 @@ async def make_pieces(
     open_plan = await plans.read_newest(tx, scope, thread) if thread else None
     if thread:
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
-    found: Json = {}
+    found: OpenWorkAnswer | None = None
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
         found = await find_elsewhere(tx, scope, thread, now=now)
     own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
-    opened = [*own, *found.get("open", ())]
-    return [*pieces, *([make_open_work_piece({**found, "open": opened}, engine.tokens)] if opened else [])]
+    if own or found:
+        opened: OpenWorkAnswer = found or {"open": []}
+        opened["open"] = [*own, *opened["open"]]
+        pieces.append(make_open_work_piece(opened, engine.tokens))
+    return pieces
 
 
 async def _make_own_pieces(
@@ -410,7 +414,7 @@ def _inner(part: Json) -> list[Json]:
     return [each for each in entries if isinstance(each, dict) and each.get("type") in MEDIA]
 
 
-def _part(part: Json, found: dict[str, Json]) -> Json:
+def _part(part: Json, found: dict[str, Json]) -> StoredJson:
     if part["type"] in MEDIA:
         return _filled_media(part, found)
     if not _inner(part):
@@ -419,7 +423,7 @@ def _part(part: Json, found: dict[str, Json]) -> Json:
     return {**part, "result": inner}
 
 
-def _filled_media(part: Json, found: dict[str, Json]) -> Json:
+def _filled_media(part: Json, found: dict[str, Json]) -> StoredJson:
     place = place_of(part)
     if not place:
         return part

@@ -1,5 +1,7 @@
 """The lines of a message in the window, and what it may cost at most, without counting it again."""
 
+from dataclasses import replace
+
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.quotation import indent_lines, quote_text
@@ -35,7 +37,7 @@ def weigh_message(message: Message, counter: TokenCounter) -> Message:
     leave out names, brackets and addresses, and may be of another encoding."""
     seen = (message.seq, message.role, message.name, message.tokens, message.encoding, repr(message.parts))
     tokens = counter.once(hash(seen), lambda: _count_tokens(message, counter))
-    return message if tokens == message.tokens else message.with_tokens(tokens)
+    return message if tokens == message.tokens else replace(message, tokens=tokens)
 
 
 def _count_tokens(message: Message, counter: TokenCounter) -> int:

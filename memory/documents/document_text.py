@@ -2,15 +2,15 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
+from layerlore.memory.documents.document_answers import DocumentAnswer, VersionRow
 from layerlore.memory.documents.document_lines import list_lines, remove_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value, render_readable
 from layerlore.memory.rules.ages import day, iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.expiry import EXPIRY_SIGN, is_line_expired
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, escape_tags
-from layerlore.storage.core.records import Json
 from layerlore.storage.derived.working_memory import DocumentHistory, Version
 
 _TAGS: dict[str, Tag] = {"thread": "session-memory", "resource": "user-profile"}
@@ -27,14 +27,18 @@ def drop_expired_lines(document: WorkingMemoryDocument, now: int) -> WorkingMemo
     return replace(document, changed=replace(document.changed, content=left))
 
 
-def render_block(document: WorkingMemoryDocument, *, form: bool = False, current: int = 0) -> str:
+def render_block(
+    document: WorkingMemoryDocument, *, text: str | None = None, form: bool = False, current: int = 0
+) -> str:
     """Render the document as a block; empty where nothing is kept.
 
-    ``form``: an empty document with a template (or a schema) is shown as the form to fill in. ``current`` is the
+    ``text`` is shown in place of the content, if it is given. ``form``: an empty document with a template (or a schema) is shown as the form to fill in. ``current`` is the
     number of the current version, where the document is an earlier one.
     """
     tag = _TAGS[document.scope]
-    if document.content:
+    if text:
+        return wrap_block(tag, text, _description(document, current))
+    if document.content and text is None:
         return wrap_block(tag, render_readable(document), _description(document, current))
     if not form:
         return ""
@@ -73,22 +77,28 @@ def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writa
     return f"Nothing is kept in {what} yet.{how}"
 
 
-def render_json(document: WorkingMemoryDocument, kept: DocumentHistory) -> Json:
+def render_json(document: WorkingMemoryDocument, kept: DocumentHistory) -> DocumentAnswer:
     """The document as JSON, with its rules and all versions that are kept, newest first."""
     rules, changed = document.rules, document.changed
-    return {
+    answer: DocumentAnswer = {
         "scope": document.scope,
-        **({"thread_id": document.thread_id} if document.scope == "thread" else {}),
         "format": rules.format,
         "content": parse_value(document),
-        **(_version_json(changed) if changed else {"version": 0}),
-        **({"template": rules.template} if rules.template else {}),
-        **({"schema": rules.json_schema} if rules.json_schema else {}),
-        "versions": [_version_json(version) for version in kept.versions],
+        "version": 0,
+        "versions": [_show_version(version) for version in kept.versions],
     }
+    if document.scope == "thread":
+        answer["thread_id"] = document.thread_id
+    if changed:
+        answer = {**answer, **_show_version(changed)}
+    if rules.template:
+        answer["template"] = rules.template
+    if rules.json_schema:
+        answer["schema"] = rules.json_schema
+    return order_keys(DocumentAnswer, answer)
 
 
-def _version_json(version: Version) -> dict[str, Any]:
+def _show_version(version: Version) -> VersionRow:
     return {
         "version": version.version,
         "change": version.change,

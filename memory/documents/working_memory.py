@@ -11,15 +11,24 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from layerlore.memory.documents.document_lines import find_line, list_dropped, list_lines, remove_lines, replace_line
+from layerlore.memory.documents.document_answers import (
+    AnyDocumentChange,
+    ClearedDocument,
+    DroppedLines,
+    NewVersion,
+    StoredDocumentChange,
+    UpdatedDocument,
+)
+from layerlore.memory.documents.document_content import add_note, append_content, parse_object
+from layerlore.memory.documents.document_lines import find_line, list_dropped, remove_lines, replace_line
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.expiry import mark_lines
 from layerlore.memory.rules.json_schema import check_against
-from layerlore.memory.rules.json_values import merge_json
 from layerlore.memory.rules.validation import (
     check_json,
     check_number,
@@ -32,7 +41,7 @@ from layerlore.memory.settings.documents import DocumentRules, DocumentScope
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Origin, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes, working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
@@ -141,7 +150,7 @@ async def update_document(
     expires_at: str = "",
     expected_version: int | None,
     sent: Sent,
-) -> Json:
+) -> UpdatedDocument:
     """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
     a thread is replaced, and the profile gets what it lacks.
 
@@ -152,7 +161,7 @@ async def update_document(
     """
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     how: Mode = mode or ("append" if of == "resource" else "replace")
-    join = _append if mode else _add_note
+    join = append_content if mode else add_note
     given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # What is too large is refused below, with the size of what it met, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
@@ -178,7 +187,7 @@ async def replace_document_line(
     expires_at: str = "",
     expected_version: int | None,
     sent: Sent,
-) -> Json:
+) -> UpdatedDocument:
     """Change one line of the document and leave the others. ``line``: the whole line, or a beginning that no other one has;
     an empty ``content`` removes it.
 
@@ -207,7 +216,7 @@ async def replace_document_line(
         if not is_json or not made:
             return _check_made(made, rules, stored, most)
         with _blame_stored():
-            return _check_made(_object(made, "the document"), rules, stored, most)
+            return _check_made(parse_object(made, "the document"), rules, stored, most)
 
     return await _write(engine, scope, of, thread_id, rule, "replace", [line, given], expected_version, count, sent)
 
@@ -221,7 +230,7 @@ async def restore_document(
     *,
     expected_version: int | None,
     sent: Sent,
-) -> Json:
+) -> UpdatedDocument:
     """Make a kept version the document again, as a new version. Raises InvalidInput, NotFound, Conflict."""
     kept_versions = "; get_working_memory(format='json') lists the kept versions"
     check_number(version, "restore_version", 1, note=kept_versions)
@@ -232,7 +241,7 @@ async def restore_document(
             raise InvalidInput(f"restore_version: version {version} is empty; clear_working_memory empties a document")
         if rules.format == "json":
             with _blame_stored():
-                _check_made(_object(was, f"version {version}"), rules, stored, most)
+                _check_made(parse_object(was, f"version {version}"), rules, stored, most)
             return was
         return _check_made(was, rules, stored, most)
 
@@ -248,7 +257,7 @@ async def clear_document(
     expected_version: int | None,
     may_be_new: bool,
     sent: Sent,
-) -> Json:
+) -> ClearedDocument:
     """Empty the document, as a new version. Those before can be restored for ``deleted_days``; 0 erases them at once.
 
     ``may_be_new``: in an unknown thread there is nothing to empty, elsewhere it is an error. Returns what
@@ -274,11 +283,11 @@ async def _write(
     masked: int,
     sent: Sent,
     restore_version: int | None = None,
-) -> Json:
+) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
     now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> StoredDocumentChange:
         changed = await working_memory.change(
             tx,
             scope,
@@ -295,15 +304,21 @@ async def _write(
         if changed.after is not changed.before:
             await record_change(tx, scope, changed, how, sent.origin, now=now)
             await notes.refresh_document(tx, scope, changed.thread, engine.search_text_of)
-        return {
+        dropped = _count_dropped(engine, of, changed)
+        undoable: acts.UndoId = {}
+        if "was" in dropped:
+            undoable = await _record_act(tx, engine, scope, changed, undo_id, sent, now)
+        answer: StoredDocumentChange = {
             "scope": of,
-            **({"thread_id": thread_id} if of == "thread" else {}),
             "mode": how,
             **_show_change(engine, changed, how, now),
-            **(dropped := _count_dropped(engine, of, changed)),
-            **(await _record_act(tx, engine, scope, changed, undo_id, sent, now) if "was" in dropped else {}),
-            **({"masked": masked} if masked else {}),
+            **dropped,
+            **undoable,
+            **show_masked(masked),
         }
+        if of == "thread":
+            answer["thread_id"] = thread_id
+        return order_keys(StoredDocumentChange, answer)
 
     answer = await engine.write(scope, sent, [of, how, given, expected_version, restore_version], now, write)
     return await _show_dropped(engine, scope, of, thread_id, answer, sent)
@@ -325,7 +340,7 @@ async def record_change(
 
 async def _record_act(
     tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
-) -> Json:
+) -> acts.UndoId:
     assert changed.before is not None
     assert changed.after is not None
     uid = changed.thread.thread_uid if changed.thread else None
@@ -333,17 +348,20 @@ async def _record_act(
     return await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
 
 
-def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> Json:
+def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> NewVersion:
     after = changed.after
-    shown: Json = {"version": after.version if after else 0, "bytes": len(after.content.encode()) if after else 0}
+    shown: NewVersion = {
+        "version": after.version if after else 0,
+        "bytes": len(after.content.encode()) if after else 0,
+    }
     if after is changed.before:
-        return {**shown, "unchanged": True}
-    if how == "clear" and engine.deleted_days:
+        shown["unchanged"] = True
+    elif how == "clear" and engine.deleted_days:
         shown["restorable_until"] = iso(now + engine.deleted_days * DAY_MS)
     return shown
 
 
-def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -> Json:
+def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -> DroppedLines:
     """How many lines a change took out, and the version that has them, unless it was erased."""
     before, after = changed.before, changed.after
     if before is None or after is None:
@@ -352,19 +370,21 @@ def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -
     dropped = list_dropped(before.content, after.content, is_json=is_json)
     if not dropped:
         return {}
-    erased = after.change == "clear" and engine.deleted_days == 0
-    return {"dropped_lines": len(dropped), **({} if erased else {"was": before.version})}
+    if after.change == "clear" and engine.deleted_days == 0:
+        return {"dropped_lines": len(dropped)}
+    return {"dropped_lines": len(dropped), "was": before.version}
 
 
 async def _show_dropped(
-    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: Json, sent: Sent
-) -> Json:
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: Sent
+) -> AnyDocumentChange:
     """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
     no text is kept in the answer of a request that may be sent again."""
-    if "was" not in answer:
-        return answer
-    shown = {name: value for name, value in answer.items() if name != "was"}
-    was, thread = answer["was"], thread_id if of == "thread" else ""
+    shown = cast("AnyDocumentChange", {name: value for name, value in answer.items() if name != "was"})
+    was = answer.get("was")
+    if was is None:
+        return shown
+    thread = thread_id if of == "thread" else ""
     try:
         contents = await engine.database.read(working_memory.read_contents, scope, thread, [was, answer["version"]])
     except NotFound:
@@ -373,13 +393,16 @@ async def _show_dropped(
         is_json = engine.working_memory.of(of).format == "json"
         lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
         shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
-    if "undo" in shown:
-        return shown
-    # Nothing that is deleted is kept, but versions are.
-    where = "".join(
-        [", scope='resource'" if of == "resource" else "", f", thread_id={sent.thread!r}" if sent.thread else ""]
-    )
-    return {**shown, "undo": f"update_working_memory(restore_version={was}{where})"}
+    if "undo" not in shown:
+        # Nothing that is deleted is kept, but versions are.
+        shown["undo"] = f"update_working_memory(restore_version={was}{_name_document(of, sent)})"
+    return shown
+
+
+def _name_document(of: DocumentScope, sent: Sent) -> str:
+    scope = ", scope='resource'" if of == "resource" else ""
+    thread = f", thread_id={sent.thread!r}" if sent.thread else ""
+    return f"{scope}{thread}"
 
 
 def _shorten(line: str) -> str:
@@ -398,10 +421,10 @@ def check_storable(engine: Engine, of: DocumentScope, content: Any) -> str:
     return _check_made(masked, rules, "", most)
 
 
-def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | Json:
+def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | StoredJson:
     """Check content that a caller sent, and return it in this document's format."""
     if rules.format == "json":
-        given = _object(content, "content")
+        given = parse_object(content, "content")
         check_json(given, "content", depth=engine.limits.json_depth)
         return given
     if not isinstance(content, str):
@@ -412,59 +435,7 @@ def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | Js
     return content
 
 
-def _object(content: Any, where: str) -> Json:
-    """Check that a value is a JSON object, or a text that holds one."""
-    found = content
-    if isinstance(content, str):
-        try:
-            found = load_json(content, where)
-        except ValueError as error:
-            raise InvalidInput(f"{where}: this document is a JSON object, and that is no JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{where}: this document is a JSON object; send one, not {describe(found)}")
-    return found
-
-
-def _add_note(stored: str, note: str | Json, rules: DocumentRules) -> str | Json:
-    """Append what the document lacks. Text that it has already changes nothing, and text that has all of it takes its
-    place; text that has most of it is the document written anew, which an append would double. Raises InvalidInput."""
-    if not isinstance(note, str):
-        return _append(stored, note, rules)
-    there, given = list_lines(stored, is_json=False), list_lines(note, is_json=False)
-    if any(there[at : at + len(given)] == given for at in range(len(there))):
-        return stored
-    lacking = list_dropped(stored, note, is_json=False)
-    if not lacking:
-        return note
-    repeated = len(there) - len(lacking)
-    if _holds_form(given, rules) or (repeated > 1 and 2 * repeated >= len(there)):
-        raise InvalidInput(
-            f"content: repeats {repeated} of the {len(there)} lines of this document, which it would have twice, and "
-            "lacks the others; nothing was changed: send the whole document with mode='replace', or only what is new"
-        )
-    return _append(stored, note, rules)
-
-
-def _holds_form(lines: list[str], rules: DocumentRules) -> bool:
-    """Whether lines are the form that the document is made of, filled in or not."""
-    form = list_lines(rules.template, is_json=False)
-    return bool(form) and all(any(line.startswith(label) for line in lines) for label in form)
-
-
-def _append(stored: str, more: str | Json, _: DocumentRules) -> str | Json:
-    if isinstance(more, str):
-        return stored.rstrip("\n") + "\n\n" + more
-    try:
-        merged: Json = merge_json(_object(stored, "stored"), more)
-    except InvalidInput:
-        raise InvalidInput(
-            "mode='append': what is stored is no JSON object, since it was written under another format; nothing was "
-            "changed: read it with get_working_memory and send the whole document with mode='replace'"
-        ) from None
-    return merged
-
-
-def _check_made(made: str | Json, rules: DocumentRules, stored: str, most: int) -> str:
+def _check_made(made: str | StoredJson, rules: DocumentRules, stored: str, most: int) -> str:
     """Check content against the limit and the schema, and return it as it is stored."""
     _check_size("the document", _bytes(made), stored, most)
     if isinstance(made, str):
@@ -483,5 +454,5 @@ def _check_size(what: str, size: int, stored: str, most: int) -> None:
         )
 
 
-def _bytes(content: str | Json) -> int:
+def _bytes(content: str | StoredJson) -> int:
     return len(content.encode()) if isinstance(content, str) else count_json_bytes(content)

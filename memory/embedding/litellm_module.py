@@ -44,7 +44,7 @@ def _embedding_task(*_: Any, **__: Any) -> str:
     return "feature-extraction"
 
 
-def _ollama_model(_: Any, model: str, *__: Any, **___: Any) -> dict[str, Any]:
+def _ollama_model(_: Any, model: str, *__: Any, **___: Any) -> dict[str, str | float | None]:
     sizes = dict.fromkeys(("max_tokens", "max_input_tokens", "max_output_tokens"))
     free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
     return {"key": model, "litellm_provider": "ollama", "mode": "chat", **free, **sizes}

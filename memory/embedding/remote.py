@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,22 +20,32 @@ MOST_CHARACTERS = 8000
 # Several providers refuse a text without characters.
 _BLANK = "-"
 
-# litellm's errors, the more special first: what to say, whether another try may help, whether the texts are at fault.
-_ERRORS: tuple[tuple[str, str, bool, bool], ...] = (
-    ("AuthenticationError", "its key is missing or was refused", False, False),
-    ("PermissionDeniedError", "its key may not use it", False, False),
-    ("NotFoundError", "no such model there", False, False),
-    ("LiteLLMUnknownProvider", "no such embedder: use, english, none, or PROVIDER/MODEL", False, False),
-    ("UnsupportedParamsError", "it does not support the settings (dimensions?)", False, False),
-    ("PaymentRequiredError", "the account there has no means left", False, False),
-    ("BadRequestError", "the request was refused", False, True),
-    ("UnprocessableEntityError", "the request was refused", False, True),
-    ("RateLimitError", "too many requests", True, False),
-    ("Timeout", "no answer in time", True, False),
-    ("InternalServerError", "no connection, or an error there", True, False),
-    ("ServiceUnavailableError", "unavailable", True, False),
-    ("BadGatewayError", "unavailable", True, False),
-    ("APIConnectionError", "no connection", True, False),
+
+class _ProviderError(NamedTuple):
+    """An error of litellm: what to say, whether another try may help, whether the texts are at fault."""
+
+    kind: str
+    reason: str
+    again: bool = False
+    refused: bool = False
+
+
+# The more special ones first.
+_ERRORS = (
+    _ProviderError("AuthenticationError", "its key is missing or was refused"),
+    _ProviderError("PermissionDeniedError", "its key may not use it"),
+    _ProviderError("NotFoundError", "no such model there"),
+    _ProviderError("LiteLLMUnknownProvider", "no such embedder: use, english, none, or PROVIDER/MODEL"),
+    _ProviderError("UnsupportedParamsError", "it does not support the settings (dimensions?)"),
+    _ProviderError("PaymentRequiredError", "the account there has no means left"),
+    _ProviderError("BadRequestError", "the request was refused", refused=True),
+    _ProviderError("UnprocessableEntityError", "the request was refused", refused=True),
+    _ProviderError("RateLimitError", "too many requests", again=True),
+    _ProviderError("Timeout", "no answer in time", again=True),
+    _ProviderError("InternalServerError", "no connection, or an error there", again=True),
+    _ProviderError("ServiceUnavailableError", "unavailable", again=True),
+    _ProviderError("BadGatewayError", "unavailable", again=True),
+    _ProviderError("APIConnectionError", "no connection", again=True),
 )
 # What litellm has no class of its own for, by its words: it is sorted in under the class.
 _WORDS = (("Missing credentials", "AuthenticationError"), ("LLM Provider NOT provided", "LiteLLMUnknownProvider"))
@@ -126,9 +136,9 @@ class RemoteEmbedder:
         kinds = [kind for words, kind in _WORDS if words in str(error)] or [
             kind.__name__ for kind in type(error).__mro__
         ]
-        for kind, reason, again, refused in _ERRORS:
-            if kind in kinds:
-                return EmbeddingFailed(f"{self.name}: {reason}", refused=refused), again
+        for known in _ERRORS:
+            if known.kind in kinds:
+                return EmbeddingFailed(f"{self.name}: {known.reason}", refused=known.refused), known.again
         return EmbeddingFailed(
             f"{self.name}: {type(error).__name__} {getattr(error, 'status_code', '')}".rstrip()
         ), False

@@ -4,14 +4,22 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
+from typing_extensions import TypedDict
+
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.removal import acts
 from layerlore.storage.removal.acts import ActPart
 
 PREFIX = "u_"
+
+
+class UndoId(TypedDict, total=False):
+    """The id that undoes a call; left out where nothing of it can be undone."""
+
+    undo: str
 
 
 def make_undo_id(engine: Engine) -> str:
@@ -26,7 +34,7 @@ def undoable_since(engine: Engine, now: int) -> int:
 
 async def record_act(
     tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
-) -> Json:
+) -> UndoId:
     """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is kept."""
     if not parts or engine.deleted_days == 0:
         return {}

@@ -30,7 +30,7 @@ from layerlore.memory.settings.titles import TitleRules
 from layerlore.memory.usage.call_counts import CallCounts
 from layerlore.memory.window.policy import WindowRules
 from layerlore.storage.audit import stored_bytes
-from layerlore.storage.audit.idempotency import Request, find_kept, keep, once
+from layerlore.storage.audit.idempotency import Answer, Request, find_kept, keep, once
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Indexed, Json, Message, Origin, Scope
@@ -141,8 +141,8 @@ class Engine:
         return masked_name, _masked_parts(self.redactor, parts)[0], self.redactor.json(metadata)[0]
 
     async def write(
-        self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Json]]
-    ) -> Json:
+        self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Answer]]
+    ) -> Answer:
         """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
         answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day. The
         journal has a line of it, also when it fails.
@@ -151,7 +151,7 @@ class Engine:
         """
         request = self._request(sent, arguments)
 
-        async def asked(tx: Tx) -> tuple[Json, WriteOutcome]:
+        async def asked(tx: Tx) -> tuple[Answer, WriteOutcome]:
             if sent.quota is None:
                 answer, is_old = await once(tx, scope, request, now, unit)
             else:
@@ -170,7 +170,9 @@ class Engine:
         InvalidInput for an unfit key, Conflict when it was used for another request."""
         return await self.database.read(find_kept, scope, self._request(sent, arguments))
 
-    async def keep_answer(self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
+    async def keep_answer(
+        self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Mapping[str, Any]
+    ) -> None:
         """Keep the answer of a write of more than one transaction, if it has a key, in place of an earlier one."""
         request = self._request(sent, arguments)
         if request is not None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from layerlore.storage.audit import journal
 from layerlore.storage.audit.journal import Journaled, JournalFilter, JournalLine, Outcome
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class WriteOutcome:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def count_written(answer: Json) -> dict[str, int]:
+def count_written(answer: Mapping[str, Any]) -> dict[str, int]:
     """How much was written, read from the answer: numbers under names of ours."""
     found = {name: number for name, value in answer.items() if name in _COUNTED and (number := _number(value))}
     if "first" in answer and "last" in answer:

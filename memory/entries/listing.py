@@ -1,15 +1,23 @@
 """What is kept of a resource as entries, for people who look through it: each with the words it rests on, what says
 otherwise, and what it took the place of."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.entry_answers import (
+    BroughtQuote,
+    EntryKind,
+    EntryMarks,
+    EntryPage,
+    EntryRow,
+    ReplacedEntry,
+)
 from layerlore.memory.entries.quotes import add_quotes
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Scope, Whose
+from layerlore.storage.core.records import Message, Scope, StoredJson, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists, entry_marks
 from layerlore.storage.derived.entries import Entry
@@ -24,7 +32,7 @@ _MOST_LOOKED_AT = 5_000
 _PERSONS = "you."
 
 
-async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> Json:
+async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> EntryPage:
     """The entries that can be seen, those kept last first: ``entries`` and, if there are more, ``next_cursor``. With a
     ``query`` those alone that have each of its words, or the beginning of one, whatever its case; a page may then have
     fewer, since so many are looked at and no more. Raises InvalidInput for an unknown cursor."""
@@ -35,10 +43,13 @@ async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str,
     if len(fitting) < len(rows):
         last = rows[len(fitting) - 1][0]
         reached = (last.created_at, last.entry_id)
-    return {"entries": fitting, **({"next_cursor": write_cursor([*reached])} if reached else {})}
+    page: EntryPage = {"entries": fitting}
+    if reached:
+        page["next_cursor"] = write_cursor([*reached])
+    return page
 
 
-async def list_with_person(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> Json:
+async def list_with_person(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> EntryPage:
     """The entries of a scope, as ``list_entries`` gives them; in a project those of the project, then the person's, each with
     ``whose`` it is. Raises InvalidInput for an unknown cursor."""
     if not scope.person:
@@ -50,48 +61,60 @@ async def list_with_person(engine: Engine, scope: Scope, *, limit: int, cursor: 
     found = _mark(await list_entries(engine, scope, limit=limit, cursor=cursor, query=query), "project")
     left = limit - len(found["entries"])
     if "next_cursor" in found or left <= 0:
-        return {"next_cursor": _PERSONS, **found}
+        return {"next_cursor": found.get("next_cursor", _PERSONS), "entries": found["entries"]}
     more = _mark(await list_entries(engine, scope.of_person, limit=left, cursor="", query=query), "you")
     both = [*found["entries"], *more["entries"]]
     fits = len(fit_entries(both, engine.limits.answer_bytes)) == len(both)
-    return {**more, "entries": both} if fits else {**found, "next_cursor": _PERSONS}
+    if not fits:
+        found["next_cursor"] = _PERSONS
+        return found
+    more["entries"] = both
+    return more
 
 
-def _mark(found: Json, whose: Whose) -> Json:
-    rows = [{"id": row["id"], "whose": whose, **row} for row in found["entries"]]
-    marked = {**found, "entries": rows}
-    if whose == "you" and "next_cursor" in found:
-        marked["next_cursor"] = _PERSONS + found["next_cursor"]
+def _mark(found: EntryPage, whose: Whose) -> EntryPage:
+    marked: EntryPage = {"entries": _mark_rows(found["entries"], whose)}
+    if "next_cursor" in found:
+        marked["next_cursor"] = found["next_cursor"]
+        if whose == "you":
+            marked["next_cursor"] = _PERSONS + found["next_cursor"]
     return marked
 
 
-async def list_wrong(engine: Engine, scope: Scope) -> Json:
+def _mark_rows(rows: Sequence[EntryRow], whose: Whose) -> list[EntryRow]:
+    return [{"id": row["id"], "whose": whose, **row} for row in rows]
+
+
+async def list_wrong(engine: Engine, scope: Scope) -> EntryPage:
     """The entries that were marked as wrong, as ``list_entries`` gives them, those marked last first; in a project the
     project's, then the person's. As many as an answer holds: ``left_out`` counts the others."""
-    found: list[Json] = []
+    found: list[EntryRow] = []
     for of in [scope, scope.of_person] if scope.person else [scope]:
         whose: Whose = "project" if of == scope else "you"
         rows = await engine.database.read(_read_wrong, of, engine)
-        found += _mark({"entries": rows}, whose)["entries"] if scope.person else rows
+        found += _mark_rows(rows, whose) if scope.person else rows
     fitting = fit_entries(found, engine.limits.answer_bytes)
     left = len(found) - len(fitting)
-    return {"entries": fitting, **({"left_out": left} if left else {})}
+    page: EntryPage = {"entries": fitting}
+    if left:
+        page["left_out"] = left
+    return page
 
 
-async def _read_wrong(tx: Tx, scope: Scope, engine: Engine) -> list[Json]:
+async def _read_wrong(tx: Tx, scope: Scope, engine: Engine) -> list[EntryRow]:
     found = await entry_marks.list_wrong(tx, scope)
     described = await _describe(tx, scope, engine, found)
     return [{**row, "wrong": True} for row in described]
 
 
-async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> Json:
+async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> EntryRow:
     """One entry as ``list_entries`` gives it; of one that another took the place of, that other one. Raises NotFound."""
     return await engine.database.read(_read_one, scope, engine, entry_id)
 
 
 async def _read_page(
     tx: Tx, scope: Scope, engine: Engine, before: tuple[int, str] | None, limit: int, words: Sequence[str]
-) -> tuple[list[tuple[Entry, Json]], tuple[int, str] | None]:
+) -> tuple[list[tuple[Entry, EntryRow]], tuple[int, str] | None]:
     """The entries of a page, and the place of the last one that was looked at if there are more behind it."""
     found: list[Entry] = []
     looked_at = 0
@@ -116,7 +139,7 @@ def _has_words(engine: Engine, entry: Entry, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-async def _read_one(tx: Tx, scope: Scope, engine: Engine, entry_id: str) -> Json:
+async def _read_one(tx: Tx, scope: Scope, engine: Engine, entry_id: str) -> EntryRow:
     standing = await entry_lists.find_standing(tx, scope, entry_id)
     if standing is None:
         raise NotFound(f"there is no entry {entry_id!r}; memory://entries lists them")
@@ -124,7 +147,7 @@ async def _read_one(tx: Tx, scope: Scope, engine: Engine, entry_id: str) -> Json
     return described
 
 
-async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]) -> list[Json]:
+async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]) -> list[EntryRow]:
     """The rows of an answer: what says nothing is left out."""
     ids = [entry.entry_id for entry in found]
     # Their sources, and the quotations from them.
@@ -134,55 +157,68 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
     brought = await shared_rows.read_quotes(
         tx, scope, [entry.entry_id for entry in found if entry.origin in entries.OWN_WORD]
     )
-    return [
-        {
-            "id": entry.entry_id,
-            "content": engine.derived_text(entry.content),
-            **({"kind": entry.kind} if entry.kind else {}),
-            "origin": entry.origin,
-            "trust": entry.trust,
-            "by": entry.model,
-            "said_at": iso(entry.seen_at),
-            "created_at": iso(entry.created_at),
-            **({"pinned": True} if entry.pinned_at is not None else {}),
-            **({"expires_at": iso(entry.expires_at)} if entry.expires_at is not None else {}),
-            **({"unproven": entry.unproven_words} if entry.unproven else {}),
-            "sources": message.metadata["sources"],
-            **_show_brought(engine, brought.get(entry.entry_id, [])),
-            **_show_pairs(entry.entry_id, newer, older),
-            **_show_replaced(engine, replaced[entry.entry_id]),
-        }
-        for entry, message in zip(found, messages, strict=True)
-    ]
+    rows: list[EntryRow] = []
+    for entry, message in zip(found, messages, strict=True):
+        row = _show_entry(engine, entry, message)
+        _add_brought(engine, row, brought.get(entry.entry_id, []))
+        if entry.entry_id in newer:
+            row["contradicted_by"] = newer[entry.entry_id]
+        if entry.entry_id in older:
+            row["contradicts"] = older[entry.entry_id]
+        _add_replaced(engine, row, replaced[entry.entry_id])
+        rows.append(row)
+    return rows
 
 
-def _show_brought(engine: Engine, quotes: Sequence[Json]) -> Json:
-    """The words that others, who share the entry, brought as its evidence."""
-    shown = [
-        {"label": quote.get("label", ""), "quote": engine.derived_text(str(quote.get("text", "")))} for quote in quotes
-    ]
-    return {"quotes": shown} if shown else {}
-
-
-def _show_pairs(entry_id: str, newer: Mapping[str, str], older: Mapping[str, Sequence[str]]) -> Json:
+def _show_entry(engine: Engine, entry: Entry, message: Message) -> EntryRow:
+    kind: EntryKind = {}
+    if entry.kind:
+        kind["kind"] = entry.kind
+    marks: EntryMarks = {}
+    if entry.pinned_at is not None:
+        marks["pinned"] = True
+    if entry.expires_at is not None:
+        marks["expires_at"] = iso(entry.expires_at)
+    if entry.unproven:
+        marks["unproven"] = entry.unproven_words
     return {
-        **({"contradicted_by": newer[entry_id]} if entry_id in newer else {}),
-        **({"contradicts": list(older[entry_id])} if entry_id in older else {}),
+        "id": entry.entry_id,
+        "content": engine.derived_text(entry.content),
+        **kind,
+        "origin": entry.origin,
+        "trust": entry.trust,
+        "by": entry.model,
+        "said_at": iso(entry.seen_at),
+        "created_at": iso(entry.created_at),
+        **marks,
+        "sources": message.metadata["sources"],
     }
 
 
-def _show_replaced(engine: Engine, replaced: Sequence[Entry]) -> Json:
-    shown = [
-        {
+def _add_brought(engine: Engine, row: EntryRow, quotes: Sequence[StoredJson]) -> None:
+    """Add the words that others, who share the entry, brought as its evidence."""
+    shown: list[BroughtQuote] = []
+    for quote in quotes:
+        text = engine.derived_text(str(quote.get("text", "")))
+        shown.append({"label": quote.get("label", ""), "quote": text})
+    if shown:
+        row["quotes"] = shown
+
+
+def _add_replaced(engine: Engine, row: EntryRow, replaced: Sequence[Entry]) -> None:
+    """Add the entries whose place it took."""
+    shown: list[ReplacedEntry] = []
+    for entry in replaced:
+        gone: ReplacedEntry = {
             "id": entry.entry_id,
             "content": engine.derived_text(entry.content),
             "superseded_by": entry.superseded_by,
             "superseded_at": iso(entry.seen_at),
             "created_at": iso(entry.created_at),
         }
-        for entry in replaced
-    ]
-    return {"superseded": shown} if shown else {}
+        shown.append(gone)
+    if shown:
+        row["superseded"] = shown
 
 
 async def _find_pairs(tx: Tx, scope: Scope, ids: Collection[str]) -> tuple[dict[str, str], dict[str, list[str]]]:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.entry_answers import MarkedEntry
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entry_marks
 from layerlore.storage.derived.entries import Entry
@@ -25,7 +26,7 @@ async def mark_entry(
     wrong: bool | None,
     accepted: bool = False,
     sent: Sent,
-) -> Json:
+) -> MarkedEntry:
     """Mark an entry, or take a mark back; None leaves a mark as it is. ``accepted``: the user takes over what a shared file
     brought. In a project the entry may be the person's.
 
@@ -43,7 +44,7 @@ async def mark_entry(
     owner = await _find_owner(engine, scope, entry_id)
     now, undo_id = engine.now(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> MarkedEntry:
         await resource_lock.hold(tx, owner)
         was = await entry_marks.read_markable(tx, owner, entry_id)
         if was is None:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
+from layerlore.memory.entries.entry_answers import QuotedSource
 from layerlore.memory.text.quotation import join_lines
-from layerlore.storage.core.records import Json, Message, Scope
+from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_marks
 from layerlore.storage.derived.entries import PLACE, Shown
@@ -28,11 +29,14 @@ async def add_quotes(
     places = [(source.thread_uid, source.seq) for each in sources.values() for source in each]
     read = await indexed_rows.messages_of(tx, scope, places)
 
-    def quote(source: Shown) -> Json:
-        place: Json = {"thread_id": source.thread_id, "seq": source.seq, "label": source.label}
+    def quote(source: Shown) -> QuotedSource:
+        quoted: QuotedSource = {"thread_id": source.thread_id, "seq": source.seq, "label": source.label}
         message = read.get((source.thread_uid, source.seq))
-        text = "" if message is None else join_lines(said(engine, message)[source.starts : source.ends])
-        return {**place, **({"quote": text} if text else {})}
+        if message is not None:
+            text = join_lines(said(engine, message)[source.starts : source.ends])
+            if text:
+                quoted["quote"] = text
+        return quoted
 
     return [
         replace(message, metadata={**message.metadata, "sources": [quote(each) for each in sources[message.id]]})

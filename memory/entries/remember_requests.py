@@ -1,6 +1,6 @@
 """Requests to remember: entries that a caller keeps on its own account, with evidence or on its word."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -9,6 +9,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import KeptEntry
+from layerlore.memory.entries.entry_answers import NamedEntry, RememberedEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
 from layerlore.memory.entries.persons import tells_of_user
 from layerlore.memory.entries.proof import EvidenceRefused, is_retold, link_replies, list_quotations, prove
@@ -24,7 +25,7 @@ from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_t
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Message, Scope, Thread
+from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
@@ -44,8 +45,6 @@ ABOUT = ("", "user", "project")
 PROMPT = "remember"
 OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
 """Stands where an entry names its prompt; where it names its model stands the client."""
-_NAMED = ("replaced", "candidates", "similar")
-"""The keys of an answer that name entries."""
 SEARCHED = 200
 """Among so many of the newest messages of a thread evidence is looked for."""
 SEARCHED_UNQUOTED = 50
@@ -94,7 +93,9 @@ class FoundEvidence:
     linked: bool = False
 
 
-async def remember(engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent) -> Json:
+async def remember(
+    engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent
+) -> RememberedEntry:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
     it. A kind that only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
@@ -133,7 +134,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         # The place is the project's, and stays there.
         elsewhere = replace(elsewhere, sources=())
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> RememberedEntry:
         found = elsewhere or await _find_evidence(tx, owner, engine, thread_id, quoted)
         trust = "user" if asked.by_person else found.trust
         await resource_lock.hold(tx, owner)
@@ -182,11 +183,11 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     arguments += [each for each in (asked.about, asked.replaces, asked.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
-        answer = {**answer, "whose": "project" if owner == scope else "you"}
+        answer["whose"] = "project" if owner == scope else "you"
     if missing:
-        answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}"}
+        answer["degraded"] = f"compared with other entries by words alone: {missing}"
     if note := _note(answer):
-        answer = {**answer, "note": note}
+        answer["note"] = note
     answer = await engine.database.read(_add_kept, owner, engine, answer, asked)
     return await _add_contents(engine, owner, answer)
 
@@ -257,59 +258,80 @@ def _list_parts(kept: KeptEntry) -> list[ActPart]:
     return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded), *pinned]
 
 
-async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
+async def _add_contents(engine: Engine, scope: Scope, answer: RememberedEntry) -> RememberedEntry:
     """The answer with what the entries say that it names, as far as they are still there. They are read here, since no text is
     kept in the answer of a request that may be sent again."""
-    named = {name: answer[name] for name in _NAMED if name in answer}
-    ids = [each for some in named.values() for each in some]
+    named = [*answer.get("replaced", []), *answer.get("candidates", []), *answer.get("similar", [])]
+    ids = [each["id"] for each in named]
     if answer["status"] == "similar":
         ids.append(answer["id"])
     if not ids:
         return answer
     there = await engine.database.read(entry_lists.read_named, scope, ids)
     texts = {entry_id: engine.derived_text(entry.content) for entry_id, entry in there.items()}
-    shown: Json = {
-        name: [{"id": each, **({"content": texts[each]} if each in texts else {})} for each in some]
-        for name, some in named.items()
-    }
+    for each in named:
+        if each["id"] in texts:
+            each["content"] = texts[each["id"]]
     if answer["status"] == "similar" and answer["id"] in texts:
-        shown["content"] = texts[answer["id"]]
-    return {**answer, **shown}
+        answer["content"] = texts[answer["id"]]
+    return answer
 
 
-async def _add_kept(tx: Tx, scope: Scope, engine: Engine, answer: Json, asked: RememberRequest) -> Json:
+async def _add_kept(
+    tx: Tx, scope: Scope, engine: Engine, answer: RememberedEntry, asked: RememberRequest
+) -> RememberedEntry:
     """The answer with what is to be said of the entry that was kept: its unproven words; the sentence it rests on, if the
     server found that itself; and the end that it has from the entry it replaces."""
     entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
     if entry is None or answer["status"] == "similar":
         return answer
-    added: Json = {"unproven": entry.unproven_words} if entry.unproven else {}
+    answer = answer.copy()
+    if entry.unproven:
+        answer["unproven"] = entry.unproven_words
     if answer["source"] != asked.source:
         (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
         quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
-        added |= {"evidence": quotes[-1]} if quotes else {}
+        if quotes:
+            answer["evidence"] = quotes[-1]
     if "replaced" in answer and not asked.expires_at and entry.expires_at is not None:
         end = f"it ends on {iso(entry.expires_at)}, as the entry that it replaces did; expires_at sets another end"
-        added["note"] = "; ".join(filter(None, [answer.get("note", ""), end]))
-    return {**answer, **added}
+        answer["note"] = "; ".join(filter(None, [answer.get("note", ""), end]))
+    return answer
 
 
 def _describe_kept(
     asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, lost_kind: str, masked: int
-) -> Json:
+) -> RememberedEntry:
     """The answer for an entry that was kept, or that another repeats: what says nothing is left out."""
-    return {
+    outcome = kept.outcome
+    # Only what is extracted in the background stays forgotten.
+    assert outcome != "forgotten"
+    assert outcome != "wrong"
+    answer: RememberedEntry = {
         "id": kept.entry_id,
-        "status": kept.outcome,
+        "status": outcome,
         "source": found.label if found.linked else asked.source,
-        **({"replaced": list(kept.superseded)} if kept.superseded else {}),
-        **({"stands": list(kept.standing)} if kept.standing else {}),
-        **({"contradicts": list(kept.against)} if kept.against else {}),
-        **({"candidates": list(kept.candidates)} if kept.candidates else {}),
-        **({"similar": list(similar)} if (similar := _list_similar(kept)) else {}),
-        **({"kept_without_kind": lost_kind} if lost_kind else {}),
-        **({"masked": masked} if masked else {}),
     }
+    if kept.superseded:
+        answer["replaced"] = _name_entries(kept.superseded)
+    if kept.standing:
+        answer["stands"] = list(kept.standing)
+    if kept.against:
+        answer["contradicts"] = list(kept.against)
+    if kept.candidates:
+        answer["candidates"] = _name_entries(kept.candidates)
+    similar = _list_similar(kept)
+    if similar:
+        answer["similar"] = _name_entries(similar)
+    if lost_kind:
+        answer["kept_without_kind"] = lost_kind
+    if masked:
+        answer["masked"] = masked
+    return answer
+
+
+def _name_entries(ids: Iterable[str]) -> list[NamedEntry]:
+    return [{"id": each} for each in ids]
 
 
 def _list_similar(kept: KeptEntry) -> list[str]:
@@ -318,7 +340,7 @@ def _list_similar(kept: KeptEntry) -> list[str]:
     return [entry_id for entry_id in others if entry_id not in kept.candidates]
 
 
-def _note(answer: Json) -> str:
+def _note(answer: RememberedEntry) -> str:
     """What follows of an answer for who gets it."""
     if "stands" in answer:
         return (

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.messages import turn_worth
+from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
@@ -14,7 +16,7 @@ from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessag
 from layerlore.memory.parts.parts import part_texts
 from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import jobs
@@ -39,7 +41,9 @@ _BEFORE = 6
 _EACH_TURN: tuple[Kind, ...] = ("entries", "profile", "session_memory")
 
 
-async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent) -> Json:
+async def add_messages(
+    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent
+) -> AddedMessages:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
     Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``skipped_deleted`` (ids of
@@ -50,14 +54,14 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     Raises InvalidInput, LimitExceeded, Conflict.
     """
     read = read_messages(raw, engine.limits)
-    incoming, skipped = read.messages, _show_skipped(read.skipped)
+    incoming = read.messages
+    skipped = _show_skipped(read.skipped)
     if not incoming:
-        return {
-            "thread_id": thread_id,
-            "messages": [],
-            **skipped,
-            "totals": await _read_totals(engine, scope, thread_id),
-        }
+        nothing: AddedMessages = {"thread_id": thread_id, "messages": []}
+        if skipped:
+            nothing["skipped"] = skipped
+        nothing["totals"] = await _read_totals(engine, scope, thread_id)
+        return nothing
     body = [
         [each.id, each.role, each.name, each.parts, each.metadata, each.created_at]
         + ([each.mark.turn, each.mark.set] if each.mark else [])
@@ -67,7 +71,7 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     answered = await _read_answered(engine, scope, thread_id, incoming)
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> AddedMessages:
         appended = await addition.add(
             tx,
             scope,
@@ -88,15 +92,16 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
         return _answer(appended, masked)
 
     answer = await engine.write(scope, sent, [body, replace], now, write)
-    return {**answer, **skipped}
+    if skipped:
+        answer["skipped"] = skipped
+    return answer
 
 
-def _show_skipped(skipped: Sequence[SkippedMessage]) -> Json:
-    shown = [{"index": each.index, "reason": each.reason} for each in skipped]
-    return {"skipped": shown} if shown else {}
+def _show_skipped(skipped: Sequence[SkippedMessage]) -> list[SkippedEntry]:
+    return [{"index": each.index, "reason": each.reason} for each in skipped]
 
 
-async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Json:
+async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Totals:
     """The totals of a thread to which nothing is added; those of one that does not exist are 0."""
     try:
         thread = await engine.database.read(threads.find, scope, thread_id)
@@ -160,27 +165,26 @@ def _make_drafts(
     engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json]
 ) -> tuple[list[Draft], int]:
     entered = [_mask(engine, message) for message in incoming]
-    calls = _list_answered([parts for _, parts, _, _ in entered], answered)
-    seen = [as_models_see(parts) for _, parts, _, _ in entered]
-    drafts = [
-        Draft(
+    calls = _list_answered([each.parts for each in entered], answered)
+    drafts: list[Draft] = []
+    for message, masked, of_others in zip(incoming, entered, calls, strict=True):
+        seen = as_models_see(masked.parts)
+        said_at = message.created_at if message.created_at is not None else now
+        draft = Draft(
             id=message.id or engine.new_id(),
             role=message.role,
-            name=name,
-            parts=parts,
-            metadata=metadata,
+            name=masked.name,
+            parts=masked.parts,
+            metadata=masked.metadata,
             said_at=message.created_at,
-            tokens=0 if message.role == CUSTOM else engine.tokens.parts(shown),
+            tokens=0 if message.role == CUSTOM else engine.tokens.parts(seen),
             encoding=engine.tokens.name,
-            indexed=engine.search_text(
-                name, shown, metadata, message.created_at if message.created_at is not None else now, of_others
-            ),
+            indexed=engine.search_text(masked.name, seen, masked.metadata, said_at, of_others),
             answered=of_others,
             mark=message.mark,
         )
-        for message, (name, parts, metadata, _), shown, of_others in zip(incoming, entered, seen, calls, strict=True)
-    ]
-    return drafts, sum(found for _, _, _, found in entered)
+        drafts.append(draft)
+    return drafts, sum(masked.secrets for masked in entered)
 
 
 def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> list[tuple[Json, ...]]:
@@ -193,33 +197,56 @@ def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> li
     return found
 
 
-def _mask(engine: Engine, message: IncomingMessage) -> tuple[str | None, list[Json], Json, int]:
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """What a message says once its secrets are masked, and how many those were."""
+
+    name: str | None
+    parts: list[StoredJson]
+    metadata: StoredJson
+    secrets: int
+
+
+def _mask(engine: Engine, message: IncomingMessage) -> _Masked:
     name, in_name = engine.masked(message.name) if message.name else (message.name, 0)
     metadata, in_metadata = engine.masked(message.metadata)
     parts, in_parts = engine.masked_parts(message.parts)
-    return name, parts, metadata, in_name + in_metadata + in_parts
+    return _Masked(name, parts, metadata, in_name + in_metadata + in_parts)
 
 
-def _answer(appended: Appended, masked: int) -> Json:
-    kept = [stored for stored in appended.stored if stored.status != "deleted"]
-    skipped = [stored.id for stored in appended.stored if stored.status == "deleted"]
-    return {
-        "thread_id": appended.thread.thread_id,
-        "messages": [{"id": stored.id, "seq": stored.seq, "status": stored.status} for stored in kept],
-        **({"skipped_deleted": skipped} if skipped else {}),
-        **({"masked": masked} if masked else {}),
-        "totals": {"messages": appended.thread.message_count, "tokens": appended.thread.token_count},
-    }
+def _answer(appended: Appended, masked: int) -> AddedMessages:
+    thread = appended.thread
+    kept: list[StoredMessage] = []
+    skipped: list[str] = []
+    for stored in appended.stored:
+        if stored.status == "deleted":
+            skipped.append(stored.id)
+        else:
+            kept.append({"id": stored.id, "seq": stored.seq, "status": stored.status})
+    answer: AddedMessages = {"thread_id": thread.thread_id, "messages": kept}
+    if skipped:
+        answer["skipped_deleted"] = skipped
+    if masked:
+        answer["masked"] = masked
+    answer["totals"] = {"messages": thread.message_count, "tokens": thread.token_count}
+    return answer
 
 
-def count_added(answer: Json) -> Json:
+def count_added(answer: AddedMessages) -> AddedMessages:
     """The answer of ``add_messages`` in few tokens, for a model that reads it each turn: how many messages were stored, and
     their seqs as ranges (``14-15``)."""
     statuses = Counter(message["status"] for message in answer["messages"])
     seqs = _render_ranges([message["seq"] for message in answer["messages"]])
-    others = {name: statuses[name] for name in ("unchanged", "replaced") if statuses[name]}
-    rest = {name: answer[name] for name in answer if name not in ("thread_id", "messages", "totals")}
-    return {"stored": statuses["added"], "seqs": seqs, **others, **rest}
+    counted: AddedMessages = {"stored": statuses["added"], "seqs": seqs}
+    if statuses["unchanged"]:
+        counted["unchanged"] = statuses["unchanged"]
+    if statuses["replaced"]:
+        counted["replaced"] = statuses["replaced"]
+    rest = answer.copy()
+    rest.pop("thread_id", None)
+    rest.pop("messages", None)
+    rest.pop("totals", None)
+    return {**counted, **rest}
 
 
 def _render_ranges(seqs: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from layerlore.memory.rules.validation import describe
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 _PLACE = linear_re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
 # Less than this is not begun at the end of an answer that holds something already.
@@ -78,7 +78,7 @@ def _text(part: Json) -> str:
     return str(part["text"]) if part["type"] == "text" else to_json(part)
 
 
-def _piece(part: Json, begin: int, end: int | None = None) -> Json:
+def _piece(part: Json, begin: int, end: int | None = None) -> StoredJson:
     return {"type": part["type"], "text" if part["type"] == "text" else "json": _text(part)[begin:end]}
 
 

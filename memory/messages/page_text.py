@@ -11,37 +11,40 @@ Only the first line of a message begins without a space, so that nothing in a te
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
+from layerlore.memory.messages.message_answers import MessagePage, NextPage, ShownMessage
 from layerlore.memory.parts.parts import MEDIA, plain_text, result_parts
 from layerlore.memory.text.blocks import PREAMBLE
 from layerlore.memory.text.quotation import format_speaker, indent_lines, quote_line, quote_text
 from layerlore.storage.core.records import Json
 
 _NEXT: Mapping[str, str] = {"before": "earlier ones", "after": "later ones", "offset": "the next ones"}
-_SETS = ("historyIds", "inputIds", "responseIds")
+_SETS: tuple[Literal["historyIds", "inputIds", "responseIds"], ...] = ("historyIds", "inputIds", "responseIds")
 _DAY_CHARS = len("2026-11-22")
 
 
-def render_page(page: Json) -> str:
+def render_page(page: MessagePage) -> str:
     """Render an answer of ``memory.messages.reader`` as text. The last line names what is needed to go on."""
     lines: list[str] = []
-    before: Json | None = None
+    before: ShownMessage | None = None
+    thread = page.get("thread_id", "")
     for entry in page["messages"]:
-        lines.append(f"{render_head(entry, before, page)}{render_entry(entry)}")
+        lines.append(f"{render_head(entry, before, thread)}{render_entry(entry)}")
         before = entry
     return "\n".join([*([PREAMBLE] if lines else []), *lines, render_closing(page)])
 
 
-def render_head(entry: Json, before: Json | None, page: Json) -> str:
+def render_head(entry: ShownMessage, before: ShownMessage | None, page_thread: str) -> str:
     """The line that the entry needs above it beside another one; "" if that is of the same thread and day."""
-    thread, day = _find_place(entry, page)
-    thread_before, day_before = _find_place(before, page) if before else ("", "")
+    thread, day = _find_place(entry, page_thread)
+    thread_before, day_before = _find_place(before, page_thread) if before else ("", "")
     if (thread, day) == (thread_before, day_before):
         return ""
     return f"[{'same thread' if thread == thread_before else f'thread {quote_line(thread)}'}, {day}]\n"
 
 
-def render_entry(entry: Json) -> str:
+def render_entry(entry: ShownMessage) -> str:
     """``#12 user Anna: the text``; behind it the places of images, files and what was cut, as ``part`` takes them."""
     speaker = entry.get("speaker") or format_speaker(entry["role"], entry.get("name"))
     text = quote_text(entry["text"]) if "text" in entry else _render_parts(entry["parts"])
@@ -60,7 +63,7 @@ def _list_places(parts: Sequence[Json]) -> Iterator[str]:
         yield from (each["part"] for each in (part, *inner) if each["type"] in MEDIA and "part" in each)
 
 
-def _describe_cut(entry: Json) -> str:
+def _describe_cut(entry: ShownMessage) -> str:
     cut = entry.get("cut")
     if cut is None:
         return ""
@@ -68,15 +71,15 @@ def _describe_cut(entry: Json) -> str:
     return f" [cut: {cut['bytes']:,} bytes in all{goes_on}]"
 
 
-def _find_place(entry: Json, page: Json) -> tuple[str, str]:
+def _find_place(entry: ShownMessage, page_thread: str) -> tuple[str, str]:
     """The thread and the day of a message."""
-    return entry.get("thread_id") or page.get("thread_id", ""), entry["said_at"][:_DAY_CHARS]
+    return entry.get("thread_id") or page_thread, entry["said_at"][:_DAY_CHARS]
 
 
-def render_closing(page: Json) -> str:
+def render_closing(page: MessagePage) -> str:
     """The last line: which messages these are, whether something is cut, and what continues."""
-    entries: Sequence[Json] = page["messages"]
-    following = page.get("next", {})
+    entries = page["messages"]
+    following: NextPage = page.get("next", {})
     said = [
         f"messages{_describe_range(page, entries) if entries else _describe_empty(page)}",
         *([page["cut"]] if "cut" in page else []),
@@ -87,14 +90,14 @@ def render_closing(page: Json) -> str:
     return f"[{'; '.join(said)}]"
 
 
-def _describe_range(page: Json, entries: Sequence[Json]) -> str:
+def _describe_range(page: MessagePage, entries: Sequence[ShownMessage]) -> str:
     if "thread_id" not in page:
         return f": {len(entries):,} shown; {page['total']:,} in all"
     first, last = entries[0]["seq"], entries[-1]["seq"]
     return f" #{first}{'' if first == last else f'-#{last}'}; {page['total']:,} in all"
 
 
-def _describe_empty(page: Json) -> str:
+def _describe_empty(page: MessagePage) -> str:
     if page["total"]:
         return f": none from here on; {page['total']:,} in all"
     return f": none in thread {quote_line(page['thread_id'])}" if "thread_id" in page else ": none"

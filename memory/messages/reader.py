@@ -1,12 +1,23 @@
 """The reading of messages: pages of a thread and parts of a message, as programs and models are given them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.clock_repair import read_repaired
+from layerlore.memory.messages.message_answers import (
+    CutMessage,
+    MessageContent,
+    MessageDetails,
+    MessagePage,
+    MessageSpeaker,
+    NextPage,
+    PageEnd,
+    PageHead,
+    ShownMessage,
+)
 from layerlore.memory.messages.message_slices import PartPlace, parse_place, slice_parts, unknown_part
 from layerlore.memory.messages.page_text import render_closing, render_entry, render_head
 from layerlore.memory.parts.media import (
@@ -35,6 +46,8 @@ Detail = Literal["low", "high"]
 PageDetail = Literal["low", "normal", "high"]
 """low: a line of text; normal: the message, with notes in place of base64; high: with the base64, as far as an answer
 holds it."""
+
+Shown = TypeVar("Shown", bound=Mapping[str, Any])
 
 # What detail="low" shows of one message.
 LOW_TEXT_CHARS = 200
@@ -75,7 +88,7 @@ def check_roles(roles: Sequence[str], allowed: Sequence[Role] = ALL_ROLES) -> li
     return [role for role in allowed if not roles or role in roles]
 
 
-async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> Json:
+async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> MessagePage:
     """Read one page, in chronological order: the newest ``limit`` messages, or those from ``offset`` on, counted from
     the oldest (seed 001's paging), or those before or after a seq; all of them in a time, if one is given.
 
@@ -109,10 +122,10 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
         page, _, total = await read_repaired(engine, scope, read, lambda found: [found[1]])
     except NotFound:
         return {"thread_id": thread_id, "messages": [], "total": 0}
-    return await _answer(engine, asked, page, total, {"thread_id": thread_id})
+    return await _answer(engine, asked, page, total, thread_id)
 
 
-async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, asked: PageRequest) -> Json:
+async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, asked: PageRequest) -> MessagePage:
     """Read a turn as it was marked: the page that ends with it, and beside it the ids of its ``historyIds``, ``inputIds``
     and ``responseIds`` (seed 002's names), as far as they are in the page. Raises InvalidInput, NotFound."""
     check_id(turn, "turn", engine.limits.id_chars)
@@ -120,13 +133,21 @@ async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, aske
     if end is None:
         raise NotFound(f"conversation {thread_id!r} has no messages of a turn {turn!r}")
     page = await get_messages(engine, scope, thread_id, replace(asked, before=end + 1))
-    sets: dict[str, list[str]] = {"history": [], "input": [], "response": []}
+    page["turn"] = turn
+    page["historyIds"] = []
+    page["inputIds"] = []
+    page["responseIds"] = []
     for entry in page["messages"]:
-        sets[entry["set"] if entry.get("turn") == turn else "history"].append(entry["id"])
-    return {**page, "turn": turn, **{f"{name}Ids": found for name, found in sets.items()}}
+        if entry.get("turn") != turn:
+            page["historyIds"].append(entry["id"])
+        elif entry["set"] == "input":
+            page["inputIds"].append(entry["id"])
+        else:
+            page["responseIds"].append(entry["id"])
+    return page
 
 
-async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> Json:
+async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> MessagePage:
     """Read one page of what was said in a time in all threads, from the oldest on; each message has its ``thread_id``.
     Otherwise as ``get_messages``. Raises InvalidInput."""
     if asked.before is not None or asked.after is not None:
@@ -145,21 +166,24 @@ async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) 
         since=asked.since,
         until=asked.until,
     )
-    return await _answer(engine, asked, page, total, {})
+    return await _answer(engine, asked, page, total)
 
 
-async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: int, head: Json) -> Json:
+async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: int, thread_id: str = "") -> MessagePage:
     entries, more, cut = page.entries, page.more, False
-    end = {"cut": f"max_tokens={asked.max_tokens} reached"}
+    head: PageHead = {}
+    if thread_id:
+        head["thread_id"] = thread_id
 
-    def answer(kept: Sequence[PageEntry], *, more: bool, cut: bool) -> Json:
-        return {
-            **head,
-            "messages": kept if asked.from_oldest else kept[::-1],
-            "total": total,
-            **({"next": _next(asked, kept)} if more else {}),
-            **(end if cut else {}),
-        }
+    def answer(entries: Sequence[PageEntry], *, more: bool, cut: bool) -> MessagePage:
+        kept = [_read_entry(entry) for entry in entries]
+        ordered = kept if asked.from_oldest else kept[::-1]
+        end: PageEnd = {}
+        if more:
+            end["next"] = _next(asked, kept)
+        if cut:
+            end["cut"] = f"max_tokens={asked.max_tokens} reached"
+        return {**head, "messages": ordered, "total": total, **end}
 
     if asked.max_tokens is not None and entries:
         frame = answer(entries, more=True, cut=True)
@@ -169,9 +193,14 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
     return answer(entries, more=more, cut=cut)
 
 
-def _render_frame(page: Json, asked: PageRequest) -> str:
+def _render_frame(page: MessagePage, asked: PageRequest) -> str:
     """All of an answer but its messages, as it is shown."""
     return f"{PREAMBLE}\n{render_closing(page)}" if asked.as_text else to_json({**page, "messages": []})
+
+
+def _read_entry(entry: PageEntry) -> ShownMessage:
+    """The message that an entry of a page is."""
+    return cast("ShownMessage", entry)
 
 
 class _Filling:
@@ -181,11 +210,11 @@ class _Filling:
     def __init__(self, asked: PageRequest, most: int, thread_id: str = "") -> None:
         self.entries: list[PageEntry] = []
         self.costs: list[tuple[str, int]] = []
-        self.first: Json = {}
+        self.first: ShownMessage | None = None
         self.first_text = ""
         self.more = False
         self._asked, self._most = asked, most
-        self._head = {"thread_id": thread_id} if thread_id else {}
+        self._thread_id = thread_id
         self._left, self._to_read = most, READ_BYTES
 
     def take(self, message: Message) -> bool:
@@ -213,22 +242,26 @@ class _Filling:
         self._to_read -= sum(map(media_bytes, message.parts))
         return True
 
-    def show(self, entry: Json, before: Json | None = None) -> str:
+    def show(self, entry: ShownMessage, before: ShownMessage | None = None) -> str:
         """An entry as it stands in the answer, beside the one before it."""
         if self._asked.as_text:
-            return f"{render_head(entry, before, self._head)}{render_entry(entry)}"
+            return f"{render_head(entry, before, self._thread_id)}{render_entry(entry)}"
         return to_json(entry)
 
     def _cost(self, noted: PageEntry, message: Message) -> tuple[str, int]:
         if self._asked.as_text:
-            before = self.entries[-2] if len(self.entries) > 1 else None
-            return f"{self.show(noted, before)}\n", 0
+            before = _read_entry(self.entries[-2]) if len(self.entries) > 1 else None
+            return f"{self.show(_read_entry(noted), before)}\n", 0
         return f"{noted.text},", 0 if self._asked.detail == "low" else _count_images(message.parts)
 
-    def _show(self, message: Message, detail: PageDetail) -> Json:
-        thread = {} if self._head else {"thread_id": message.thread_id}
-        speaker = {"speaker": describe_speaker(message)} if self._asked.as_text else {}
-        return {**thread, **show_message(message, detail), **speaker}
+    def _show(self, message: Message, detail: PageDetail) -> ShownMessage:
+        thread: PageHead = {}
+        if not self._thread_id:
+            thread["thread_id"] = message.thread_id
+        shown: ShownMessage = {**thread, **show_message(message, detail)}
+        if self._asked.as_text:
+            shown["speaker"] = describe_speaker(message)
+        return shown
 
 
 def _note_parts(message: Message) -> list[Json]:
@@ -242,16 +275,20 @@ def _count_images(parts: Sequence[Json]) -> int:
 
 def _cut_inside(entry: PageEntry, message: Message, most: int) -> PageEntry:
     """A message that is too large for an answer, its beginning: ``cut`` says how large it is and where it goes on."""
-    size = len(entry.text.encode())
-    head = _head(entry, most)
+    head = _head(_read_entry(entry), most)
     # Its own texts have the room that the names around them leave.
-    parts, rest = slice_parts(entry["parts"], message.seq, 0, 0, most - PageEntry(head).bytes - FRAME_BYTES)
-    return PageEntry({**head, "parts": parts, "cut": {"bytes": size, **({"part": rest} if rest else {})}})
+    room = most - PageEntry(head).bytes - FRAME_BYTES
+    parts, rest = slice_parts(entry["parts"], message.seq, 0, 0, room)
+    cut: CutMessage = {"bytes": len(entry.text.encode())}
+    if rest:
+        cut["part"] = rest
+    return PageEntry({**head, "parts": parts, "cut": cut})
 
 
-def _head(entry: Json, most: int) -> Json:
+def _head(entry: ShownMessage, most: int) -> ShownMessage:
     """A message without its parts, and without metadata that would fill an answer alone."""
-    head = {**entry, "parts": []}
+    head = entry.copy()
+    head["parts"] = []
     if "metadata" in head and (size := count_sent_bytes(to_json(head["metadata"]))) > most // 2:
         head["metadata"] = {}
         head["metadata_bytes"] = size
@@ -260,7 +297,7 @@ def _head(entry: Json, most: int) -> Json:
 
 async def get_part(
     engine: Engine, scope: Scope, thread_id: str, part: str, detail: PageDetail
-) -> tuple[Json, Media | None]:
+) -> tuple[MessagePage, Media | None]:
     """Read a part of a message that a note or ``next`` named: one image or file as it is, with its note, or the content
     from there on, as much as an answer holds; ``next`` continues. Places in a content are those of the ``detail`` that
     named them: texts have notes in place of base64 unless it is ``high``. Raises InvalidInput."""
@@ -280,8 +317,10 @@ async def get_part(
         raise unknown_part(part) from None
     if found.entry is None:
         raise unknown_part(part)
-    following = {"next": {"part": found.rest}} if found.rest else {}
-    return {"thread_id": thread_id, "messages": [found.entry], "total": total, **following}, found.media
+    page: MessagePage = {"thread_id": thread_id, "messages": [_read_entry(found.entry)], "total": total}
+    if found.rest:
+        page["next"] = {"part": found.rest}
+    return page, found.media
 
 
 class _Inside:
@@ -320,15 +359,19 @@ def _fit_tokens(counter: TokenCounter, page: _Filling, most: int) -> tuple[list[
         if left < 0:
             if count:
                 return page.entries[:count], True
-            return [PageEntry(cut_to_fit(counter, page.first, page.first_text, most, page.show))], True
+            assert page.first is not None
+            beginning: ShownMessage = cut_to_fit(counter, page.first, page.first_text, most, page.show)
+            return [PageEntry(beginning)], True
     return page.entries, False
 
 
-def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int, show: Callable[[Json], str] = to_json) -> Json:
+def cut_to_fit(
+    counter: TokenCounter, entry: Shown, text: str, most: int, show: Callable[[Shown], str] = to_json
+) -> Shown:
     """Add as much of a text to an entry as ``most`` tokens have room for where ``show`` shows it, with a mark."""
 
-    def shown(tokens: int) -> Json:
-        return {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK}
+    def shown(tokens: int) -> Shown:
+        return cast("Shown", {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK})
 
     fits, over = 0, max(most, 0) + 1
     beginning = counter.cut(text, over)
@@ -341,32 +384,44 @@ def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int, show: C
     return shown(fits)
 
 
-def _next(asked: PageRequest, kept: Sequence[Json]) -> Json:
+def _next(asked: PageRequest, kept: Sequence[ShownMessage]) -> NextPage:
     if asked.offset is not None:
         return {"offset": asked.offset + len(kept)}
-    return {"after": kept[-1]["seq"]} if asked.from_oldest else {"before": kept[-1]["seq"]}
+    if asked.from_oldest:
+        return {"after": kept[-1]["seq"]}
+    return {"before": kept[-1]["seq"]}
 
 
-def show_message(message: Message, detail: PageDetail) -> Json:
+def show_message(message: Message, detail: PageDetail) -> ShownMessage:
     """A message as an answer has it: as it was stored (``high``), with notes in place of base64 (``normal``), or
     (``low``) as a text cut at LOW_TEXT_CHARS. ``hidden_characters`` counts the invisible characters in its texts, which
     models are not shown."""
-    entry: dict[str, Any] = {"id": message.id, "seq": message.seq, "role": message.role}
+    speaker: MessageSpeaker = {}
     if message.name:
-        entry["name"] = message.name
+        speaker["name"] = message.name
     if unseen := count_hidden(plain_text(message.parts)):
-        entry["hidden_characters"] = unseen
+        speaker["hidden_characters"] = unseen
+    content: MessageContent = {}
     if detail == "low":
         text = plain_text(_note_parts(message))
-        shown = text if len(text) <= LOW_TEXT_CHARS else text[:LOW_TEXT_CHARS] + CUT_MARK
-        return {**entry, "text": shown, "said_at": iso(message.said_at)}
-    entry |= {
-        "parts": message.parts if detail == "high" else _note_parts(message),
+        content["text"] = text if len(text) <= LOW_TEXT_CHARS else text[:LOW_TEXT_CHARS] + CUT_MARK
+    else:
+        content["parts"] = message.parts if detail == "high" else _note_parts(message)
+    details: MessageDetails = {}
+    if detail != "low":
+        details["created_at"] = iso(message.created_at)
+        if message.metadata:
+            details["metadata"] = message.metadata
+        if message.mark:
+            details["turn"] = message.mark.turn
+            details["set"] = message.mark.set
+        details["tokens"] = message.tokens
+    return {
+        "id": message.id,
+        "seq": message.seq,
+        "role": message.role,
+        **speaker,
+        **content,
         "said_at": iso(message.said_at),
-        "created_at": iso(message.created_at),
+        **details,
     }
-    if message.metadata:
-        entry["metadata"] = message.metadata
-    if message.mark:
-        entry |= {"turn": message.mark.turn, "set": message.mark.set}
-    return {**entry, "tokens": message.tokens}

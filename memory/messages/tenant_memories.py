@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
+from layerlore.memory.messages.thread_answers import MemoryPage, MemoryRow, TenantPage
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.audit import journal
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import tenant_memories
 from layerlore.storage.messages.tenant_memories import MemoryCounts, Pair
@@ -33,7 +34,7 @@ class MemorySearch:
     cursor: str = ""
 
 
-async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, origin: Origin) -> Json:
+async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, origin: Origin) -> MemoryPage:
     """The memories of a tenant, by agent and resource: ``memories`` with what each holds, and ``next_cursor`` if there are
     more; with a query a page may then have fewer than fit. Raises InvalidInput."""
     words = check_text(search.query, "query").casefold().split()
@@ -41,7 +42,7 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
     after = (place[0], place[1])
     now, tenant, nobody = engine.now(), Tenant(tenant_id), Scope(tenant_id, "", "")
 
-    async def look(tx: Tx, tenant: Tenant) -> Json:
+    async def look(tx: Tx, tenant: Tenant) -> MemoryPage:
         found, reached = await _find(tx, tenant, search, words, after)
         counted = await tenant_memories.count_memories(tx, tenant, found)
         rows = fit_entries([_show(pair, counted[pair]) for pair in found], engine.limits.answer_bytes)
@@ -49,7 +50,10 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
             reached = found[len(rows) - 1]
         line = make_line(engine.hmac_key, nobody, origin, "done", now, counts={"memories": len(rows)})
         await journal.append(tx, nobody, line)
-        return {"memories": rows, **({"next_cursor": write_cursor([*reached])} if reached else {})}
+        page: MemoryPage = {"memories": rows}
+        if reached:
+            page["next_cursor"] = write_cursor([*reached])
+        return page
 
     return await engine.database.write(look, tenant)
 
@@ -78,7 +82,7 @@ async def _find(
             return found, after
 
 
-async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -> Json:
+async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -> TenantPage:
     """The tenants of the installation of which anything is kept, by name: ``tenants`` and, if there are more,
     ``next_cursor``. Raises InvalidInput."""
     words = check_text(query, "query").casefold().split()
@@ -91,18 +95,23 @@ async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -
         found += [tenant for tenant in tenants if all(word in tenant.casefold() for word in words)]
         after = tenants[-1]
     shown = found[:limit]
-    return {"tenants": shown, **({"next_cursor": write_cursor([shown[-1]])} if len(found) > limit else {})}
+    page: TenantPage = {"tenants": shown}
+    if len(found) > limit:
+        page["next_cursor"] = write_cursor([shown[-1]])
+    return page
 
 
-def _show(pair: Pair, holds: MemoryCounts) -> Json:
-    return {
+def _show(pair: Pair, holds: MemoryCounts) -> MemoryRow:
+    row: MemoryRow = {
         "agent": pair[0],
         "resource": pair[1],
         "conversations": holds.threads,
         "messages": holds.messages,
         "entries": holds.entries,
-        **({"last_at": iso(holds.last_at)} if holds.last_at is not None else {}),
     }
+    if holds.last_at is not None:
+        row["last_at"] = iso(holds.last_at)
+    return row
 
 
 def _read_place(cursor: str, parts: int) -> list[str]:

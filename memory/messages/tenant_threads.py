@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
+from layerlore.memory.messages.thread_answers import TenantThreadPage, TenantThreadRow, ThreadNaming
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text
@@ -46,7 +47,7 @@ class TenantSearch:
         )
 
 
-async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSearch, origin: Origin) -> Json:
+async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSearch, origin: Origin) -> TenantThreadPage:
     """The conversations of a tenant, with whose they are; ``next_cursor`` continues. A line in the journal says who
     looked, for which agent and resource if one was named, and how many were shown.
 
@@ -60,7 +61,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     now, tenant = engine.now(), Tenant(tenant_id)
     named = Scope(tenant_id, search.agent, search.resource)
 
-    async def look(tx: Tx, tenant: Tenant) -> Json:
+    async def look(tx: Tx, tenant: Tenant) -> TenantThreadPage:
         found, after = await tenant_threads.read_page(tx, tenant, search.filter, after=place, limit=search.limit)
         rows = fit_entries([_show(thread) for thread in found], engine.limits.answer_bytes)
         if len(rows) < len(found):
@@ -68,18 +69,26 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
             after = getattr(last, search.order_by), last.thread_uid
         line = make_line(engine.hmac_key, named, origin, "done", now, counts={"threads": len(rows)})
         await journal.append(tx, named, line)
-        return {"threads": rows, **({"next_cursor": write_cursor([asked, *after])} if after else {})}
+        page: TenantThreadPage = {"threads": rows}
+        if after:
+            page["next_cursor"] = write_cursor([asked, *after])
+        return page
 
     return await engine.database.write(look, tenant)
 
 
-def _show(thread: TenantThread) -> Json:
+def _show(thread: TenantThread) -> TenantThreadRow:
+    naming: ThreadNaming = {}
+    title = make_visible(thread.title or "")
+    if title:
+        naming["title"] = title
+    if thread.metadata:
+        naming["metadata"] = thread.metadata
     return {
         "agent": thread.agent_id,
         "resource": thread.resource_id,
         "thread_id": thread.thread_id,
-        **({"title": title} if (title := make_visible(thread.title or "")) else {}),
-        **({"metadata": thread.metadata} if thread.metadata else {}),
+        **naming,
         "messages": thread.message_count,
         "tokens": thread.token_count,
         "created_at": iso(thread.created_at),

@@ -7,6 +7,17 @@ from typing import Any, NamedTuple
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.clock_repair import read_repaired
+from layerlore.memory.messages.thread_answers import (
+    ListedThread,
+    MaskedSecrets,
+    ThreadNaming,
+    ThreadPage,
+    ThreadRow,
+    ThreadsFound,
+    ThreadUsage,
+    ThreadWindow,
+    UpdatedThread,
+)
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
@@ -34,13 +45,21 @@ FORMS = (
 )
 
 
-def show_thread(thread: Thread) -> Json:
+def show_thread(thread: Thread) -> ThreadRow:
     """A thread as an answer has it."""
+    naming: ThreadNaming = {}
+    title = make_visible(thread.title or "")
+    if title:
+        naming["title"] = title
+    if thread.metadata:
+        naming["metadata"] = thread.metadata
+    window: ThreadWindow = {}
+    if thread.window_policy:
+        window["window"] = value_of(thread.window_policy)
     return {
         "thread_id": thread.thread_id,
-        **({"title": title} if (title := make_visible(thread.title or "")) else {}),
-        **({"metadata": thread.metadata} if thread.metadata else {}),
-        **({"window": value_of(thread.window_policy)} if thread.window_policy else {}),
+        **naming,
+        **window,
         "messages": thread.message_count,
         "tokens": thread.token_count,
         "created_at": iso(thread.created_at),
@@ -48,7 +67,7 @@ def show_thread(thread: Thread) -> Json:
     }
 
 
-async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
+async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> ThreadPage:
     """Read one thread by its id; the list is empty where it is unknown."""
 
     async def read(tx: Tx, scope: Scope) -> _ThreadList:
@@ -65,7 +84,7 @@ class _ThreadList(NamedTuple):
     """Threads as rows and as an answer has them, and where the next page begins."""
 
     threads: Sequence[Thread]
-    shown: list[Json]
+    shown: list[ListedThread]
     after: tuple[Any, str] | None
 
 
@@ -74,8 +93,12 @@ async def _add_usage(
 ) -> _ThreadList:
     """Show the threads, with the usage of those that have any."""
     spent = await usage.of_threads(tx, scope, [thread.thread_uid for thread in found])
-    shown = {uid: {"usage": present_spent(sums)} for uid, sums in spent.items()}
-    rows = [{**show_thread(thread), **shown.get(thread.thread_uid, {})} for thread in found]
+    rows: list[ListedThread] = []
+    for thread in found:
+        used: ThreadUsage = {}
+        if thread.thread_uid in spent:
+            used["usage"] = present_spent(spent[thread.thread_uid])
+        rows.append({**show_thread(thread), **used})
     return _ThreadList(found, rows, after)
 
 
@@ -88,7 +111,7 @@ async def list_threads(
     descending: bool,
     limit: int,
     cursor: str,
-) -> Json:
+) -> ThreadPage:
     """List threads whose metadata has every given key with an equal value; ``next_cursor`` continues.
 
     Raises InvalidInput, LimitExceeded.
@@ -108,13 +131,13 @@ async def list_threads(
     if len(shown) < len(listed.shown):
         last = listed.threads[len(shown) - 1]
         after = threads.order_value(last, order_by), last.thread_uid
-    return {
-        "threads": shown,
-        **({"next_cursor": write_cursor([order, *after])} if after else {}),
-    }
+    page: ThreadPage = {"threads": shown}
+    if after:
+        page["next_cursor"] = write_cursor([order, *after])
+    return page
 
 
-async def find_threads(engine: Engine, scope: Scope, *, query: str, offset: int, limit: int) -> Json:
+async def find_threads(engine: Engine, scope: Scope, *, query: str, offset: int, limit: int) -> ThreadsFound:
     """The threads at a place of the list, changed last first, and in ``total`` how many it has; with a ``query`` those alone
     whose title or id has each of its words, whatever their case. There may be fewer than wanted, where they are large."""
     words = check_text(query, "query").casefold().split()
@@ -160,7 +183,7 @@ async def update_thread(
     metadata: Json | None,
     window: Any = None,
     sent: Sent,
-) -> Json:
+) -> UpdatedThread:
     """Set the title ("" removes it), merge into the metadata (RFC 7396), and set the window's policy ("" removes it;
     else see ``make_stored_policy``), making the thread if it is absent. What is None stays.
 
@@ -181,7 +204,7 @@ async def update_thread(
     change, masked = Description(new_title, patch, policy), in_title + in_metadata + in_policy
     now, new_uid = engine.now(), engine.new_id()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> UpdatedThread:
         thread = await threads.describe(
             tx,
             scope,
@@ -201,7 +224,10 @@ async def update_thread(
         )
         # What is kept for a repeated request holds no text: what was written is added to the answer below.
         bare = replace(thread, title=None, metadata={}, window_policy=None)
-        return {**show_thread(bare), **({"masked": masked} if masked else {})}
+        secrets: MaskedSecrets = {}
+        if masked:
+            secrets["masked"] = masked
+        return {**show_thread(bare), **secrets}
 
     answer = await engine.write(scope, sent, [title, metadata, window], now, write)
     with contextlib.suppress(NotFound):  # deleted since the first of the repeated requests

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
-from layerlore.memory.moving.line_forms import RECORD
+from layerlore.memory.moving.line_forms import RECORD, Line
 from layerlore.memory.moving.reports import ImportReport
 from layerlore.memory.moving.shared_lines import (
     DOCUMENT,
@@ -49,7 +49,7 @@ class SharedExchange:
         self._seed = seed
         self._now = now
         self._rows: dict[str, SharedRow] = {}
-        self._lines: dict[str, Json] = {}
+        self._lines: dict[str, Line] = {}
         self._ids: dict[str, set[str]] = {}
         self._entries: dict[str, ToldEntry] = {}
         self._by_content: dict[str, str] = {}
@@ -60,7 +60,7 @@ class SharedExchange:
         self._unproven: set[str] = set()
         self._document: Version | None = None
 
-    def list_lines(self) -> dict[str, Json]:
+    def list_lines(self) -> dict[str, Line]:
         """What the scope shares now."""
         found = {id_: self._lines.get(id_) or make_gone(id_) for id_ in self._rows if id_ != DOCUMENT}
         document = self._document_line()
@@ -140,7 +140,7 @@ class SharedExchange:
             self._unproven.add(entry_id)
             await self._show(entry_id)
 
-    def _says(self, entry: Entry, line: Json) -> bool:
+    def _says(self, entry: Entry, line: Line) -> bool:
         said_here = (entry.content, entry.kind, entry.status, entry.seen_at, entry.expires_at)
         said_there = tuple(line.get(name) for name in ("content", "kind", "status", "seen_at", "expires_at"))
         by = line.get("superseded_by")
@@ -165,8 +165,8 @@ class SharedExchange:
 
     def _describe(
         self, id_: str, entry: Entry, quotes: Sequence[Json], origin: str, trust: str, changed_at: int
-    ) -> Json:
-        line: Json = {
+    ) -> Line:
+        line: Line = {
             "id": id_,
             RECORD: "entry",
             "status": entry.status,
@@ -201,7 +201,7 @@ class SharedExchange:
 
     # What others say
 
-    async def take(self, lines: Mapping[str, Json], origin: Origin, *, accept: bool) -> None:
+    async def take(self, lines: Mapping[str, Line], origin: Origin, *, accept: bool) -> None:
         """Have the scope follow these lines."""
         self._accepts = accept
         moved: set[str] = set()
@@ -232,7 +232,7 @@ class SharedExchange:
             happened = NewEvent("entries_changed", {"ids": sorted(self.touched)[:_NAMED]})
             await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)
 
-    def _meet(self, id_: str, line: Json) -> str:
+    def _meet(self, id_: str, line: Line) -> str:
         row, known = self._rows.get(id_), self._lines.get(id_)
         if is_gone(line):
             if known is None:
@@ -311,7 +311,7 @@ class SharedExchange:
         if shown.status == "dropped" and self._engine.deleted_days == 0:
             await entries.erase(self._tx, self._scope, [entry_id])
 
-    def _make_entry(self, entry_id: str, there: ToldEntry | None, line: Json, *, own: bool) -> Entry:
+    def _make_entry(self, entry_id: str, there: ToldEntry | None, line: Line, *, own: bool) -> Entry:
         known = there.entry if there is not None else None
         stays = there is not None and there.told and entry_id not in self._unproven
         trust = there.entry.trust if there is not None and stays else "shared"
@@ -377,7 +377,7 @@ class SharedExchange:
         self._rows[row.share_id] = row
         self._changed.add(row.share_id)
 
-    def _put(self, id_: str, entry_id: str, own: bool, line: Json) -> None:
+    def _put(self, id_: str, entry_id: str, own: bool, line: Line) -> None:
         self._keep(SharedRow(id_, entry_id, int(own), to_json(line)))
         self._lines[id_] = line
         self._ids.setdefault(entry_id, set()).add(id_)
@@ -413,7 +413,7 @@ class SharedExchange:
         line = {"id": DOCUMENT, RECORD: "document", "changed_at": _changed_at(row)}
         return {**line, "content": content} if content else line
 
-    async def _take_document(self, line: Json, origin: Origin) -> None:
+    async def _take_document(self, line: Line, origin: Origin) -> None:
         known = self._document_line()
         if known is not None and later(known, line) == known:
             self.report.add("profile", "unchanged")

@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.moving.line_forms import FORMAT, RECORD, VERSION, make_row_line, make_state_line, make_thread_line
-from layerlore.storage.core.records import Json, Message, Scope
+from layerlore.memory.moving.line_forms import (
+    FORMAT,
+    RECORD,
+    VERSION,
+    Line,
+    make_row_line,
+    make_state_line,
+    make_thread_line,
+)
+from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry
 from layerlore.storage.messages import places
@@ -42,7 +50,7 @@ class Ending:
     documents and state."""
 
     messages: list[Message]
-    lines: list[Json] | None
+    lines: list[Line] | None
 
 
 async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
@@ -57,7 +65,7 @@ async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
     return found
 
 
-async def write_lines(engine: Engine, scopes: Sequence[Scope], program: str) -> AsyncIterator[list[Json]]:
+async def write_lines(engine: Engine, scopes: Sequence[Scope], program: str) -> AsyncIterator[list[Line]]:
     """The lines of an export, some at a time: a header, each scope, and an end that counts them."""
     counts: dict[str, int] = {}
     header = {RECORD: "header", "format": FORMAT, "version": VERSION, "scopes": len(scopes)}
@@ -71,7 +79,7 @@ async def write_lines(engine: Engine, scopes: Sequence[Scope], program: str) -> 
     yield [{RECORD: "end", "counts": counts}]
 
 
-async def _write_scope(engine: Engine, scope: Scope) -> AsyncIterator[list[Json]]:
+async def _write_scope(engine: Engine, scope: Scope) -> AsyncIterator[list[Line]]:
     for uid in await engine.database.read(shown_rows.list_uids, scope):
         async for lines in _write_thread(engine, scope, uid):
             yield lines
@@ -82,7 +90,7 @@ async def _write_scope(engine: Engine, scope: Scope) -> AsyncIterator[list[Json]
         yield lines
 
 
-async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator[list[Json]]:
+async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator[list[Line]]:
     row = await engine.database.read(shown_rows.read_thread, scope, uid)
     if row is None:
         return
@@ -104,13 +112,13 @@ async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator
         last = ending.messages[-1].seq
 
 
-def _erased(name: str, hashes: list[str]) -> list[Json]:
+def _erased(name: str, hashes: list[str]) -> list[Line]:
     return [
         {RECORD: "erased", "thread": name, "id_hashes": hashes[at : at + _ROWS]} for at in range(0, len(hashes), _ROWS)
     ]
 
 
-def _message_line(name: str, message: Message) -> Json:
+def _message_line(name: str, message: Message) -> Line:
     return {
         RECORD: "message",
         "thread": name,
@@ -157,11 +165,11 @@ async def _read_ending(tx: Tx, scope: Scope, uid: str, name: str, last: int) -> 
     return Ending(found, [*lines, make_state_line(row)])
 
 
-async def _read_versions(tx: Tx, scope: Scope, of: MovedTable, uid: str, **more: Any) -> list[Json]:
+async def _read_versions(tx: Tx, scope: Scope, of: MovedTable, uid: str, **more: Any) -> list[Line]:
     rows = await _read_whole(tx, scope, of, uid)
     runs = await shown_rows.document_runs(tx, scope, uid, [row["version"] for row in rows])
     names = await shown_rows.names_of(tx, scope, sorted({run.thread_uid for run in runs}))
-    sources: dict[int, list[Json]] = {}
+    sources: dict[int, list[Line]] = {}
     for run in runs:
         if run.thread_uid in names:
             place = {"thread": names[run.thread_uid], "from_seq": run.from_seq, "to_seq": run.to_seq}
@@ -172,11 +180,11 @@ async def _read_versions(tx: Tx, scope: Scope, of: MovedTable, uid: str, **more:
     ]
 
 
-async def _read_profile(tx: Tx, scope: Scope) -> list[Json]:
+async def _read_profile(tx: Tx, scope: Scope) -> list[Line]:
     return await _read_versions(tx, scope, PROFILE, "")
 
 
-async def _write_entries(engine: Engine, scope: Scope) -> AsyncIterator[list[Json]]:
+async def _write_entries(engine: Engine, scope: Scope) -> AsyncIterator[list[Line]]:
     after: str | None = None
     while True:
         found, runs, names = await engine.database.read(shown_rows.read_entries, scope, after=after, most=_MESSAGES)
@@ -186,8 +194,8 @@ async def _write_entries(engine: Engine, scope: Scope) -> AsyncIterator[list[Jso
         after = found[-1].entry_id
 
 
-def _entry_line(entry: Entry, runs: list[EntryRun], names: dict[str, str]) -> Json:
-    line: Json = {RECORD: "entry", "entry_id": entry.entry_id, "content": entry.content}
+def _entry_line(entry: Entry, runs: list[EntryRun], names: dict[str, str]) -> Line:
+    line: Line = {RECORD: "entry", "entry_id": entry.entry_id, "content": entry.content}
     line |= {name: getattr(entry, name) for name in _ENTRY_FIELDS if getattr(entry, name) is not None}
     sources = [
         {
@@ -205,7 +213,7 @@ def _entry_line(entry: Entry, runs: list[EntryRun], names: dict[str, str]) -> Js
     return line | ({"sources": sources} if sources else {})
 
 
-async def _write_resource_events(engine: Engine, scope: Scope) -> AsyncIterator[list[Json]]:
+async def _write_resource_events(engine: Engine, scope: Scope) -> AsyncIterator[list[Line]]:
     async for rows in _read_all(engine, scope, RESOURCE_EVENT, ""):
         uids = sorted({row["thread_uid"] for row in rows if row["thread_uid"]})
         names = await engine.database.read(shown_rows.names_of, scope, uids)

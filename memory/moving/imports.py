@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.moving.line_forms import RECORD, LineForms, check_header
+from layerlore.memory.moving.line_forms import RECORD, Line, LineForms, check_header
 from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.line_sources import read_entry_sources, read_runs
 from layerlore.memory.moving.moved_drafts import DraftMaker, NumberedLine, ReadyMessages
@@ -19,7 +19,7 @@ from layerlore.memory.moving.reports import ImportReport
 from layerlore.memory.moving.thread_places import ThreadPlaces
 from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes as indexed_notes
 from layerlore.storage.derived.entries import Entry, content_hash
@@ -136,7 +136,7 @@ class Import:
         else:
             self.report.skip(kind, where, f"unknown record {describe(line.get(RECORD))}")
 
-    async def _write(self, unit: Callable[[Tx], Awaitable[Json]]) -> None:
+    async def _write(self, unit: Callable[[Tx], Awaitable[dict[str, int]]]) -> None:
         await self._engine.write(self._where, self._sent, [], self._engine.now(), unit)
 
     @property
@@ -180,7 +180,7 @@ class Import:
         new_uid = self._engine.new_id()
         found: list[moved_threads.ThreadPut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             found[:] = [await moved_threads.put_thread(tx, self._where, moved, self._mode, new_uid=new_uid)]
             return {}
 
@@ -207,7 +207,7 @@ class Import:
         wanted = [value for value in hashes if isinstance(value, str) and len(value) == 64]
         uid = thread.places.uid
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             await moved_threads.put_erased(tx, self._where, uid, wanted)
             return {}
 
@@ -257,7 +257,7 @@ class Import:
         now = self._engine.now()
         found: list[MessagePut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             found[:] = await moved_messages.put_messages(
                 tx,
                 self._where,
@@ -318,7 +318,7 @@ class Import:
         uid = thread.places.uid
         found: list[RowsPut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             await threads.lock_uid(tx, self._where, uid)
             found[:] = [await moved_rows.put_rows(tx, self._where, of, uid, rows, self._mode)]
             return {}
@@ -373,7 +373,7 @@ class Import:
             return
         now, found = self._engine.now(), dict[MovedTable, RowsPut]()
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             found.clear()
             found.update(await self._put_ending(tx, thread, state, now))
             return {}
@@ -425,7 +425,7 @@ class Import:
         new_ids = {each.entry.entry_id: self._engine.new_id() for each in moved}
         puts: list[moved_entries.EntryPut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             puts[:] = await moved_entries.put_entries(
                 tx, self._where, moved, self._mode, new_ids=new_ids, search_text=self._engine.search_text_of
             )
@@ -440,7 +440,7 @@ class Import:
             else:
                 self.report.skip("entry", f"line {number}", _WHY_NOT[put.status])
 
-    async def _end_resource(self, line: Json, where: str) -> None:
+    async def _end_resource(self, line: Line, where: str) -> None:
         """Bring the log of the resource, which goes on from what the line says."""
         rows, self._resource_events = self._resource_events, []
         next_seq = line.get("next_event_seq")
@@ -449,7 +449,7 @@ class Import:
             return
         found: list[RowsPut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             found[:] = [await moved_rows.put_resource_events(tx, self._where, rows, next_seq)]
             return {}
 
@@ -466,7 +466,7 @@ class Import:
             return
         found: list[RowsPut] = []
 
-        async def unit(tx: Tx) -> Json:
+        async def unit(tx: Tx) -> dict[str, int]:
             if rows:
                 found[:] = [await moved_rows.put_versions(tx, self._where, PROFILE, "", rows, runs, self._mode)]
                 await indexed_notes.refresh_document(tx, self._where, None, self._engine.search_text_of)

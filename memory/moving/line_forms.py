@@ -26,11 +26,12 @@ from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
 from layerlore.storage.derived.entries import Origin
 from layerlore.storage.moving.moved_tables import PLAN, RUN, MovedColumn, MovedTable, describe_columns
 from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED
 
+Line = dict[str, Any]
+"""A line of a file: a JSON object whose keys are names of columns, as its table has them (``docs/moving.md``)."""
 FORMAT = "layerlore"
 VERSION = 1
 RECORD = "record"
@@ -66,7 +67,7 @@ class LineForms:
         self._content = StoredContent(engine)
         self._most = _most_bytes(engine)
 
-    def read_row(self, of: MovedTable, line: Json, where: str) -> tuple[dict[str, Any], int]:
+    def read_row(self, of: MovedTable, line: Line, where: str) -> tuple[dict[str, Any], int]:
         """The row of a line, by column as it is stored, and how many secrets were masked. Raises InvalidInput."""
         names = [name for name in of.columns if name != "thread_uid"]
         check_names(line, where, names, (RECORD, "thread", "sources"))
@@ -77,7 +78,7 @@ class LineForms:
             check_plan(line.get("plan"), f"{where}.plan")
         return row
 
-    def read_thread(self, line: Json, where: str) -> tuple[dict[str, Any], int]:
+    def read_thread(self, line: Line, where: str) -> tuple[dict[str, Any], int]:
         """What describes a thread. Raises InvalidInput."""
         check_names(line, where, (RECORD, "thread", *THREAD_FIELDS))
         names = (*DESCRIBED, "created_at", "updated_at")
@@ -92,12 +93,12 @@ class LineForms:
             raise InvalidInput(f"{where}.uid: must be 1 to 64 letters, digits and hyphens, not {describe(uid)}")
         return {**found, "uid": uid}, masked
 
-    def read_state(self, line: Json, where: str) -> tuple[dict[str, Any], int]:
+    def read_state(self, line: Line, where: str) -> tuple[dict[str, Any], int]:
         """How far a thread has been counted and read. Raises InvalidInput."""
         check_names(line, where, (RECORD, "thread", *_STATE))
         return self._read("threads", _STATE, frozenset(), line, where)
 
-    def read_entry(self, line: Json, where: str) -> tuple[dict[str, Any], int]:
+    def read_entry(self, line: Line, where: str) -> tuple[dict[str, Any], int]:
         """An entry, without its sources. Raises InvalidInput."""
         check_names(line, where, (RECORD, "sources", *_ENTRY))
         found, masked = self._read("entries", _ENTRY, frozenset(), line, where)
@@ -109,7 +110,7 @@ class LineForms:
         return found, masked
 
     def _read(
-        self, table: str, names: Iterable[str], json: Collection[str], line: Json, where: str
+        self, table: str, names: Iterable[str], json: Collection[str], line: Line, where: str
     ) -> tuple[dict[str, Any], int]:
         found: dict[str, Any] = {}
         masked = 0
@@ -127,7 +128,7 @@ class LineForms:
         return found, masked
 
 
-def check_names(line: Json, where: str, known: Collection[str], also: Collection[str] = ()) -> None:
+def check_names(line: Line, where: str, known: Collection[str], also: Collection[str] = ()) -> None:
     """Raises InvalidInput for a name that lines of this type have not."""
     for name in line:
         if name not in known and name not in also:
@@ -188,31 +189,31 @@ def _most_bytes(engine: Engine) -> dict[tuple[str, str], int]:
     return {name: 2 * size for name, size in most.items()}
 
 
-def make_row_line(of: MovedTable, row: Mapping[str, Any], **more: Any) -> Json:
+def make_row_line(of: MovedTable, row: Mapping[str, Any], **more: Any) -> Line:
     """The line of a row as it is stored. A column that is null is left out."""
-    line: Json = {RECORD: of.line, **more}
+    line: Line = {RECORD: of.line, **more}
     for name in of.columns:
         if name != "thread_uid" and row[name] is not None:
             line[name] = value_of(row[name]) if name in of.json else row[name]
     return line
 
 
-def make_thread_line(row: Mapping[str, Any]) -> Json:
+def make_thread_line(row: Mapping[str, Any]) -> Line:
     """The line that a thread begins with."""
-    line: Json = {RECORD: "thread", "thread": row["thread_id"], "uid": row["thread_uid"]}
+    line: Line = {RECORD: "thread", "thread": row["thread_id"], "uid": row["thread_uid"]}
     for name in ("created_at", "updated_at", *DESCRIBED):
         if row[name] is not None:
             line[name] = value_of(row[name]) if name in ("metadata", "window_policy") else row[name]
     return line
 
 
-def make_state_line(row: Mapping[str, Any]) -> Json:
+def make_state_line(row: Mapping[str, Any]) -> Line:
     """The line that a thread ends with."""
-    line: Json = {RECORD: "thread_state", "thread": row["thread_id"]}
+    line: Line = {RECORD: "thread_state", "thread": row["thread_id"]}
     return line | {name: row[name] for name in _STATE if row[name] is not None}
 
 
-def check_header(line: Json) -> None:
+def check_header(line: Line) -> None:
     """Raises InvalidInput for a file that is no export of ours, or one of a later format."""
     if line.get("format") != FORMAT:
         raise InvalidInput(f"this is not an export of layerlore: its format is {describe(line.get('format'))}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.addition import make_drafts
-from layerlore.memory.moving.line_forms import RECORD, check_names
+from layerlore.memory.moving.line_forms import RECORD, Line, check_names
 from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.reports import Skipped
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
@@ -41,7 +41,7 @@ class NumberedLine:
     """A line of a file, and its number there."""
 
     number: int
-    line: Json
+    line: Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def moved_limits(limits: Limits) -> Limits:
     )
 
 
-def _raw(each: NumberedLine) -> Json:
+def _raw(each: NumberedLine) -> Line:
     line = each.line
     check_names(line, "message", _NAMES)
     for name in _NUMBERS:

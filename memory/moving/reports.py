@@ -2,8 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-
-from layerlore.storage.core.records import Json
+from typing import TypedDict
 
 MOST_SKIPPED = 1_000
 """So many are named; the others are counted."""
@@ -17,6 +16,22 @@ class Skipped:
     where: str
     why: str
     count: int = 1
+
+
+class ShownSkip(TypedDict):
+    kind: str
+    where: str
+    why: str
+    count: int
+
+
+class ShownReport(TypedDict):
+    """A report as a program reads it."""
+
+    counts: dict[str, dict[str, int]]
+    skipped: list[ShownSkip]
+    skipped_count: int
+    masked: int
 
 
 @dataclass(slots=True)
@@ -46,13 +61,14 @@ class ImportReport:
         """How many of a kind were looked at."""
         return self.counts[kind].total() if kind in self.counts else 0
 
-    def show(self) -> Json:
-        """As JSON."""
+    def show(self) -> ShownReport:
+        """The report as JSON."""
+        skipped: list[ShownSkip] = []
+        for each in self.skipped:
+            skipped.append({"kind": each.kind, "where": each.where, "why": each.why, "count": each.count})
         return {
             "counts": {kind: dict(outcomes) for kind, outcomes in self.counts.items()},
-            "skipped": [
-                {"kind": each.kind, "where": each.where, "why": each.why, "count": each.count} for each in self.skipped
-            ],
+            "skipped": skipped,
             "skipped_count": self.skipped_count,
             "masked": self.masked,
         }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.evidence import LABELS
 from layerlore.memory.entries.remember_requests import KINDS
-from layerlore.memory.moving.line_forms import RECORD, check_names
+from layerlore.memory.moving.line_forms import RECORD, Line, check_names
 from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.removal.content_forms import StoredContent
@@ -44,38 +44,38 @@ _GONE = ("id", RECORD)
 class SharedLines:
     """Lines by their ids, one for each; how many secrets were masked in them."""
 
-    lines: dict[str, Json] = field(default_factory=dict)
+    lines: dict[str, Line] = field(default_factory=dict)
     masked: int = 0
 
 
-def is_gone(line: Json) -> bool:
+def is_gone(line: Line) -> bool:
     """Whether a line says no more than that something was forgotten."""
     return bool(line[RECORD] == "forgotten")
 
 
-def make_gone(id_: str) -> Json:
+def make_gone(id_: str) -> Line:
     """The line of what was forgotten: nothing but its id."""
     return {"id": id_, RECORD: "forgotten"}
 
 
-def later(one: Json, other: Json) -> Json:
+def later(one: Line, other: Line) -> Line:
     """The one of two lines of an id that counts."""
     return max(one, other, key=_rank)
 
 
-def _rank(line: Json) -> tuple[bool, bool, int, str]:
+def _rank(line: Line) -> tuple[bool, bool, int, str]:
     if is_gone(line):
         return True, False, 0, ""
     return False, line.get("status") == "superseded", line["changed_at"], to_json(line)
 
 
-def add_line(lines: dict[str, Json], line: Json) -> None:
+def add_line(lines: dict[str, Line], line: Line) -> None:
     """Add a line, unless one of its id is there that counts."""
     known = lines.get(line["id"])
     lines[line["id"]] = line if known is None else later(known, line)
 
 
-def render_lines(lines: Mapping[str, Json]) -> Iterator[str]:
+def render_lines(lines: Mapping[str, Line]) -> Iterator[str]:
     """The lines of a file: a header, which is always the same, and each in the order of its text."""
     yield to_json({"format": FORMAT, RECORD: "header", "version": VERSION}) + "\n"
     for line in sorted(map(to_json, lines.values())):
@@ -103,7 +103,7 @@ class SharedForms:
             add_line(found.lines, read)
         return found
 
-    def _read(self, line: Json, where: str) -> tuple[Json, int]:
+    def _read(self, line: Line, where: str) -> tuple[Line, int]:
         id_, record = line.get("id"), line.get(RECORD)
         if not isinstance(id_, str) or not ID.fullmatch(id_):
             raise InvalidInput(f"{where}.id: must be 1 to 64 letters, digits and hyphens, not {describe(id_)}")
@@ -118,7 +118,7 @@ class SharedForms:
             return self._read_entry(line, where)
         raise InvalidInput(f"{where}: unknown record {describe(record)}; {describe_choices(str(record), _RECORDS)}")
 
-    def _read_document(self, line: Json, where: str) -> tuple[Json, int]:
+    def _read_document(self, line: Line, where: str) -> tuple[Line, int]:
         check_names(line, where, _DOCUMENT)
         _check_time(line, "changed_at", where)
         content, masked = self._text(
@@ -126,7 +126,7 @@ class SharedForms:
         )
         return self._made(_DOCUMENT, line, masked, {"content": content} if content else {})
 
-    def _read_entry(self, line: Json, where: str) -> tuple[Json, int]:
+    def _read_entry(self, line: Line, where: str) -> tuple[Line, int]:
         check_names(line, where, _ENTRY)
         for name in _TIMES:
             _check_time(line, name, where)
@@ -174,7 +174,7 @@ class SharedForms:
             raise LimitExceeded(f"{where}: {size:,} bytes; at most {most:,} are allowed")
         return (text, 0) if self._engine.redaction == "off" else self._content.mask("document", text)
 
-    def _made(self, names: tuple[str, ...], line: Json, masked: int, given: Json) -> tuple[Json, int]:
+    def _made(self, names: tuple[str, ...], line: Line, masked: int, given: Json) -> tuple[Line, int]:
         """The line in its one form. What had to be masked is a change of its own, so that it takes the secret's place."""
         found = {**{name: value for name, value in line.items() if value is not None}, **given}
         for name in ("content", "quotes"):
@@ -189,13 +189,13 @@ _RECORDS = ["entry", "document", "forgotten"]
 _WORDS = {"status": ("active", "superseded"), "kind": KINDS, "origin": ORIGINS, "trust": TRUSTS}
 
 
-def _check_time(line: Json, name: str, where: str) -> None:
+def _check_time(line: Line, name: str, where: str) -> None:
     # Half of what a number may be, so that it can be counted on from.
     if not is_number(line.get(name), 2**52):
         raise InvalidInput(f"{where}.{name}: must be a time in milliseconds, not {describe(line.get(name))}")
 
 
-def _check_header(line: Json) -> None:
+def _check_header(line: Line) -> None:
     if line.get("format") != FORMAT:
         raise InvalidInput(f"this is no file that a project shares: its format is {describe(line.get('format'))}")
     version = line.get("version")

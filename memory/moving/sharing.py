@@ -12,21 +12,22 @@ from collections.abc import Mapping
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.moving.exchange import SharedExchange
+from layerlore.memory.moving.line_forms import Line
 from layerlore.memory.moving.reports import ImportReport
 from layerlore.memory.moving.shared_lines import (
     SharedLines,
 )
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 
 BATCH = 2_000
 """Lines that one transaction takes in."""
 
 
-async def list_shared(engine: Engine, scope: Scope) -> dict[str, Json]:
+async def list_shared(engine: Engine, scope: Scope) -> dict[str, Line]:
     """The lines that a scope shares, by their ids, with what happened since they were last asked for."""
     seed, now = engine.new_id(), engine.now()
-    found: dict[str, Json] = {}
+    found: dict[str, Line] = {}
 
     async def unit(tx: Tx, of: Scope) -> None:
         exchange = SharedExchange(tx, of, engine, seed, now)
@@ -62,12 +63,12 @@ class _Undone(Exception):
 
 
 async def _take_some(
-    engine: Engine, scope: Scope, lines: Mapping[str, Json], sent: Sent, *, accept: bool, dry_run: bool
+    engine: Engine, scope: Scope, lines: Mapping[str, Line], sent: Sent, *, accept: bool, dry_run: bool
 ) -> ImportReport:
     seed, now = engine.new_id(), engine.now()
     found = [ImportReport()]
 
-    async def unit(tx: Tx) -> Json:
+    async def unit(tx: Tx) -> dict[str, int]:
         exchange = SharedExchange(tx, scope, engine, seed, now)
         await exchange.begin()
         await exchange.take(lines, sent.origin, accept=accept)

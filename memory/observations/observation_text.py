@@ -4,17 +4,18 @@ Until a reflection or a deletion the block only grows: what it is later begins w
 tags), so that a prompt cache keeps it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from layerlore.memory.digest.digest import find_worth, weigh_extract
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.observations.observation_answers import NoteRow, ObservationPage, ObservationRow
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import day, iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.pages import fit_entries
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
@@ -108,7 +109,7 @@ def _rank(row: Observation) -> tuple[bool, float, int]:
     return not (of_user and row.marker == "critical"), -worth, -row.observation_id
 
 
-async def list_observations(engine: Engine, scope: Scope, thread_id: str, before: int | None = None) -> Json:
+async def list_observations(engine: Engine, scope: Scope, thread_id: str, before: int | None = None) -> ObservationPage:
     """List the newest active observations of a thread in their order, as many as an answer holds; with ``before`` only
     the first so many are considered.
 
@@ -123,15 +124,20 @@ async def list_observations(engine: Engine, scope: Scope, thread_id: str, before
     wanted = rows[: max(0, before)] if before is not None else rows
     shown = fit_entries([_show_observation(row) for row in reversed(wanted)], engine.limits.answer_bytes)[::-1]
     left = len(wanted) - len(shown)
-    hints = {"current_task": thread.current_task, "next_step": thread.next_step}
-    return {
+    page: ObservationPage = {
         "thread_id": thread_id,
         "observations": shown,
-        **({"left_out": left, "next": {"before": left}} if left else {}),
         "observed_seq": thread.observed_seq,
         "tokens": sum(row.tokens for row in rows),
-        **{name: hint for name, hint in hints.items() if hint},
     }
+    if left:
+        page["left_out"] = left
+        page["next"] = {"before": left}
+    if thread.current_task:
+        page["current_task"] = thread.current_task
+    if thread.next_step:
+        page["next_step"] = thread.next_step
+    return order_keys(ObservationPage, page)
 
 
 async def _read_observations(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, list[Observation]]:
@@ -139,23 +145,26 @@ async def _read_observations(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thre
     return thread, await observations.read(tx, scope, thread.thread_uid, "active")
 
 
-def _show_observation(row: Observation) -> Json:
-    optional = {"refers_to": row.refers_to, "under": row.parent_id}
+def _show_observation(row: Observation) -> ObservationRow:
+    note = show_note(row)
+    if row.refers_to is not None:
+        note["refers_to"] = row.refers_to
+    if row.parent_id is not None:
+        note["under"] = row.parent_id
     return {
         "id": row.observation_id,
-        **show_note(row, **{name: value for name, value in optional.items() if value is not None}),
+        **order_keys(NoteRow, note),
         "reflections": row.level,
         "model": row.model,
     }
 
 
-def show_note(row: Observation, **more: Any) -> Json:
-    """A note, when what it is about was said, ``more`` of it, and where it is from."""
+def show_note(row: Observation) -> NoteRow:
+    """A note, when its subject was said, and the messages that it is from."""
     return {
         "marker": row.marker,
         "text": row.text,
         "said_at": iso(row.said_at),
-        **more,
         "from_seq": row.from_seq,
         "to_seq": row.to_seq,
         "trust": row.trust,

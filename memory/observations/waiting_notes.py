@@ -2,10 +2,11 @@
 session memory."""
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.observations.observation_answers import QueuedNote, WaitingNotes
 from layerlore.memory.observations.observation_text import show_note
 from layerlore.memory.rules.pages import fit_entries
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations, session_notes
 from layerlore.storage.derived.observations import Observation
@@ -15,16 +16,17 @@ from layerlore.storage.threads import threads
 _SHARE = 4  # of an answer that they may take
 
 
-async def list_waiting_notes(engine: Engine, scope: Scope, thread_id: str) -> Json:
+async def list_waiting_notes(engine: Engine, scope: Scope, thread_id: str) -> WaitingNotes:
     """The newest of a thread's waiting notes, in their order, as many as a part of an answer holds: ``noted_ahead`` and
     ``for_session_memory``, each left out where there is none."""
     ahead, queued = await engine.database.read(_read, scope, thread_id)
     most = engine.limits.answer_bytes // _SHARE
-    shown = {
-        "noted_ahead": [show_note(row) for row in reversed(ahead)],
-        "for_session_memory": [_show_note(note) for note in reversed(queued)],
-    }
-    return {name: fit_entries(rows, most)[::-1] for name, rows in shown.items() if rows}
+    waiting: WaitingNotes = {}
+    if ahead:
+        waiting["noted_ahead"] = fit_entries([show_note(row) for row in reversed(ahead)], most)[::-1]
+    if queued:
+        waiting["for_session_memory"] = fit_entries([_show_note(note) for note in reversed(queued)], most)[::-1]
+    return waiting
 
 
 async def _read(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observation], list[Note]]:
@@ -36,5 +38,5 @@ async def _read(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observation]
     return ahead, await session_notes.queued(tx, scope, thread.thread_uid)
 
 
-def _show_note(note: Note) -> Json:
+def _show_note(note: Note) -> QueuedNote:
     return {"category": note.category, "text": note.text, "from_seq": note.from_seq, "to_seq": note.to_seq}

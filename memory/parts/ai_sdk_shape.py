@@ -41,7 +41,7 @@ from layerlore.memory.parts.responses_shape import OPENAI
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 OPTIONS = ("providerOptions", "providerMetadata", "callProviderMetadata", "resultProviderMetadata")
 _BESIDE = (
@@ -62,7 +62,7 @@ _BESIDE = (
 _OUTPUTS = ("text", "json", "content", "error-text", "error-json", "execution-denied")
 
 
-def _options(block: Json, where: str, provider: str) -> Json:
+def _options(block: Json, where: str, provider: str) -> StoredJson:
     """What a block says for one provider alone."""
     for key in OPTIONS:
         given = block.get(key)
@@ -117,7 +117,7 @@ def _media_type(block: Json, where: str) -> str | None:
     return read_optional_text(block.get(key), f"{where}.{key}")
 
 
-def _media(block: Json, key: str, where: str, kind: str = "") -> Json:
+def _media(block: Json, key: str, where: str, kind: str = "") -> StoredJson:
     stated, place = _media_type(block, where), f"{where}.{key}"
     text = read_text(block.get(key), place)
     source = read_url(text, place) if ":" in text[:40] else MediaSource(encoded=read_base64(text, place))
@@ -185,7 +185,7 @@ def _read_output(raw: Any, where: str, limits: Limits) -> tuple[Any, bool]:
     return output.get("value"), kind.startswith("error")
 
 
-def _content_part(raw: Any, where: str, limits: Limits) -> Json:
+def _content_part(raw: Any, where: str, limits: Limits) -> StoredJson:
     entry = read_object(raw, where)
     if entry.get("type") == "text":
         return text_part(read_written(entry.get("text"), f"{where}.text"))

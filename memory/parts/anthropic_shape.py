@@ -40,7 +40,7 @@ from layerlore.memory.parts.parts import (
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 _BINARY_SOURCES = ("base64", "url", "file")
 _DOCUMENT_SOURCES = (*_BINARY_SOURCES, "text", "content")
@@ -108,7 +108,7 @@ def read_container_upload_block(block: Json, where: str, _limits: Limits) -> lis
     return [file_part(MediaSource(), where, metadata={"file_id": read_text(block.get("file_id"), f"{where}.file_id")})]
 
 
-def _typed_source(raw: Any, where: str, allowed: tuple[str, ...]) -> Json:
+def _typed_source(raw: Any, where: str, allowed: tuple[str, ...]) -> StoredJson:
     source = read_object(raw, where)
     if source.get("type") not in allowed:
         kind = source.get("type")
@@ -142,7 +142,7 @@ def read_mcp_tool_use_block(block: Json, where: str, limits: Limits) -> list[Jso
     return [_tool_use(block, where, limits, full_name)]
 
 
-def _tool_use(block: Json, where: str, limits: Limits, name: str) -> Json:
+def _tool_use(block: Json, where: str, limits: Limits, name: str) -> StoredJson:
     call_id = read_call_id(block.get("id"), f"{where}.id", limits)
     return tool_call_part(call_id, name, read_arguments(block.get("input"), f"{where}.input", limits))
 

@@ -8,7 +8,7 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, check_json, check_text, describe, load_json
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import StoredJson
 
 UNREAD_ARGUMENTS = "_raw"
 """The only key of a tool call's arguments that are text and not a JSON object: {"_raw": the text}."""
@@ -57,7 +57,7 @@ def read_size(value: Any, where: str) -> int | None:
     return value
 
 
-def read_object(value: Any, where: str) -> Json:
+def read_object(value: Any, where: str) -> StoredJson:
     """A JSON object, its contents not yet checked."""
     if not isinstance(value, dict):
         raise InvalidInput(f"{where}: must be a JSON object, not {describe(value)}")
@@ -86,7 +86,7 @@ def read_call_id(value: Any, where: str, limits: Limits) -> str:
     return check_id(value, where, limits.message_text_bytes)
 
 
-def read_arguments(value: Any, where: str, limits: Limits) -> Json:
+def read_arguments(value: Any, where: str, limits: Limits) -> StoredJson:
     """A tool call's arguments: a JSON object, or its JSON text.
 
     Models write broken JSON, and it must not be lost: text that is not a JSON object becomes {"_raw": text}. The empty

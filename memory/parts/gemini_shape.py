@@ -38,7 +38,7 @@ from layerlore.memory.rules.validation import check_json, check_keys, describe_c
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 GOOGLE = "google"
 CODE_TOOL = "code_execution"
@@ -97,7 +97,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
     return [*([reasoning_part("", signature, provider=GOOGLE)] if signature else []), *said]
 
 
-def _camel(block: Json) -> Json:
+def _camel(block: Json) -> StoredJson:
     """The keys of a part, and of what it holds, as the API has them: the Python package writes them in snake_case."""
     found = {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in block.items()}
     return {
@@ -122,7 +122,7 @@ def _data(raw: Any, where: str) -> str | None:
     return read_base64(text + "=" * (-len(text) % 4), where)
 
 
-def _media(blob: Json, where: str, source: MediaSource) -> Json:
+def _media(blob: Json, where: str, source: MediaSource) -> StoredJson:
     name = read_optional_text(blob.get("displayName"), f"{where}.displayName")
     if (source.content_type or "").lower().startswith("image/") and name is None:
         return image_part(source, where)
@@ -172,7 +172,7 @@ def _shown(part: Json, where: str, limits: Limits) -> list[Json]:
     return read_gemini_part(part, where, limits)
 
 
-def _as_text(value: Any) -> Json:
+def _as_text(value: Any) -> StoredJson:
     return text_part(to_json(value))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from layerlore.memory.parts.parts import MEDIA, result_parts
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 ANY_TYPE = "application/octet-stream"
 # Base64 in a text, also in lines: so long that no word, path or key is taken for it.
@@ -39,7 +39,7 @@ def replace_media(parts: list[Json], seq: int) -> list[Json]:
     return [_replace_part(part, f"{seq}.{index}") for index, part in enumerate(parts)]
 
 
-def _replace_part(part: Json, place: str) -> Json:
+def _replace_part(part: Json, place: str) -> StoredJson:
     if part["type"] in MEDIA:
         # What is no base64, as a tool may have answered, cannot be asked for by its place: it is shown, as other text.
         read = _measure(part["data"]) if "data" in part else None
@@ -70,13 +70,13 @@ def _note_text(found: linear_re.Match) -> str:
     return f"[base64, {length * 3 // 4:,} bytes]"
 
 
-def make_media_note(part: Json, place: str) -> Json:
+def make_media_note(part: Json, place: str) -> StoredJson:
     """A note for an image or a file: its fields without the bytes, and their number, their SHA-256 and their place."""
     content = part["data"].encode()
     return _note(part, place, *(_measure(part["data"]) or (len(content), hashlib.sha256(content).hexdigest())))
 
 
-def _note(part: Json, place: str, size: int, digest: str) -> Json:
+def _note(part: Json, place: str, size: int, digest: str) -> StoredJson:
     rest = {name: value for name, value in part.items() if name != "data"}
     return {**rest, "bytes": size, "sha256": digest, "part": place}
 

@@ -2,7 +2,7 @@
 into the one form we keep."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from layerlore.memory.parts.ai_sdk_shape import (
     AI_SDK_MARKS,
@@ -56,7 +56,7 @@ from layerlore.memory.rules.validation import (
     parse_time,
 )
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role, TurnMark
+from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role, StoredJson, TurnMark
 
 _ROLE_OF: dict[str, Role] = {
     **{role: role for role in ROLES},
@@ -170,7 +170,7 @@ class SkippedMessage:
     """A message that is not stored: its place in the list that was sent, and why."""
 
     index: int
-    reason: str
+    reason: Literal["empty"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ def _read_mark(marks: Json, where: str, limits: Limits) -> TurnMark | None:
     return TurnMark(check_id(marks.get("turn"), f"{where}.turn", limits.id_chars), of)
 
 
-def _read_gemini(raw: Json) -> Json:
+def _read_gemini(raw: Json) -> StoredJson:
     """The message, each call of a content of Gemini's with an id; one without a role is a user's."""
     parts = raw.get("parts")
     if not isinstance(parts, list) or not any(map(is_gemini_part, parts)):

@@ -41,7 +41,7 @@ from layerlore.memory.parts.parts import (
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
 _CALL_KINDS = ("function", "custom")
@@ -126,7 +126,7 @@ def _audio_answer(raw: Any, where: str) -> list[Json]:
     return [text_part(read_optional_text(audio.get("transcript"), f"{where}.transcript") or ""), file]
 
 
-def _tool_call(raw: Any, where: str, limits: Limits) -> Json:
+def _tool_call(raw: Any, where: str, limits: Limits) -> StoredJson:
     call = read_object(raw, where)
     kind = call.get("type") or "function"
     if kind not in _CALL_KINDS:
@@ -146,7 +146,7 @@ def _tool_call(raw: Any, where: str, limits: Limits) -> Json:
     return tool_call_part(call_id, read_tool_name(target.get("name"), f"{place}.name", limits), arguments)
 
 
-def _function_call(raw: Any, where: str, limits: Limits) -> Json:
+def _function_call(raw: Any, where: str, limits: Limits) -> StoredJson:
     call = read_object(raw, where)
     check_keys(call, where, ("name", "arguments"))
     name = read_tool_name(call.get("name"), f"{where}.name", limits)
@@ -157,7 +157,7 @@ def _function_id(name: str) -> str:
     return f"function:{name}"
 
 
-def read_tool_message(message: Json, said: list[Json], where: str, limits: Limits) -> Json:
+def read_tool_message(message: Json, said: list[Json], where: str, limits: Limits) -> StoredJson:
     """The tool result that a message of the role `tool` (with `tool_call_id`) or `function` (with `name`) stands for.
 
     `said` are the parts of its content: one text becomes the result itself, anything more the list of parts. With an

@@ -24,7 +24,7 @@ from layerlore.memory.parts.fields import MediaSource
 from layerlore.memory.rules.validation import count_json_bytes
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 PART_KEYS: dict[str, tuple[str, ...]] = {
     "text": ("type", "text"),
@@ -46,7 +46,7 @@ _PLACE = linear_re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
 _ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
-def text_part(text: str) -> Json:
+def text_part(text: str) -> StoredJson:
     return {"type": "text", "text": text}
 
 
@@ -57,12 +57,12 @@ def reasoning_part(
     *,
     item_id: str | None = None,
     provider: str | None = None,
-) -> Json:
+) -> StoredJson:
     secret = _without_none(signature=signature, data=encrypted, provider=provider)
     return {"type": "reasoning", **_without_none(id=item_id), "text": text, **secret}
 
 
-def image_part(source: MediaSource, where: str) -> Json:
+def image_part(source: MediaSource, where: str) -> StoredJson:
     """Raises InvalidInput unless the image is either at a URL or in base64."""
     if (source.url is None) == (source.encoded is None):
         raise InvalidInput(f"{where}: an image needs a URL or base64 data, and not both")
@@ -71,7 +71,7 @@ def image_part(source: MediaSource, where: str) -> Json:
 
 def file_part(
     source: MediaSource, where: str, *, name: str | None = None, size: int | None = None, metadata: Json | None = None
-) -> Json:
+) -> StoredJson:
     """Raises InvalidInput if nothing says which file it is."""
     if not (source.url or source.encoded or name or metadata):
         raise InvalidInput(f"{where}: a file needs at least one of: url, data, file_name, metadata")
@@ -81,20 +81,20 @@ def file_part(
     return {"type": "file", **given, **({"metadata": metadata} if metadata else {})}
 
 
-def tool_call_part(call_id: str, name: str, arguments: Json) -> Json:
+def tool_call_part(call_id: str, name: str, arguments: Json) -> StoredJson:
     return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
 
 
-def tool_result_part(call_id: str, name: str | None, result: Any, *, is_error: bool = False) -> Json:
+def tool_result_part(call_id: str, name: str | None, result: Any, *, is_error: bool = False) -> StoredJson:
     flag = {"is_error": True} if is_error else {}
     return {"type": "tool_result", "tool_call_id": call_id, **_without_none(name=name), "result": result, **flag}
 
 
-def custom_part(data: Any) -> Json:
+def custom_part(data: Any) -> StoredJson:
     return {"type": "custom", "data": data}
 
 
-def with_model_output(part: Json, shown: Any, where: str) -> Json:
+def with_model_output(part: Json, shown: Any, where: str) -> StoredJson:
     """A tool result with what models are shown of it. Raises InvalidInput for base64 in that."""
     if any(map(media_bytes, result_parts(shown))):
         raise InvalidInput(f"{where}: what models are shown of a result holds no base64; give its images by URL")
@@ -103,7 +103,7 @@ def with_model_output(part: Json, shown: Any, where: str) -> Json:
     return {**rest, "model_output": shown, **flag}
 
 
-def _without_none(**values: Any) -> Json:
+def _without_none(**values: Any) -> StoredJson:
     return {key: value for key, value in values.items() if value is not None}
 
 

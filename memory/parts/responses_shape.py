@@ -41,7 +41,7 @@ from layerlore.memory.parts.parts import (
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json, Role
+from layerlore.storage.core.records import Json, Role, StoredJson
 
 OPENAI = "openai"
 
@@ -81,7 +81,7 @@ def read_item(item: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]
     return "assistant", _call(item, kind, where, limits)
 
 
-def _reasoning(item: Json, where: str) -> Json:
+def _reasoning(item: Json, where: str) -> StoredJson:
     check_keys(item, where, (*_OF_MESSAGE, "summary", "content", "encrypted_content"), _BOOKKEEPING)
     texts = []
     for key in ("summary", "content"):
@@ -120,7 +120,7 @@ def _name(item: Json, kind: str, where: str, limits: Limits) -> str:
     return kind.removesuffix("_call")
 
 
-def _arguments(item: Json, kind: str, where: str, limits: Limits) -> Json:
+def _arguments(item: Json, kind: str, where: str, limits: Limits) -> StoredJson:
     if kind == "custom_tool_call":
         check_keys(item, where, (*_OF_MESSAGE, "call_id", "name", "input"), _BOOKKEEPING)
         return {UNREAD_ARGUMENTS: read_text(item.get("input"), f"{where}.input")}
@@ -148,7 +148,7 @@ def _answer(item: Json, kind: str, where: str, limits: Limits) -> Any:
     return item[key]
 
 
-def _output(item: Json, where: str, limits: Limits) -> Json:
+def _output(item: Json, where: str, limits: Limits) -> StoredJson:
     known = ("call_id", "output", "name", "tools", "acknowledged_safety_checks", "execution", "max_output_length")
     check_keys(item, where, (*_OF_MESSAGE, *known), _BOOKKEEPING)
     name = None if item.get("name") in (None, "") else read_tool_name(item["name"], f"{where}.name", limits)

@@ -14,19 +14,19 @@ hit and explains it. In a project, each line begins with its owner: ``[project] 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.echoes import strip_parts
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import make_embedding_texts
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
-from layerlore.memory.recall.note_lines import describe_note, is_note
 from layerlore.memory.rules.ages import day
 from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Message
+from layerlore.storage.core.scopes import NOTE_KINDS
 from layerlore.storage.derived.entries import PLACE
 
 Beside = Literal["before", "after"]
@@ -42,6 +42,13 @@ QUOTE_CHARS = 60
 _LABELS = {"user_accepted_assistant_proposal": " (accepted)", "verified_assistant_finding": " (found)"}
 # Of an entry, how many of its sources are named.
 _MOST_SOURCES = 2
+_NOTE_NAMES = {
+    "session_memory": "session memory of",
+    "plan": "plan of",
+    "attempt": "attempt in",
+    "observation": "observation of",
+}
+_ORDINARY_TRUST = "user"
 
 
 BEST = "* "
@@ -204,13 +211,31 @@ def describe_entry(entry: Message) -> str:
     return f"entry {entry.id}, {day(entry.said_at)}{kind}{until}{newer or older}; {sources}"
 
 
+def is_note(message: Message) -> bool:
+    """Whether this has the shape of a message, and is a note (``storage.derived.notes``)."""
+    return str(message.role) in NOTE_KINDS
+
+
+def describe_note(note: Message) -> str:
+    """What a note is: its kind, its thread and its day, and of a step or an attempt how it stands."""
+    on, about = day(note.said_at), note.metadata
+    if "thread_id" not in about:
+        return f"profile, {on}"
+    said = [f"{_NOTE_NAMES[str(note.role)]} thread {quote_line(about['thread_id'])}", on]
+    if "status" in about:
+        said.append(f"step {quote_line(about['status'])}" if "step" in about else quote_line(about["status"]))
+    if about.get("trust", _ORDINARY_TRUST) != _ORDINARY_TRUST:
+        said.append(f"{about['trust']}'s words")
+    return ", ".join(said)
+
+
 def mark_unproven(entry: Message) -> str:
     """The names and numbers of an entry that no quotation contains, as they stand beside its text; "" without any."""
     words = entry.metadata.get("unproven")
     return f" (not in the quote: {quote_line(', '.join(words))})" if words else ""
 
 
-def describe_sources(source: Json) -> str:
+def describe_sources(source: Mapping[str, Any]) -> str:
     """Whose word an entry with this ``trust`` and these ``sources`` is, and where the first of them stand."""
     if source.get("trust") == "shared":
         return "shared by others"
@@ -222,7 +247,7 @@ def describe_sources(source: Json) -> str:
     return f"{source['trust']}'s words in {places}" + (f" and {more} more" if more > 0 else "")
 
 
-def _describe_source(source: Json) -> str:
+def _describe_source(source: Mapping[str, Any]) -> str:
     """Where an entry is said, as what, and the beginning of what is quoted."""
     place = f"thread {quote_line(source['thread_id'])} #{source['seq']}"
     label = _LABELS.get(source["label"], "")

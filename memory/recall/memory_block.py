@@ -12,7 +12,8 @@ from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
-from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
+from layerlore.memory.recall.recall_answers import Confidence
+from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
 from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.settings.recall import RecallRules
@@ -129,9 +130,16 @@ def _is_pinned(entry: Message) -> bool:
 
 async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
     most = engine.entries.auto_inject_top_k
-    rules = engine.recall.for_limit(most).model_copy(update={"floor": engine.entries.auto_inject_floor})
     return await find_entries(
-        tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now, subject=prepared.asked.subject
+        tx,
+        scope,
+        prepared.queries,
+        prepared.space,
+        engine.recall.for_limit(most),
+        floor=engine.entries.auto_inject_floor,
+        most=most,
+        now=prepared.now,
+        subject=prepared.asked.subject,
     )
 
 
@@ -162,13 +170,15 @@ async def find_entries(
     space: VectorSpace | None,
     rules: RecallRules,
     *,
+    floor: float,
     most: int,
     now: int,
     subject: str = "",
 ) -> list[Message]:
-    """The entries that a recall of entries alone finds, best first, in the shape of messages."""
+    """The entries that a recall of entries alone finds, best first, in the shape of messages. ``floor``: the relevance
+    below which it finds none."""
     words = tuple(dict.fromkeys(word for query in queries for word in query.words))
-    asked = RecallRequest((), limit=most, kinds=("entry",), subject=subject)
+    asked = RecallRequest((), limit=most, kinds=("entry",), floor=floor, subject=subject)
     matches = await match_words(tx, scope, words, None, rules, asked.kinds, subject=subject)
     found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
     return drop_expired([hit.message for hit in found.hits], now)

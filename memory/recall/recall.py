@@ -75,7 +75,8 @@ class RecallRequest:
     unless one thread is looked through).
 
     ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
-    ``semanticThreshold``). None: the floor of the rules holds."""
+    ``semanticThreshold``). ``floor``: the relevance below which the whole answer is held back. None: the floor of the
+    rules holds."""
 
     queries: Sequence[str]
     limit: int = DEFAULT_LIMIT
@@ -89,6 +90,7 @@ class RecallRequest:
     asking: str = ""
     in_context: bool = False
     min_score: float | None = None
+    floor: float | None = None
     subject: str = ""
 
     @property
@@ -288,9 +290,9 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     """Gather the candidates, rank them, and read the hits and their neighbours."""
     asked, space, rules = prepared.asked, prepared.space, prepared.rules
     gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, asked.kinds)
+    floor = asked.floor if asked.min_score is None else asked.min_score
     verdicts = [
-        judge(gathered, number, space, rules, now=prepared.now, min_score=asked.min_score)
-        for number in range(len(prepared.queries))
+        judge(gathered, number, space, rules, now=prepared.now, floor=floor) for number in range(len(prepared.queries))
     ]
     winners, held_back = pick_winners(gathered, verdicts, asked.limit, asked.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal, cast
 
 from layerlore.memory.messages.reader import Detail, cut_to_fit
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
@@ -15,15 +16,27 @@ from layerlore.memory.recall.hit_lines import (
     show_text,
 )
 from layerlore.memory.recall.message_texts import ShownTexts
-from layerlore.memory.recall.note_lines import make_note_json
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
+from layerlore.memory.recall.recall_answers import (
+    AddedScores,
+    Certainty,
+    Degraded,
+    EntryAbout,
+    MessageRow,
+    NoteAbout,
+    RecallAnswer,
+    RecalledHit,
+    ShownScore,
+)
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
 from layerlore.memory.text.blocks import PREAMBLE, mark_degraded
 from layerlore.memory.text.trust import find_outside_trust
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Message
 
+# Left out one after the other, where the ids of a hit leave little room for its text; "" stands for nothing.
+_DISPENSABLE: tuple[Literal["", "name", "age", "said_at"], ...] = ("", "name", "age", "said_at")
 # Set aside for the mark of a cut, and for what joined texts cost more than their parts.
 _MARK_TOKENS = 8
 
@@ -166,24 +179,21 @@ def _explain(hit: Hit) -> str:
 
 def render_json(
     recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
-) -> Json:
+) -> RecallAnswer:
     """The recalled hits as JSON, best first, as many as the budget holds, the first cut if need be and none where its
     ids alone have no room; a neighbour of several hits is given once, with the best of them. ``explain`` adds each hit's parts."""
     listed = recalled.hits
 
-    def shown(hits: Sequence[Hit], cut: bool = False) -> Json:
-        return {
-            **({"degraded": list(recalled.degraded)} if recalled.degraded else {}),
-            "hits": [_hit_json(hit, recalled.weights, now, detail, explain) for hit in separate_neighbours(hits)],
-            **({"confidence": recalled.confidence} if hits and recalled.confidence != "sure" else {}),
-            **({"note": NEWEST} if hits and recalled.newest_only else {}),
-            "signals": list(recalled.signals),
-            **({"held_back": recalled.held_back} if recalled.held_back else {}),
-            **({"words": list(recalled.words)} if explain else {}),
-            **({"cut": f"max_tokens={max_tokens} reached"} if cut or len(hits) < len(listed) else {}),
-        }
+    def shown(hits: Sequence[Hit], cut: bool = False) -> RecallAnswer:
+        rows = [_hit_json(hit, recalled.weights, now, detail, explain) for hit in separate_neighbours(hits)]
+        answer = _answer_json(recalled, rows)
+        if explain:
+            answer["words"] = list(recalled.words)
+        if cut or len(hits) < len(listed):
+            answer["cut"] = f"max_tokens={max_tokens} reached"
+        return answer
 
-    def size(answer: Json) -> int:
+    def size(answer: RecallAnswer) -> int:
         return counter.text(to_json(answer))
 
     fitting = _fit_most(listed, shown, lambda answer: size(answer) <= max_tokens)
@@ -192,21 +202,38 @@ def render_json(
     alone = shown([replace(listed[0], before=[], after=[])], cut=True)
     if size(alone) <= max_tokens:
         return alone
-    for detailed in ("words", "parts"):
-        alone.pop(detailed, None)
-        alone["hits"][0].pop(detailed, None)
+    alone.pop("words", None)
     (entry,) = alone["hits"]
+    entry.pop("parts", None)
     text = entry["text"]
-    for dispensable in ("", "name", "age", "said_at"):
-        entry.pop(dispensable, None)
-        left = max_tokens - size({**alone, "hits": []}) - _MARK_TOKENS
-        cut = {**alone, "hits": [cut_to_fit(counter, entry, text, left)]}
+    left = max_tokens - size({**alone, "hits": []}) - _MARK_TOKENS
+    for dispensable in _DISPENSABLE:
+        if dispensable:
+            entry.pop(dispensable, None)
+        cut: RecallAnswer = {**alone, "hits": [cut_to_fit(counter, entry, text, left)]}
         if size(cut) <= max_tokens:
             return cut
     return {**alone, "hits": []}
 
 
-def _fit_most(hits: Sequence[Hit], shown: Callable[[Sequence[Hit]], Json], fits: Callable[[Json], bool]) -> Json | None:
+def _answer_json(recalled: RecallResult, rows: list[RecalledHit]) -> RecallAnswer:
+    degraded: Degraded = {}
+    if recalled.degraded:
+        degraded["degraded"] = list(recalled.degraded)
+    certainty: Certainty = {}
+    if rows and recalled.confidence != "sure":
+        certainty["confidence"] = recalled.confidence
+    if rows and recalled.newest_only:
+        certainty["note"] = NEWEST
+    answer: RecallAnswer = {**degraded, "hits": rows, **certainty, "signals": list(recalled.signals)}
+    if recalled.held_back:
+        answer["held_back"] = recalled.held_back
+    return answer
+
+
+def _fit_most(
+    hits: Sequence[Hit], shown: Callable[[Sequence[Hit]], RecallAnswer], fits: Callable[[RecallAnswer], bool]
+) -> RecallAnswer | None:
     """The answer with as many of the hits as fit; None if not even the first does."""
     if fits(whole := shown(hits)):
         return whole
@@ -221,49 +248,66 @@ def _fit_most(hits: Sequence[Hit], shown: Callable[[Sequence[Hit]], Json], fits:
     return found
 
 
-def _hit_json(hit: Hit, sought: Mapping[str, float], now: int, detail: Detail, explain: bool) -> Json:
-    return {
-        **_choose_json(hit)(hit.message, show_text(hit.message, sought, hit.chunk, detail=detail)),
-        "age": age(hit.message.said_at, now),
-        "score": round(hit.score, 4),
-        **({"parts": _parts_json(hit.explain())} if explain else {}),
-        **_neighbours_json("before", hit.before, detail),
-        **_neighbours_json("after", hit.after, detail),
-    }
+def _hit_json(hit: Hit, sought: Mapping[str, float], now: int, detail: Detail, explain: bool) -> RecalledHit:
+    text = show_text(hit.message, sought, hit.chunk, detail=detail)
+    shown = _show_hit(hit, text)
+    shown["age"] = age(hit.message.said_at, now)
+    shown["score"] = round(hit.score, 4)
+    if explain:
+        shown["parts"] = _parts_json(hit.explain())
+    if hit.before:
+        shown["before"] = _neighbours_json("before", hit.before, detail)
+    if hit.after:
+        shown["after"] = _neighbours_json("after", hit.after, detail)
+    return shown
 
 
-def _choose_json(hit: Hit) -> Callable[[Message, str], Json]:
+def _show_hit(hit: Hit, text: str) -> RecalledHit:
     if hit.is_note:
-        return make_note_json
-    return _entry_hit_json if hit.is_entry else _message_hit_json
+        return _note_hit_json(hit.message, text)
+    if hit.is_entry:
+        return _entry_hit_json(hit.message, text)
+    return _message_hit_json(hit.message, text)
 
 
-def _message_hit_json(message: Message, text: str) -> Json:
-    whose = {"whose": message.whose} if message.whose else {}
-    return {"kind": "message", **whose, "thread_id": message.thread_id, **_message_json(message, text)}
+def _message_hit_json(message: Message, text: str) -> RecalledHit:
+    shown: RecalledHit = {"kind": "message"}
+    if message.whose:
+        shown["whose"] = message.whose
+    shown["thread_id"] = message.thread_id
+    return {**shown, **_message_json(message, text)}
 
 
-def _entry_hit_json(entry: Message, text: str) -> Json:
-    rest = {name: value for name, value in entry.metadata.items() if name != "kind"}
-    if "expires_at" in rest:
-        rest["expires_at"] = iso(rest["expires_at"])
-    return {
-        "kind": "entry",
-        **({"whose": entry.whose} if entry.whose else {}),
-        "id": entry.id,
-        **({"about": entry.metadata["kind"]} if "kind" in entry.metadata else {}),
-        "text": text,
-        "said_at": iso(entry.said_at),
-        **rest,
-    }
+def _note_hit_json(note: Message, text: str) -> RecalledHit:
+    """A note as JSON, with the text that is shown of it."""
+    shown: RecalledHit = {"kind": note.role}
+    if note.whose:
+        shown["whose"] = note.whose
+    shown["id"] = note.id
+    about = cast("NoteAbout", note.metadata)
+    return {**shown, **about, "text": text, "said_at": iso(note.said_at)}
 
 
-def _parts_json(parts: ScoreParts) -> Json:
+def _entry_hit_json(entry: Message, text: str) -> RecalledHit:
+    about = cast("EntryAbout", {name: value for name, value in entry.metadata.items() if name != "kind"})
+    if "expires_at" in entry.metadata:
+        about["expires_at"] = iso(entry.metadata["expires_at"])
+    shown: RecalledHit = {"kind": "entry"}
+    if entry.whose:
+        shown["whose"] = entry.whose
+    shown["id"] = entry.id
+    if "kind" in entry.metadata:
+        shown["about"] = entry.metadata["kind"]
+    return {**shown, "text": text, "said_at": iso(entry.said_at), **about}
+
+
+def _parts_json(parts: ScoreParts) -> ShownScore:
+    added = cast("AddedScores", {name: round(value, 4) for name, value in parts.added.items()})
     return {
         "query": parts.query + 1,
         "relevance": round(parts.relevance, 4),
         "ranking": round(parts.ranking, 4),
-        **{name: round(value, 4) for name, value in parts.added.items()},
+        **added,
         "cosine": None if parts.cosine is None else round(parts.cosine, 4),
         "recency": round(parts.recency, 4),
         "words": list(parts.words),
@@ -271,18 +315,17 @@ def _parts_json(parts: ScoreParts) -> Json:
     }
 
 
-def _neighbours_json(name: Beside, others: Sequence[Message], detail: Detail) -> Json:
-    shown = [_message_json(other, show_text(other, {}, beside=name, detail=detail)) for other in others]
-    return {name: shown} if shown else {}
+def _neighbours_json(name: Beside, others: Sequence[Message], detail: Detail) -> list[MessageRow]:
+    return [_message_json(other, show_text(other, {}, beside=name, detail=detail)) for other in others]
 
 
-def _message_json(message: Message, text: str) -> Json:
-    return {
-        "id": message.id,
-        "seq": message.seq,
-        "role": message.role,
-        **({"name": message.name} if message.name else {}),
-        **({"trust": trust} if (trust := find_outside_trust(message)) else {}),
-        "text": text,
-        "said_at": iso(message.said_at),
-    }
+def _message_json(message: Message, text: str) -> MessageRow:
+    row: MessageRow = {"id": message.id, "seq": message.seq, "role": message.role}
+    if message.name:
+        row["name"] = message.name
+    trust = find_outside_trust(message)
+    if trust:
+        row["trust"] = trust
+    row["text"] = text
+    row["said_at"] = iso(message.said_at)
+    return row

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
+from layerlore.memory.recall.hit_lines import is_note
 from layerlore.memory.recall.message_texts import MessageTexts
-from layerlore.memory.recall.note_lines import is_note
+from layerlore.memory.recall.recall_answers import Confidence, Signal
 from layerlore.storage.core.records import Message, Whose
 from layerlore.storage.derived.entries import PLACE
-
-Signal = Literal["lexical", "semantic"]
-Confidence = Literal["sure", "unsure", "nothing"]
 
 # A hit of the person's memory comes after a hit of the project's that is about as relevant.
 _FARTHER = 0.9

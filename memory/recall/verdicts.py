@@ -10,7 +10,7 @@ import numpy as np
 from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
 from layerlore.memory.recall.candidates import GatheredCandidates, VectorSpace
 from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
-from layerlore.memory.recall.results import Confidence
+from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.settings.recall import RecallRules
 
 # If the best hit that passes the filters is this far behind the best of all, it counts as unsure.
@@ -52,10 +52,10 @@ def judge(
     rules: RecallRules,
     *,
     now: int,
-    min_score: float | None = None,
+    floor: float | None = None,
 ) -> Verdict:
     """Rank the candidates of the query with this number; ``now`` (milliseconds) is compared with the dates of
-    entries. ``min_score``, if given, takes the place of the operator's floor.
+    entries. ``floor``, if given, takes the place of the operator's.
 
     The answer is ``nothing`` if no word of the query occurs and nothing is near in meaning, or if it is below the floor.
     """
@@ -75,8 +75,8 @@ def judge(
     passing = np.flatnonzero(gathered.passing[ranked.order])
     if not len(passing) or not _is_about(ranked, calibration, relevance, evidence.rows):
         return Verdict(ranked, embedded, relevance, "nothing", evidence)
-    floor = rules.floor if min_score is None else min_score
-    if relevance < floor:
+    least = rules.floor if floor is None else floor
+    if relevance < least:
         return Verdict(ranked, embedded, relevance, "nothing", evidence, held_back=True)
     share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
     confidence: Confidence = "sure" if relevance >= sure and share >= _FAR_BEHIND else "unsure"

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from typing_extensions import TypedDict
+
 from layerlore.memory.engine import acts, journal
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Origin, Role, Scope
+from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
 from layerlore.storage.derived import entry_restoration, notes, working_memory
@@ -34,7 +37,7 @@ async def delete_messages(
     ids: Sequence[str],
     roles: Sequence[Role],
     sent: Sent,
-) -> Json:
+) -> DeletedMessages:
     """Hide messages of a thread at once; they can be restored for ``deleted_days``. Raises NotFound, InvalidInput."""
     if (which == "ids") != bool(ids):
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
@@ -42,7 +45,7 @@ async def delete_messages(
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
     now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> DeletedMessages:
         deleted = await deletions.delete_messages(
             tx,
             scope,
@@ -87,7 +90,7 @@ async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin
 async def _record_entries(tx: Tx, scope: Scope, ids: Sequence[str], origin: Origin, *, now: int) -> None:
     """Record that entries are seen no more, or again, since what they rest on is: which ones, unless they are many."""
     if ids:
-        which: Json = {"ids": list(ids)} if len(ids) <= _SHOWN_IDS else {"count": len(ids)}
+        which: StoredJson = {"ids": list(ids)} if len(ids) <= _SHOWN_IDS else {"count": len(ids)}
         await events.record_of_resource(tx, scope, NewEvent("entries_changed", which), origin=origin, now=now)
 
 
@@ -95,11 +98,11 @@ def _make_fall_back(what: str) -> NewEvent:
     return NewEvent(f"{what}_updated", {"mode": "fall_back"})
 
 
-async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> Json:
+async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> DeletedThread:
     """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
     now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> DeletedThread:
         deleted = await deletions.delete_thread(
             tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
@@ -120,9 +123,17 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
     return await engine.write(scope, sent, [], now, write)
 
 
+class _Restorable(TypedDict, total=False):
+    """The delete, how long it can be undone, and by which id; empty where nothing is kept."""
+
+    deletion: str
+    restorable_until: str
+    undo: str
+
+
 async def _describe_undo(
     tx: Tx, engine: Engine, scope: Scope, deleted: Deleted, undo_id: str, sent: Sent, now: int
-) -> Json:
+) -> _Restorable:
     if deleted.deletion_uid is None:
         return {}
     part = ActPart("deletion", deleted.deletion_uid, deleted.thread.thread_uid)
@@ -149,14 +160,16 @@ async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, o
     return await journal.write(engine.database, engine.hmac_key, scope, origin, now, write)
 
 
-async def undo_deletion(engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent) -> Json:
+async def undo_deletion(
+    engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent
+) -> DeletedMessages:
     """Undo a delete of messages or of a thread; without ``deletion_uid`` the newest of the thread. Raises NotFound,
     Conflict, InvalidInput."""
     if deletion_uid:
         check_id(deletion_uid, "ids[0]", engine.limits.id_chars)
     now = engine.now()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> DeletedMessages:
         wanted = deletion_uid or await _newest(tx, scope, thread_id)
         restored = await restore(tx, engine, scope, wanted, sent.origin, now)
         thread = await threads.find(tx, scope, restored.thread_id)

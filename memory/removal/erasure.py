@@ -12,17 +12,19 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, cast
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.journal import make_line, mark, resource_mark
+from layerlore.memory.removal.removal_answers import ErasedMemory, ReceiptRow
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.audit import journal
 from layerlore.storage.core import installation
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
@@ -73,20 +75,28 @@ async def _accept(tx: Tx, receipt: ErasureReceipt) -> None:
     """Let every erasure pass."""
 
 
-def show_receipt(receipt: ErasureReceipt) -> Json:
+def show_receipt(receipt: ErasureReceipt) -> ReceiptRow:
     """A receipt as an answer has it."""
-    return {
+    row: ReceiptRow = {
         "receipt": receipt.id,
         "at": iso(receipt.at),
         "dry_run": receipt.dry_run,
         "tenant": receipt.tenant,
-        **({"agent": receipt.agent} if receipt.agent is not None else {}),
         "resource_mark": receipt.resource,
-        **({"thread_mark": receipt.thread} if receipt.thread else {}),
         "rows": receipt.rows,
         "counts": dict(sorted(receipt.counts.items())),
-        **({"bytes": receipt.bytes} if receipt.bytes is not None else {}),
     }
+    if receipt.agent is not None:
+        row["agent"] = receipt.agent
+    if receipt.thread:
+        row["thread_mark"] = receipt.thread
+    if receipt.bytes is not None:
+        row["bytes"] = receipt.bytes
+    return order_keys(ReceiptRow, row)
+
+
+def _show_erased(receipt: ErasureReceipt, agent_id: str) -> ErasedMemory:
+    return {**show_receipt(receipt), "agent": agent_id}
 
 
 async def erase(
@@ -222,19 +232,19 @@ async def rewrite_if_owed(engine: Engine) -> Bytes:
     return "erased"
 
 
-async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: Origin) -> Json:
+async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: Origin) -> ErasedMemory:
     """Count what is kept of the scope (or of its threads of that name): a dry run's receipt, and the token that
     confirms it.
 
     Raises InvalidInput, LimitExceeded, StorageUnavailable.
     """
-    receipt = await erase(engine, **_find_owner(scope, thread_id), origin=origin, dry_run=True)
+    receipt = await _erase_scope(engine, scope, thread_id, origin, dry_run=True)
     until = engine.now() // 1000 + TOKEN_MINUTES * 60
     token = _token(engine, scope, thread_id, receipt, until)
-    return {**show_receipt(receipt), "confirm": token, "confirm_before": iso(until * 1000)}
+    return {**_show_erased(receipt, scope.agent_id), "confirm": token, "confirm_before": iso(until * 1000)}
 
 
-async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: str, sent: Sent) -> Json:
+async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: str, sent: Sent) -> ErasedMemory:
     """Erase what a preview showed at most TOKEN_MINUTES ago, and return the receipt. The same request sent again gets
     the first receipt again, which is kept for a day under its key.
 
@@ -242,29 +252,41 @@ async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: s
     """
     arguments = [thread_id, token]
     if (answered := await engine.kept_answer(scope, sent, arguments)) is not None:
-        return answered
-    seen = await erase(engine, **_find_owner(scope, thread_id), origin=sent.origin, dry_run=True)
+        return cast("ErasedMemory", answered)
+    seen = await _erase_scope(engine, scope, thread_id, sent.origin, dry_run=True)
     _check(engine, scope, thread_id, seen, token)
 
     async def hidden(tx: Tx, receipt: ErasureReceipt) -> None:
         # Again, since a message may have come meanwhile. The receipt is stored in the same
         # transaction, so that an interrupted caller gets one.
         _check(engine, scope, thread_id, receipt, token)
-        await engine.keep_answer(tx, scope, sent, arguments, show_receipt(receipt))
+        await engine.keep_answer(tx, scope, sent, arguments, _show_erased(receipt, scope.agent_id))
 
-    receipt = await erase(engine, **_find_owner(scope, thread_id), origin=sent.origin, hidden=hidden)
-    answer = show_receipt(receipt)
+    receipt = await _erase_scope(engine, scope, thread_id, sent.origin, hidden=hidden)
+    answer = _show_erased(receipt, scope.agent_id)
     await engine.database.write(engine.keep_answer, scope, sent, arguments, answer)
     return answer
 
 
-def _find_owner(scope: Scope, thread_id: str) -> dict[str, Any]:
-    return {
-        "tenant": Tenant(scope.tenant_id),
-        "resource_id": scope.resource_id,
-        "agent_id": scope.agent_id,
-        "thread_id": thread_id,
-    }
+async def _erase_scope(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    origin: Origin,
+    *,
+    dry_run: bool = False,
+    hidden: HiddenHook = _accept,
+) -> ErasureReceipt:
+    return await erase(
+        engine,
+        Tenant(scope.tenant_id),
+        scope.resource_id,
+        agent_id=scope.agent_id,
+        thread_id=thread_id,
+        dry_run=dry_run,
+        origin=origin,
+        hidden=hidden,
+    )
 
 
 def _token(engine: Engine, scope: Scope, thread_id: str, receipt: ErasureReceipt, until: int) -> str:

@@ -7,8 +7,9 @@ import base64
 import hashlib
 import hmac
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, NotRequired
 
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine import acts
@@ -21,7 +22,7 @@ from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
+from layerlore.storage.core.records import ROLES, Message, Scope, StoredJson, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, notes, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
@@ -86,10 +87,24 @@ async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent
         return await _forget_entries(engine, scope.of_person, ids, sent)
 
 
+_ForgottenKind = Literal["entries", "messages", "observations", "lines", "titles"]
+
+
+class _Forgotten(acts.UndoId):
+    """How much was forgotten, and the places that are about it and stay."""
+
+    entries: NotRequired[int]
+    messages: NotRequired[int]
+    observations: NotRequired[int]
+    lines: NotRequired[int]
+    titles: NotRequired[int]
+    kept: NotRequired[list[tuple[PlaceKind, str]]]
+
+
 async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _Forgotten:
         await resource_lock.hold(tx, scope)
         known = await entries.read_seen(tx, scope, wanted)
         if unknown := [id_ for id_ in wanted if id_ not in known]:
@@ -187,7 +202,7 @@ def _show_found(found: ForgetPreview, mark: str) -> list[str]:
     ]
 
 
-def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
+def _fingerprint_all(engine: Engine, found: ForgetPreview) -> StoredJson:
     """The places and fingerprints of what was found; of messages their ids."""
     of_threads: dict[str, list[str]] = defaultdict(list)
     for message in found.messages:
@@ -230,7 +245,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
     undo_id = acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _Forgotten:
         chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
         if chosen is None:
             raise NotFound(
@@ -242,7 +257,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         # Every thread before the resource, and in one order, so that no two writers wait for each other.
         uids = {*chosen["observations"], *chosen["lines"], *await act.uids(chosen["messages"])} - {""}
         held = {uid: thread for uid in sorted(uids) if (thread := await threads.lock_uid(tx, scope, uid))}
-        forgotten = {
+        forgotten: _Forgotten = {
             "messages": await act.messages(chosen["messages"], held.values(), named),
             "observations": await act.observations(chosen["observations"], held.keys()),
             "lines": await act.lines(chosen["lines"], held),
@@ -383,8 +398,8 @@ class _ForgetTransaction:
         return len(set(wanted) - set(await entries.read_seen(self.tx, self.scope, wanted)))
 
 
-def _describe_result(engine: Engine, answer: Json, now: int) -> str:
-    names = {
+def _describe_result(engine: Engine, answer: _Forgotten, now: int) -> str:
+    names: Mapping[_ForgottenKind, tuple[str, str]] = {
         "entries": ("entry", "entries"),
         "messages": ("message", "messages"),
         "observations": ("observation", "observations"),

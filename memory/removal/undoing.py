@@ -6,18 +6,22 @@ What was changed again since is left as it is, and the answer says how to bring 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from typing_extensions import TypedDict
 
 from layerlore.memory.documents.working_memory import record_change
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.marking import set_mark
 from layerlore.memory.removal.deletion import restore
+from layerlore.memory.removal.removal_answers import Undoable, Undone
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.work import plan_rules
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, NotFound
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_marks, entry_restoration, notes, working_memory
 from layerlore.storage.removal import acts as stored_acts
@@ -73,7 +77,7 @@ def _expect(act: Act | None, undo_id: str) -> Act:
     return act
 
 
-async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Json]:
+async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Undoable]:
     """What can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words, without content."""
     since = acts.undoable_since(engine, engine.now())
     found = [
@@ -121,7 +125,7 @@ def _describe_marks(act: Act) -> Iterator[str]:
             yield "an entry pinned" if part.after_version else "an entry no longer pinned"
 
 
-async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Json:
+async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Undone:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
     raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
     ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
@@ -129,16 +133,16 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
     """
     if sent.key and (told := await engine.kept_answer(scope, sent, [asked])) is not None:
-        return told
+        return cast("Undone", told)
     repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]] if sent.key else []
     if told := next((each for each in repeated if each is not None), None):
-        return told
+        return cast("Undone", told)
     found, scope = await _find_act(engine, scope, asked)
     check(found)
     undo_id, now = found.undo_id, engine.now()
     since = acts.undoable_since(engine, now)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> Undone:
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
         # Deletes first, then threads in one order, then the resource, as everybody takes them.
         await restoration.hold(tx, scope, [part.ref for part in first.parts if part.kind == "deletion"])
@@ -147,7 +151,7 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
             await threads.lock_uid(tx, scope, uid)
         await resource_lock.hold(tx, scope)
         act = _expect(await stored_acts.lock(tx, scope, undo_id, since=since), undo_id)
-        answer: Json = {"undo_id": undo_id, "tool": act.tool}
+        answer: Undone = {"undo_id": undo_id, "tool": act.tool}
         if act.undone:
             return {**answer, "already": True}
         undoing = _UndoTransaction(tx, engine, scope, act, sent, now)
@@ -155,9 +159,19 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
         if not undoing.done:
             raise Conflict("nothing was undone: " + "; ".join(undoing.left))
         await stored_acts.mark_undone(tx, scope, act, undoing.done, now=now)
-        return {**answer, **undoing.counts, **({"left": undoing.left} if undoing.left else {})}
+        answer = {**answer, **undoing.counts}
+        if undoing.left:
+            answer["left"] = undoing.left
+        return answer
 
     return await engine.write(scope, sent, [asked], now, write)
+
+
+class _UndoneCounts(TypedDict, total=False):
+    messages: int
+    entries: int
+    documents: int
+    plans: int
 
 
 @dataclass(slots=True)
@@ -172,7 +186,7 @@ class _UndoTransaction:
     now: int
     done: list[int] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: _UndoneCounts = field(default_factory=_UndoneCounts)
 
     async def run(self) -> None:
         for place in self.act.open_parts:
@@ -193,7 +207,7 @@ class _UndoTransaction:
     def _places(self, kind: PartKind) -> list[int]:
         return [place for place in self.act.open_parts if self.act.parts[place].kind == kind]
 
-    def _count(self, name: str, number: int = 1) -> None:
+    def _count(self, name: Literal["messages", "entries", "documents", "plans"], number: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + number
 
     async def _undo_part(self, part: ActPart) -> None:
@@ -274,9 +288,10 @@ class _UndoTransaction:
             )
         old = was.plan
 
-        def make(current: Json | None) -> Json:
+        def make(current: StoredPlan | None) -> StoredPlan:
             # Ids of steps are given once.
-            return {**old, "last_id": max(old.get("last_id", 0), (current or {}).get("last_id", 0))}
+            last_id = current.get("last_id", 0) if current else 0
+            return {**old, "last_id": max(old.get("last_id", 0), last_id)}
 
         done = await plans.change(
             self.tx,

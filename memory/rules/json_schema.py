@@ -26,7 +26,7 @@ from layerlore.memory.rules.json_violations import describe_violations
 from layerlore.memory.rules.validation import check_json, count_json_bytes, describe, load_json
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 SCHEMA_BYTES = 16 * 1024
 _DEPTH = 48
@@ -190,7 +190,7 @@ class _Draft:
             raise InvalidInput(f"not a valid JSON Schema: {describe_violations([error], where)}")
 
 
-def _unnamed(schema: Json) -> Json:
+def _unnamed(schema: StoredJson) -> StoredJson:
     """A schema that does not name its draft: for one that does, the package goes on with its own validator."""
     return {key: value for key, value in schema.items() if key != "$schema"}
 

@@ -1,13 +1,14 @@
 """Pages of a list: how many entries one answer holds, in bytes of what is sent, and the cursor to the next page."""
 
 import base64
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from layerlore.memory.rules.validation import load_json
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
 
 FRAME_BYTES = 8 * 1024
 """Set aside for what stands in an answer beside the entries of its list: ids, cursors, notes."""
@@ -18,7 +19,7 @@ class PageEntry(dict[str, Any]):
 
     __slots__ = ("text",)
 
-    def __init__(self, entry: Json) -> None:
+    def __init__(self, entry: Mapping[str, Any]) -> None:
         super().__init__(entry)
         self.text = to_json(entry)
 
@@ -37,7 +38,7 @@ def count_entry_bytes(answer_bytes: int) -> int:
     return answer_bytes - FRAME_BYTES
 
 
-def fit_entries(entries: Sequence[Json], most: int) -> list[PageEntry]:
+def fit_entries(entries: Sequence[Row], most: int) -> list[Row]:
     """As many of the first entries as an answer of ``most`` bytes holds, at least one."""
     left, found = count_entry_bytes(most), list[PageEntry]()
     for each in entries:
@@ -46,10 +47,10 @@ def fit_entries(entries: Sequence[Json], most: int) -> list[PageEntry]:
         if left < 0 and found:
             break
         found.append(entry)
-    return found
+    return cast("list[Row]", found)
 
 
-def write_answer(answer: Json) -> str:
+def write_answer(answer: Mapping[str, Any]) -> str:
     """Write the answer as compact JSON, with the texts that its entries have already."""
     return "{" + ",".join(f"{to_json(key)}:{_value(value)}" for key, value in answer.items()) + "}"
 

@@ -12,7 +12,7 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 INT_DIGITS = 4300
 """CPython reads and writes no longer integers as text (`sys.int_info.default_max_str_digits`)."""
@@ -142,7 +142,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def check_metadata(value: Any, where: str, limits: Limits) -> Json:
+def check_metadata(value: Any, where: str, limits: Limits) -> StoredJson:
     """Return a JSON object within the limits of size and depth; null becomes the empty object."""
     if value is None:
         return {}
@@ -243,8 +243,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    found: Json = {}
+def _without_repeats(pairs: list[tuple[str, Any]]) -> StoredJson:
+    found: StoredJson = {}
     for key, entry in pairs:
         if key in found:
             raise ValueError(f"the key {describe(key)} occurs twice in one object")

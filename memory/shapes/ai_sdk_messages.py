@@ -22,6 +22,7 @@ from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import (
     BEGAN_EARLIER,
     PDF,
+    ProviderJson,
     describe_media,
     find_image_type,
     is_pdf,
@@ -36,7 +37,7 @@ _CALL_IDS = linear_re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _TOOL_NAME_CHARS = 64
 
 
-def render_ai_sdk(laid: ContextLayout) -> Json:
+def render_ai_sdk(laid: ContextLayout) -> ProviderJson:
     """{"system": text, "messages": [...]}; `system` is left out where nothing is in it.
 
     Predefined messages of the role system and the stable blocks are `system`. The volatile blocks stand in front of the
@@ -56,7 +57,7 @@ def render_ai_sdk(laid: ContextLayout) -> Json:
     return {**({"system": system} if system else {}), "messages": messages}
 
 
-def _messages(step: Exchange) -> Iterator[Json]:
+def _messages(step: Exchange) -> Iterator[ProviderJson]:
     if step.role == "system":
         spoken = join_spoken(step)
         if spoken.strip():
@@ -71,7 +72,7 @@ def _messages(step: Exchange) -> Iterator[Json]:
         yield {"role": "tool", "content": [_result(part, names[part["tool_call_id"]]) for part in step.results]}
 
 
-def _sign(step: Exchange) -> Iterator[Json]:
+def _sign(step: Exchange) -> Iterator[ProviderJson]:
     """The parts of a step. What Google signed carries the signature itself; OpenAI and Anthropic have theirs in a
     thought."""
     signature = None
@@ -87,7 +88,7 @@ def _sign(step: Exchange) -> Iterator[Json]:
         yield made
 
 
-def _part(part: Json, role: str) -> Json | None:
+def _part(part: Json, role: str) -> ProviderJson | None:
     match part["type"]:
         case "text":
             return text_part(part["text"]) if part["text"].strip() else None
@@ -101,7 +102,7 @@ def _part(part: Json, role: str) -> Json | None:
             return (_media(part) if role == "user" else None) or text_part(describe_media(part))
 
 
-def _thought_options(part: Json) -> Json | None:
+def _thought_options(part: Json) -> ProviderJson | None:
     """What a provider wants back with a thought; none for one that it would not take."""
     if part.get("provider") == OPENAI:
         kept = {"itemId": part.get("id"), "reasoningEncryptedContent": part.get("data")}
@@ -111,7 +112,7 @@ def _thought_options(part: Json) -> Json | None:
     return {"anthropic": {"signature": part["signature"]}} if "signature" in part else None
 
 
-def _media(part: Json) -> Json | None:
+def _media(part: Json) -> ProviderJson | None:
     url = part.get("url", "")
     source = part.get("data") or (url if url.lower().startswith("https://") else None)
     if not source:
@@ -127,11 +128,11 @@ def _media(part: Json) -> Json | None:
     return {"type": "file", "data": source, "mediaType": PDF, **named}
 
 
-def _result(part: Json, name: str) -> Json:
+def _result(part: Json, name: str) -> ProviderJson:
     """A tool's answer: text as text, JSON as JSON, a note for each image and file."""
     result = part["result"]
     if part.get("is_error"):
-        output: Json = {"type": "error-text", "value": "\n".join(list_answer_texts(part))}
+        output: ProviderJson = {"type": "error-text", "value": "\n".join(list_answer_texts(part))}
     elif isinstance(result, str) or result_parts(result):
         output = {"type": "text", "value": "\n".join(list_answer_texts(part))}
     else:

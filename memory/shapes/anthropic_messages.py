@@ -16,6 +16,7 @@ from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import (
     BEGAN_EARLIER,
     PDF,
+    ProviderJson,
     describe_media,
     find_image_type,
     is_base64,
@@ -36,10 +37,10 @@ class _SpokenBlock(NamedTuple):
     """A content block and whose it is."""
 
     role: str
-    block: Json
+    block: ProviderJson
 
 
-def render_anthropic(laid: ContextLayout) -> Json:
+def render_anthropic(laid: ContextLayout) -> ProviderJson:
     """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
 
     Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
@@ -63,7 +64,7 @@ def render_anthropic(laid: ContextLayout) -> Json:
     return {**({"system": system} if system else {}), "messages": messages}
 
 
-def _mark_last(blocks: Sequence[Json]) -> None:
+def _mark_last(blocks: Sequence[ProviderJson]) -> None:
     """A breakpoint on the last block that may carry one."""
     for block in reversed(blocks):
         if block["type"] not in _THINKING:
@@ -81,8 +82,8 @@ def _drop_last_thoughts(thread: Sequence[_SpokenBlock]) -> list[_SpokenBlock]:
     return kept[::-1]
 
 
-def _merge(thread: Iterable[_SpokenBlock]) -> list[Json]:
-    messages: list[Json] = []
+def _merge(thread: Iterable[_SpokenBlock]) -> list[ProviderJson]:
+    messages: list[ProviderJson] = []
     for role, block in thread:
         if not messages or messages[-1]["role"] != role:
             messages.append({"role": role, "content": []})
@@ -113,15 +114,15 @@ def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
         yield _SpokenBlock("user", _answer(result))
 
 
-def _text(text: str) -> Json:
+def _text(text: str) -> ProviderJson:
     return {"type": "text", "text": text}
 
 
-def _is_visible(block: Json) -> bool:
+def _is_visible(block: ProviderJson) -> bool:
     return block["type"] != "text" or bool(block["text"].strip())
 
 
-def _block(part: Json, role: str) -> Json | None:
+def _block(part: Json, role: str) -> ProviderJson | None:
     """The block that says a part; none for a thought that is not signed, or not by Anthropic."""
     match part["type"]:
         case "text":
@@ -139,7 +140,7 @@ def _block(part: Json, role: str) -> Json | None:
             return (_media(part) if role == "user" else None) or _text(describe_media(part))
 
 
-def _media(part: Json) -> Json | None:
+def _media(part: Json) -> ProviderJson | None:
     """An image or a document block, if the API takes such a thing."""
     if part["type"] == "image":
         source = _source(part, find_image_type(part))
@@ -149,18 +150,18 @@ def _media(part: Json) -> Json | None:
     return source and {"type": "document", "source": source, **title}
 
 
-def _source(part: Json, media_type: str | None) -> Json | None:
+def _source(part: Json, media_type: str | None) -> ProviderJson | None:
     if "data" in part:
         return {"type": "base64", "media_type": media_type, "data": part["data"]} if media_type else None
     url = part.get("url", "")
     return {"type": "url", "url": url} if url.lower().startswith("https://") else None
 
 
-def _answer(part: Json) -> Json:
+def _answer(part: Json) -> ProviderJson:
     """The block of a tool's result. A failure is text only, and never empty."""
     failed = bool(part.get("is_error"))
     inner = [] if failed else result_parts(part["result"])
-    answer: Json = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
+    answer: ProviderJson = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
     if any(entry["type"] != "text" for entry in inner):
         content = [block for entry in inner if _is_visible(block := _inner_block(entry))]
     else:
@@ -172,7 +173,7 @@ def _answer(part: Json) -> Json:
     return {**answer, "is_error": True} if failed else answer
 
 
-def _inner_block(part: Json) -> Json:
+def _inner_block(part: Json) -> ProviderJson:
     if part["type"] == "text":
         return _text(part["text"])
     sound = "data" not in part or is_base64(part)

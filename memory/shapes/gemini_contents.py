@@ -24,6 +24,7 @@ from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import (
     BEGAN_EARLIER,
     PDF,
+    ProviderJson,
     describe_media,
     find_audio_format,
     find_image_type,
@@ -40,7 +41,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/webp")
 _URLS = ("https://", "gs://")
 
 
-def render_gemini(laid: ContextLayout) -> Json:
+def render_gemini(laid: ContextLayout) -> ProviderJson:
     """{"systemInstruction": {"parts"}, "contents": [...]}; the first is left out where nothing is in it.
 
     Predefined messages of the role system and the stable blocks are the system instruction. The volatile blocks stand
@@ -57,17 +58,17 @@ def render_gemini(laid: ContextLayout) -> Json:
     return {**({"systemInstruction": {"parts": system}} if system else {}), "contents": contents}
 
 
-def _content(role: str, parts: list[Json]) -> Json:
+def _content(role: str, parts: list[ProviderJson]) -> ProviderJson:
     return {"role": role, "parts": parts}
 
 
-def _answers(content: Json) -> bool:
+def _answers(content: ProviderJson) -> bool:
     return any("functionResponse" in part for part in content["parts"])
 
 
-def _merge(thread: Iterable[Json]) -> list[Json]:
+def _merge(thread: Iterable[ProviderJson]) -> list[ProviderJson]:
     """What one says at once is one content; responses stay alone."""
-    contents: list[Json] = []
+    contents: list[ProviderJson] = []
     for content in thread:
         last = contents[-1] if contents else None
         if last and last["role"] == content["role"] and not _answers(last) and not _answers(content):
@@ -77,7 +78,7 @@ def _merge(thread: Iterable[Json]) -> list[Json]:
     return contents
 
 
-def _contents(step: Exchange) -> Iterator[Json]:
+def _contents(step: Exchange) -> Iterator[ProviderJson]:
     if step.role == "system":
         spoken = join_spoken(step)
         if spoken.strip():
@@ -91,7 +92,7 @@ def _contents(step: Exchange) -> Iterator[Json]:
         yield _content("user", [_response(part, names[part["tool_call_id"]]) for part in step.results])
 
 
-def _sign(said: Iterable[Json], role: str) -> Iterator[Json]:
+def _sign(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJson]:
     """The parts of what is said, each with the signature that stood in front of it. Thoughts themselves are left out."""
     signature = None
     for part in said:
@@ -104,7 +105,7 @@ def _sign(said: Iterable[Json], role: str) -> Iterator[Json]:
             signature = None
 
 
-def _part(part: Json, role: str) -> Json | None:
+def _part(part: Json, role: str) -> ProviderJson | None:
     if part["type"] == "text":
         return {"text": part["text"]} if part["text"].strip() else None
     if part["type"] == "tool_call":
@@ -118,7 +119,7 @@ def _tool_name(name: str) -> str:
     return made if made[0].isalpha() or made[0] == "_" else make_tool_name(f"_ {name}", _TOOL_NAME_CHARS)
 
 
-def _media(part: Json) -> Json | None:
+def _media(part: Json) -> ProviderJson | None:
     kind = _find_type(part)
     if kind is None:
         return None
@@ -146,13 +147,13 @@ def _path(url: str) -> str:
         return ""
 
 
-def _response(part: Json, name: str) -> Json:
+def _response(part: Json, name: str) -> ProviderJson:
     """A tool's answer: its object, or {"output": ...}; {"error": ...} where it failed."""
     result: Any = part["result"]
     if result_parts(result) or part.get("is_error"):
         result = "\n".join(list_answer_texts(part))
     if part.get("is_error"):
-        response: Json = {"error": result}
+        response: ProviderJson = {"error": result}
     elif isinstance(result, dict) and result.keys() not in ({"output"}, {"error"}):
         response = result
     else:

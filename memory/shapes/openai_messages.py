@@ -10,6 +10,7 @@ from layerlore.memory.shapes.exchanges import CallIds, Exchange, make_exchanges,
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import (
     PDF,
+    ProviderJson,
     describe_media,
     find_audio_format,
     find_openai_file,
@@ -27,7 +28,7 @@ _TOOL_NAME_CHARS = 64
 _SPEAKERS = linear_re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def render_openai(laid: ContextLayout) -> list[Json]:
+def render_openai(laid: ContextLayout) -> list[ProviderJson]:
     """Messages for `chat.completions`: predefined messages, one system message with the stable blocks, the thread.
 
     The volatile blocks stand in front of the newest user message's own words if it is the last message, so that it
@@ -46,12 +47,12 @@ def render_openai(laid: ContextLayout) -> list[Json]:
     return messages
 
 
-def _messages(step: Exchange) -> list[Json]:
+def _messages(step: Exchange) -> list[ProviderJson]:
     """The message that a step is, and one for each result; nothing if all it held was reasoning."""
     blocks = [_block(part, step) for part in step.said if part["type"] != "reasoning"]
     if not blocks and not step.calls:
         return []
-    message: Json = {"role": step.role}
+    message: ProviderJson = {"role": step.role}
     if step.name and _SPEAKERS.fullmatch(step.name):
         message["name"] = step.name
     elif step.name:
@@ -62,20 +63,20 @@ def _messages(step: Exchange) -> list[Json]:
     return [message, *({"role": "tool", **_answer(part)} for part in step.results)]
 
 
-def _name_speaker(name: str, blocks: list[Json]) -> None:
+def _name_speaker(name: str, blocks: list[ProviderJson]) -> None:
     for index, block in enumerate(blocks):
         if block["type"] == "text":
             blocks[index] = text_part(f"{name}: {block['text']}")
             return
 
 
-def _content(blocks: list[Json]) -> str | list[Json] | None:
+def _content(blocks: list[ProviderJson]) -> str | list[ProviderJson] | None:
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return str(blocks[0]["text"])
     return blocks or None
 
 
-def _block(part: Json, step: Exchange) -> Json:
+def _block(part: Json, step: Exchange) -> ProviderJson:
     if part["type"] == "text":
         return text_part(part["text"])
     shown = None
@@ -84,12 +85,12 @@ def _block(part: Json, step: Exchange) -> Json:
     return shown or text_part(describe_media(part))
 
 
-def _image(part: Json) -> Json | None:
+def _image(part: Json) -> ProviderJson | None:
     url = make_image_url(part)
     return {"type": "image_url", "image_url": {"url": url}} if url else None
 
 
-def _file(part: Json) -> Json | None:
+def _file(part: Json) -> ProviderJson | None:
     sound = find_audio_format(part)
     if sound:
         return {"type": "input_audio", "input_audio": {"data": part["data"], "format": sound}}
@@ -102,7 +103,7 @@ def _file(part: Json) -> Json | None:
     return None
 
 
-def _call(part: Json) -> Json:
+def _call(part: Json) -> ProviderJson:
     function = {
         "name": make_tool_name(part["name"], _TOOL_NAME_CHARS),
         "arguments": render_arguments(part["arguments"]),
@@ -110,6 +111,6 @@ def _call(part: Json) -> Json:
     return {"id": part["id"], "type": "function", "function": function}
 
 
-def _answer(part: Json) -> Json:
+def _answer(part: Json) -> ProviderJson:
     blocks = [text_part(text) for text in list_answer_texts(part)]
     return {"tool_call_id": part["tool_call_id"], "content": _content(blocks) or ""}

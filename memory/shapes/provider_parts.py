@@ -14,6 +14,9 @@ from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.records import Json
 
+ProviderJson = dict[str, Any]
+"""A message of a provider's API, or a part of one: that API names the keys."""
+
 _IMAGE_STARTS = ((b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _IMAGE_TYPES = {
     "image/jpg": "image/jpeg",

@@ -13,6 +13,7 @@ from layerlore.memory.shapes.exchanges import CallIds, Exchange, list_spoken, ma
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import (
     PDF,
+    ProviderJson,
     describe_media,
     find_openai_file,
     is_base64,
@@ -29,7 +30,7 @@ _CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 _TOOL_NAME_CHARS = 64
 
 
-def render_responses(laid: ContextLayout) -> list[Json]:
+def render_responses(laid: ContextLayout) -> list[ProviderJson]:
     """Items for `input`: predefined messages, one system message with the stable blocks, the thread.
 
     The volatile blocks stand where ``render_openai`` has them.
@@ -47,9 +48,9 @@ def render_responses(laid: ContextLayout) -> list[Json]:
     return items
 
 
-def _drop_last_thoughts(items: Iterable[Json]) -> list[Json]:
+def _drop_last_thoughts(items: Iterable[ProviderJson]) -> list[ProviderJson]:
     """Drop the reasoning that nothing of the assistant's follows: the API refuses it alone."""
-    kept: list[Json] = []
+    kept: list[ProviderJson] = []
     for item in reversed([*items]):
         if item["type"] == "reasoning" and not (kept and _is_assistants(kept[-1])):
             continue
@@ -57,15 +58,15 @@ def _drop_last_thoughts(items: Iterable[Json]) -> list[Json]:
     return kept[::-1]
 
 
-def _is_assistants(item: Json) -> bool:
+def _is_assistants(item: ProviderJson) -> bool:
     return item["type"] in ("reasoning", "function_call") or item.get("role") == "assistant"
 
 
-def _message(role: str, content: str | list[Json]) -> Json:
+def _message(role: str, content: str | list[ProviderJson]) -> ProviderJson:
     return {"type": "message", "role": role, "content": content}
 
 
-def _items(step: Exchange) -> Iterator[Json]:
+def _items(step: Exchange) -> Iterator[ProviderJson]:
     spoken = list_spoken(step)
     if step.role == "assistant":
         for part in spoken:
@@ -82,7 +83,7 @@ def _items(step: Exchange) -> Iterator[Json]:
         yield {"type": "function_call_output", "call_id": result["tool_call_id"], "output": _output(result)}
 
 
-def _said(part: Json) -> Json | None:
+def _said(part: Json) -> ProviderJson | None:
     """What an assistant said, or thought if OpenAI can read that again."""
     if part["type"] != "reasoning":
         return _message("assistant", part["text"] if part["type"] == "text" else describe_media(part))
@@ -92,23 +93,23 @@ def _said(part: Json) -> Json | None:
     return {"type": "reasoning", "id": part["id"], "summary": summary, "encrypted_content": part["data"]}
 
 
-def _content(blocks: list[Json]) -> str | list[Json]:
+def _content(blocks: list[ProviderJson]) -> str | list[ProviderJson]:
     if len(blocks) == 1 and blocks[0]["type"] == "input_text":
         return str(blocks[0]["text"])
     return blocks
 
 
-def _input_text(text: str) -> Json:
+def _input_text(text: str) -> ProviderJson:
     return {"type": "input_text", "text": text}
 
 
-def _block(part: Json, role: str) -> Json:
+def _block(part: Json, role: str) -> ProviderJson:
     if part["type"] == "text":
         return _input_text(part["text"])
     return (_media(part) if role == "user" else None) or _input_text(describe_media(part))
 
 
-def _media(part: Json) -> Json | None:
+def _media(part: Json) -> ProviderJson | None:
     if part["type"] == "image":
         url = make_image_url(part)
         return {"type": "input_image", "detail": "auto", "image_url": url} if url else None
@@ -124,7 +125,7 @@ def _media(part: Json) -> Json | None:
     return {"type": "input_file", "file_url": url} if url.lower().startswith("https://") else None
 
 
-def _output(part: Json) -> str | list[Json]:
+def _output(part: Json) -> str | list[ProviderJson]:
     """What a tool answered, images and files in it too, unless it failed."""
     inner = [] if part.get("is_error") else [*filter(says_something, result_parts(part["result"]))]
     if all(entry["type"] == "text" for entry in inner):
@@ -133,7 +134,7 @@ def _output(part: Json) -> str | list[Json]:
     return _content(blocks)
 
 
-def _shown(part: Json) -> Json:
+def _shown(part: Json) -> ProviderJson:
     # Nobody checked what is inside a tool's result.
     sound = "data" not in part or is_base64(part)
     return (_media(part) if sound else None) or _input_text(describe_media(part))

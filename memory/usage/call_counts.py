@@ -7,7 +7,7 @@ What a process gathered since it last wrote is lost if it is killed.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.audit import daily_calls
@@ -22,7 +22,14 @@ _MOST = 10_000
 _TOGETHER = 16
 """How many scopes are written in a transaction."""
 
-_Place = tuple[Scope, int, Source, str]
+
+class _Place(NamedTuple):
+    """The memory, the day since 1970 and the tool or hook that calls are counted for."""
+
+    scope: Scope
+    day: int
+    source: Source
+    name: str
 
 
 @dataclass(slots=True)
@@ -52,7 +59,7 @@ class CallCounts:
 
     def count_call(self, scope: Scope, tool: str, now: int, milliseconds: float, *, failed: bool, tokens: int) -> None:
         """Count a call that was answered ``now`` (milliseconds since 1970); ``tokens`` were shown to a model."""
-        sums = self._find((scope, now // DAY_MS, "tool", tool))
+        sums = self._find(_Place(scope, now // DAY_MS, "tool", tool))
         if sums is not None:
             sums.calls += 1
             sums.failed += failed
@@ -61,7 +68,7 @@ class CallCounts:
 
     def count_hook(self, scope: Scope, host: str, now: int, *, shown: int = 0, tokens: int = 0, kept: int = 0) -> None:
         """Count what hooks of a host did: how often they showed something, in how many tokens, and what they kept."""
-        sums = self._find((scope, now // DAY_MS, "hook", host))
+        sums = self._find(_Place(scope, now // DAY_MS, "hook", host))
         if sums is not None:
             sums.calls += shown
             sums.tokens += tokens
@@ -69,11 +76,11 @@ class CallCounts:
 
     def list_pending(self, scope: Scope) -> list[CallCount]:
         """What is counted of a scope and not written yet."""
-        return [_finish(place, sums) for place, sums in self._sums.items() if place[0] == scope]
+        return [_finish(place, sums) for place, sums in self._sums.items() if place.scope == scope]
 
     def forget(self, scope: Scope) -> None:
         """Forget what is counted of a scope and not written yet."""
-        for place in [each for each in self._sums if each[0] == scope]:
+        for place in [each for each in self._sums if each.scope == scope]:
             del self._sums[place]
 
     async def write(self, database: Database, now: int) -> None:
@@ -83,7 +90,7 @@ class CallCounts:
         by_scope: dict[Scope, list[CallCount]] = {}
         by_tenant: dict[str, list[Scope]] = {}
         for place, sums in taken.items():
-            by_scope.setdefault(place[0], []).append(_finish(place, sums))
+            by_scope.setdefault(place.scope, []).append(_finish(place, sums))
         for scope in by_scope:
             by_tenant.setdefault(scope.tenant_id, []).append(scope)
         left = set(by_scope)
@@ -96,7 +103,7 @@ class CallCounts:
                     left.difference_update(some)
         finally:
             for place, sums in taken.items():
-                if place[0] in left:
+                if place.scope in left:
                     self._put_back(place, sums)
 
     def _find(self, place: _Place) -> CallSums | None:
@@ -112,8 +119,16 @@ class CallCounts:
 
 
 def _finish(place: _Place, sums: CallSums) -> CallCount:
-    _, day, source, name = place
-    return CallCount(day, source, name, sums.calls, sums.failed, sums.tokens, sums.messages, tuple(sums.waits))
+    return CallCount(
+        place.day,
+        place.source,
+        place.name,
+        sums.calls,
+        sums.failed,
+        sums.tokens,
+        sums.messages,
+        tuple(sums.waits),
+    )
 
 
 SHOW_CONTEXT, SHOW_RECALL = "get_context", "recall_memory"

@@ -5,7 +5,7 @@ VoltAgent and n8n, in snake_case and camelCase. Other keys of such an object are
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -13,7 +13,7 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import StoredJson
 
 NANO = 10**9
 MOST_TOKENS = 100_000_000
@@ -84,14 +84,14 @@ def read_usage(raw: Any, where: str, limits: Limits) -> ModelUsage | None:
         return None
     cost = next(_values(known, _COST), None)
     model = given.get("model")
-    return ModelUsage(
-        **_counts(known, given, where),
+    return replace(
+        _counts(known, given, where),
         cost_nano_usd=None if cost is None else _nano_usd(cost, where),
         model=check_id(model, f"{where}.model", limits.name_chars) if model not in (None, "") else "",
     )
 
 
-def _counts(known: Json, given: Json, where: str) -> dict[str, Any]:
+def _counts(known: StoredJson, given: StoredJson, where: str) -> ModelUsage:
     input_details, output_details = _details(given, _INPUT_DETAILS), _details(given, _OUTPUT_DETAILS)
     total = _count(known, _TOTAL, where, most=4 * MOST_TOKENS)
     sent, received = _split_total(_count(known, _INPUT, where), _count(known, _OUTPUT, where), total)
@@ -105,15 +105,15 @@ def _counts(known: Json, given: Json, where: str) -> dict[str, Any]:
     if "thoughts_token_count" in known or reasoning > received or (reasoning and total == sent + received + reasoning):
         received += reasoning
     audio = any(_count(each, _AUDIO_DETAIL, where) for each in (input_details, output_details))
-    return {
-        "input": sent,
-        "output": received,
-        "cached": cached,
-        "written": written,
-        "written_long": min(long, written),
-        "reasoning": reasoning,
-        "plain": not (total_alone or audio) and given.get("service_tier") in _USUAL_TIERS,
-    }
+    return ModelUsage(
+        input=sent,
+        output=received,
+        cached=cached,
+        written=written,
+        written_long=min(long, written),
+        reasoning=reasoning,
+        plain=not (total_alone or audio) and given.get("service_tier") in _USUAL_TIERS,
+    )
 
 
 def _split_total(sent: int | None, received: int | None, total: int | None) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def _split_total(sent: int | None, received: int | None, total: int | None) -> t
     return sent, max(0, (total or 0) - sent) if received is None else received
 
 
-def _is_counted_beside(known: Json, sent: int, cached: int, total: int | None, received: int) -> bool:
+def _is_counted_beside(known: StoredJson, sent: int, cached: int, total: int | None, received: int) -> bool:
     """Whether the tokens of a prompt cache are counted beside the input and not as a part of it."""
     if not cached:
         return False
@@ -136,16 +136,16 @@ def _is_counted_beside(known: Json, sent: int, cached: int, total: int | None, r
     return bool(known.keys() & {*_READ_APART, *_WRITTEN_APART})
 
 
-def _details(given: Json, names: Sequence[str]) -> Json:
-    found: Json = next((given[name] for name in names if isinstance(given.get(name), dict)), {})
+def _details(given: StoredJson, names: Sequence[str]) -> StoredJson:
+    found: StoredJson = next((given[name] for name in names if isinstance(given.get(name), dict)), {})
     return {snake_case(key): value for key, value in found.items()}
 
 
-def _values(given: Json, names: Sequence[str]) -> Iterator[Any]:
+def _values(given: StoredJson, names: Sequence[str]) -> Iterator[Any]:
     return (given[name] for name in names if given.get(name) is not None)
 
 
-def _count(given: Json, names: Sequence[str], where: str, *, most: int = MOST_TOKENS) -> int | None:
+def _count(given: StoredJson, names: Sequence[str], where: str, *, most: int = MOST_TOKENS) -> int | None:
     """The first given one of the counts; None if none is given. Raises InvalidInput, LimitExceeded."""
     name = next((name for name in names if given.get(name) is not None), None)
     if name is None:

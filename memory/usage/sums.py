@@ -5,8 +5,8 @@ from typing import Any
 
 from layerlore.memory.usage.model_usage import NANO, ModelUsage
 from layerlore.memory.usage.prices import PriceList
+from layerlore.memory.usage.usage_answers import Usage, UsageByModel, UsageOfModel
 from layerlore.storage.audit.usage import Spent, UsageLine
-from layerlore.storage.core.records import Json
 
 STEPS = "steps"
 _SHOWN_MODELS = 20
@@ -26,17 +26,19 @@ def add_lines(lines: Iterable[UsageLine]) -> Spent:
     return sum((line.spent for line in lines), Spent())
 
 
-def present_spent(sums: Spent) -> Json:
+def present_spent(sums: Spent) -> Usage:
     """Sums in the form of an answer."""
-    return {
+    usage: Usage = {
         "input_tokens": sums.input_tokens,
         "output_tokens": sums.output_tokens,
         "cost_usd": sums.cost_nano_usd / NANO,
-        **({"unpriced_calls": sums.unpriced_calls} if sums.unpriced_calls else {}),
     }
+    if sums.unpriced_calls:
+        usage["unpriced_calls"] = sums.unpriced_calls
+    return usage
 
 
-def present_lines(lines: Iterable[UsageLine]) -> Json:
+def present_lines(lines: Iterable[UsageLine]) -> UsageByModel:
     """The sum of all lines and the sum of each model, the most expensive first, with a count of the models left out."""
     lines = list(lines)
     sums = add_lines(lines)
@@ -44,12 +46,14 @@ def present_lines(lines: Iterable[UsageLine]) -> Json:
     for line in lines:
         by_model[line.model] = by_model.get(line.model, Spent()) + line.spent
     ranked = sorted(by_model.items(), key=_cost_rank)
-    return {
+    answer: UsageByModel = {
         "calls": sums.calls,
         **present_spent(sums),
         "models": [present_model(model, of_model) for model, of_model in ranked[:_SHOWN_MODELS]],
-        **({"more_models": len(ranked) - _SHOWN_MODELS} if len(ranked) > _SHOWN_MODELS else {}),
     }
+    if len(ranked) > _SHOWN_MODELS:
+        answer["more_models"] = len(ranked) - _SHOWN_MODELS
+    return answer
 
 
 def _cost_rank(entry: tuple[str, Spent]) -> Any:
@@ -57,6 +61,8 @@ def _cost_rank(entry: tuple[str, Spent]) -> Any:
     return -sums.cost_nano_usd, -(sums.input_tokens + sums.output_tokens), model
 
 
-def present_model(model: str, sums: Spent) -> Json:
+def present_model(model: str, sums: Spent) -> UsageOfModel:
     """The sum of one model in the form of an answer, without a name where no step gave one."""
-    return {**({"model": model} if model else {}), "calls": sums.calls, **present_spent(sums)}
+    if not model:
+        return {"calls": sums.calls, **present_spent(sums)}
+    return {"model": model, "calls": sums.calls, **present_spent(sums)}

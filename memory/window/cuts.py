@@ -9,7 +9,7 @@ from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
 from layerlore.memory.parts.parts import result_parts, text_part
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.window.omissions import image_note
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Json, Message, StoredJson
 
 Weigh = Callable[[Message], Message]
 """Returns the message with the tokens that it takes where it will be shown."""
@@ -83,7 +83,7 @@ def _without_last(parts: list[Json], count: int) -> list[Json]:
     return [*parts[: len(parts) - count], text_part(CUT_MARK)]
 
 
-def _least_part(part: Json) -> Json:
+def _least_part(part: Json) -> StoredJson:
     if part["type"] == "image":
         return image_note(part)
     if part["type"] != "tool_call" or not part["arguments"] or part["arguments"].keys() == {UNREAD_ARGUMENTS}:
@@ -152,7 +152,7 @@ class _Cutter:
         return kept.rstrip() + CUT_MARK
 
 
-def _map_texts(part: Json, change: Callable[[str], str]) -> Json:
+def _map_texts(part: Json, change: Callable[[str], str]) -> StoredJson:
     """The part with every text that can be cut changed."""
     match part["type"]:
         case "text":

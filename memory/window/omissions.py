@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from layerlore.memory.parts.parts import join_result, result_parts, says_something, text_part
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Json, Message, StoredJson
 
 URL_CHARS = 200
 REACH = 100
@@ -12,7 +12,7 @@ REACH = 100
 _Place = tuple[int, int]
 
 
-def image_note(image: Json) -> Json:
+def image_note(image: Json) -> StoredJson:
     """A text part that replaces an image, with the beginning of the image's URL if it has one."""
     url = image.get("url")
     if not url:

@@ -12,7 +12,7 @@ from layerlore.memory.rules.validation import check_keys, check_text, describe, 
 from layerlore.memory.settings.section import bounds
 from layerlore.memory.settings.window import PREDEFINED, PROMPT_CHARS, WindowFields
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
-from layerlore.storage.core.records import Json, Message, Thread
+from layerlore.storage.core.records import Json, Message, StoredJson, Thread
 
 Mask = Callable[[list[Json]], tuple[list[Json], int]]
 """Masks the secrets in a message's parts and returns how many it masked: `Engine.masked_parts` is one."""
@@ -110,7 +110,7 @@ def read_policy(
         raise type(error)(f"{where}: {error}") from None
 
 
-def dump_policy(policy: WindowPolicy) -> Json:
+def dump_policy(policy: WindowPolicy) -> StoredJson:
     """``limit``, and what is not as by default: what ``read_policy`` reads over the defaults as the same policy."""
     plain = WindowPolicy()
     written: Json = {"limit": policy.limit}

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.rules.answer_keys import Masked, order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.work.step_answers import LoggedAttempt
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
 from layerlore.storage.threads import events
@@ -17,6 +19,13 @@ from layerlore.storage.work.attempts import Attempt, AttemptPage, NewAttempt
 TEXT_BYTES = 8 * 1024
 # n8n's: of a result, so much is shown.
 RESULT_CHARS = 200
+
+
+class _StoredAttempt(Masked):
+    """The answer without the task's key, which may hold text of the user and is not stored with it."""
+
+    thread_id: str
+    attempt: int
 
 
 async def log_attempt(
@@ -31,7 +40,7 @@ async def log_attempt(
     diagnosis: str,
     fix_applied: str,
     sent: Sent,
-) -> Json:
+) -> LoggedAttempt:
     """Add an attempt to the log of a task; what is empty was not given. With an error the attempt has failed.
 
     Returns ``thread_id``, ``task_key``, ``attempt`` (its number, from 1) and ``masked``.
@@ -53,15 +62,16 @@ async def log_attempt(
     tried = NewAttempt(**{**given, "task_key": key, "result": kept["result"]})
     now, new_uid, masked = engine.now(), engine.new_id(), in_key + in_texts
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _StoredAttempt:
         thread, logged = await attempts.log(tx, scope, thread_id, tried, new_uid=new_uid, now=now)
         happened = NewEvent("attempt_logged", {"attempt": logged.attempt})
         await events.record(tx, scope, thread, [happened], origin=sent.origin, now=now)
         await notes.refresh(tx, scope, thread.thread_uid, engine.search_text_of, ("attempt",))
-        return {"thread_id": thread_id, "attempt": logged.attempt, **({"masked": masked} if masked else {})}
+        return {"thread_id": thread_id, "attempt": logged.attempt, **show_masked(masked)}
 
     answer = await engine.write(scope, sent, [task_key, *texts.values()], now, write)
-    return {"thread_id": answer["thread_id"], "task_key": key, **answer}
+    logged: LoggedAttempt = {"task_key": key, **answer}
+    return order_keys(LoggedAttempt, logged)
 
 
 def check_key(engine: Engine, task_key: str) -> tuple[str, int]:

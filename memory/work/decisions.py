@@ -12,14 +12,16 @@ from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, check_keys, describe, describe_choices, write_exact_json
 from layerlore.memory.work import pending_calls, run_states
 from layerlore.memory.work.pending_calls import PendingCall
+from layerlore.memory.work.run_answers import DecidedRun, Resumption
 from layerlore.storage.core.damaged_values import calls_of, intact, list_of
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Json, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -53,7 +55,7 @@ class Checked:
     decision: str
 
 
-async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sent: Sent) -> Json:
+async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sent: Sent) -> DecidedRun:
     """Answer pending calls of a run, all or none, without taking it. An answer that is there already is ``unchanged``.
 
     Returns ``run_id``, ``thread_id``, ``status``, ``answered`` (the ids of the calls) and ``waiting`` (how many calls
@@ -66,7 +68,7 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
     pending, checked = await check_answers(engine, scope, run_id, given)
     now = engine.now()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> DecidedRun:
         run, thread = await runs.lock(tx, scope, run_id)
         run_states.check_open(run, now)
         check_unchanged(run, pending)
@@ -81,14 +83,17 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
             await runs.answer(tx, scope, run, answers, now=now)
             payload = {"run_id": run_id, "tool_call_ids": ids, "waiting": len(waits)}
             await events.record(tx, scope, thread, [NewEvent("run_decided", payload)], origin=sent.origin, now=now)
-        return {
+        assert run.status in ("running", "suspended")
+        answer: DecidedRun = {
             "run_id": run_id,
             "thread_id": run.thread_id,
             "status": run.status,
             "answered": ids,
             "waiting": len(waits),
-            **({} if new else {"unchanged": True}),
         }
+        if not new:
+            answer["unchanged"] = True
+        return answer
 
     return await engine.write(scope, sent, [run_id, raw], now, write)
 
@@ -218,9 +223,17 @@ def keep_unseen(answers: Answers, calls: Any) -> Answers:
     return Answers(to_json(kept), to_json(sorted({entry["tool_call_id"] for entry in kept})))
 
 
-def show_answers(brought: str) -> list[Json]:
+def show_answers(brought: str) -> list[Resumption]:
     """Answers as a tool's answer has them."""
-    return [
-        {**{key: value for key, value in entry.items() if key != _HANDED}, "at": iso(entry["at"])}
-        for entry in list_of(brought)
-    ]
+    return [_show_answer(entry) for entry in list_of(brought)]
+
+
+def _show_answer(entry: StoredJson) -> Resumption:
+    shown: Resumption = {"data": entry["data"], "at": iso(entry["at"])}
+    if "tool_call_id" in entry:
+        shown["tool_call_id"] = entry["tool_call_id"]
+    if "decision" in entry:
+        shown["decision"] = entry["decision"]
+    if "by" in entry:
+        shown["by"] = entry["by"]
+    return order_keys(Resumption, shown)

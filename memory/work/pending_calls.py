@@ -18,6 +18,7 @@ from typing import Any
 from layerlore.memory.rules.json_schema import check_against, check_schema
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, describe, load_json
+from layerlore.memory.work.run_answers import WaitingCall
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Json
 
@@ -47,13 +48,17 @@ def read_calls(value: Any) -> list[PendingCall]:
     ]
 
 
-def list_waiting(calls: Sequence[PendingCall], answered: Collection[str]) -> list[Json]:
+def list_waiting(calls: Sequence[PendingCall], answered: Collection[str]) -> list[WaitingCall]:
     """The calls that wait for data and have none yet, as an answer shows them."""
-    return [
-        {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
-        for call in calls
-        if call.suspended and call.tool_call_id not in answered
-    ]
+    waiting = [call for call in calls if call.suspended and call.tool_call_id not in answered]
+    return [_show_waiting(call) for call in waiting]
+
+
+def _show_waiting(call: PendingCall) -> WaitingCall:
+    shown: WaitingCall = {"tool_call_id": call.tool_call_id}
+    if call.tool_name:
+        shown["tool_name"] = call.tool_name
+    return shown
 
 
 def check_calls(value: Any, limits: Limits) -> None:

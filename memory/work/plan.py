@@ -2,15 +2,19 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import show_masked
 from layerlore.memory.rules.validation import check_json, check_number, count_json_bytes, describe, load_json
 from layerlore.memory.work import open_work, plan_rules
+from layerlore.memory.work.plan_answers import PlanAnswer, PlanChanged
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Plan, Scope, StoredJson, StoredPlan
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
 from layerlore.storage.removal.acts import ActPart
@@ -19,7 +23,24 @@ from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import plans
 from layerlore.storage.work.plans import PlanHistory, Revision
 
-PlanRule = Callable[[Json | None], Json]
+PlanRule = Callable[[StoredPlan | None], StoredPlan]
+
+
+class _StoredChange(TypedDict):
+    """The answer of a change, as a repeated request gets it: without the words of the plan."""
+
+    thread_id: str
+    done: str
+    revision: int
+    replaced: NotRequired[int]
+    dropped_steps: NotRequired[int]
+    undo: NotRequired[str]
+    masked: NotRequired[int]
+
+
+class _Revisions(TypedDict):
+    revision: int
+    replaced: NotRequired[int]
 
 
 async def create_plan(
@@ -31,7 +52,7 @@ async def create_plan(
     phases: Sequence[str],
     expected_revision: int | None,
     sent: Sent,
-) -> Json:
+) -> PlanAnswer:
     """Make a plan; one that is open is replaced, and stays in the history. See plan_rules for what is allowed.
 
     Returns what ``review_plan`` returns, and in ``change`` what was done. Raises InvalidInput, LimitExceeded, Conflict.
@@ -50,7 +71,7 @@ async def update_plan(
     phases: Sequence[str],
     expected_revision: int | None,
     sent: Sent,
-) -> Json:
+) -> PlanAnswer:
     """Change the open plan by a patch, or to another whole plan. One that changes nothing makes no new revision.
 
     Returns what ``review_plan`` returns, and in ``change`` what was done. Raises InvalidInput, LimitExceeded, Conflict,
@@ -58,13 +79,13 @@ async def update_plan(
     """
     given, masked = _check_given(engine, raw)
 
-    def rule(current: Json | None) -> Json:
+    def rule(current: StoredPlan | None) -> StoredPlan:
         return plan_rules.change_plan(current, given, phases)
 
     return await _write(engine, scope, thread_id, "update", given, rule, masked, expected_revision, sent)
 
 
-def _check_given(engine: Engine, raw: Any) -> tuple[Json, int]:
+def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
     """Check what was sent as a plan, an object or its JSON text, and mask its secrets. Returns how many there were,
     too."""
     given = raw
@@ -89,16 +110,16 @@ async def _write(
     scope: Scope,
     thread_id: str,
     action: str,
-    given: Json,
+    given: StoredJson,
     rule: PlanRule,
     masked: int,
     expected_revision: int | None,
     sent: Sent,
-) -> Json:
+) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
     now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _StoredChange:
         done = await plans.change(
             tx,
             scope,
@@ -112,41 +133,47 @@ async def _write(
         )
         before, after = done.before, done.after
         replaced = before.revision if before and action == "create" and before is not after else None
-        revisions = {"revision": after.revision, **({"replaced": replaced} if replaced else {})}
+        revisions: _Revisions = {"revision": after.revision}
+        if replaced:
+            revisions["replaced"] = replaced
         if before is not after:
-            happened = NewEvent("plan_created" if action == "create" else "plan_updated", revisions)
+            happened = NewEvent("plan_created" if action == "create" else "plan_updated", {**revisions})
             await events.record(tx, scope, done.thread, [happened], origin=sent.origin, now=now)
             await notes.refresh(tx, scope, done.thread.thread_uid, engine.search_text_of, ("plan",))
         dropped = 0 if before is None or replaced else len(_ids(before) - _ids(after))
         parts = []
         if before is not None and (replaced or dropped):
             parts = [ActPart("plan", "", done.thread.thread_uid, before.revision, after.revision)]
-        return {
-            "thread_id": thread_id,
-            "done": "nothing" if before is after else action + "d",
-            **revisions,
-            **({"dropped_steps": dropped} if dropped else {}),
-            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
-            **({"masked": masked} if masked else {}),
-        }
+        done_as = "nothing" if before is after else f"{action}d"
+        answer: _StoredChange = {"thread_id": thread_id, "done": done_as, **revisions}
+        if dropped:
+            answer["dropped_steps"] = dropped
+        undoable = await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now)
+        return {**answer, **undoable, **show_masked(masked)}
 
-    done = await engine.write(scope, sent, [action, given, expected_revision], now, write)
+    stored = await engine.write(scope, sent, [action, given, expected_revision], now, write)
     # Of a request that is sent again to a new process, the thread that the first one meant.
-    meant = done.pop("thread_id")
+    meant = stored["thread_id"]
+    replaced = stored.get("replaced")
     kept = None
     with contextlib.suppress(NotFound):  # the thread was deleted since the first of the repeated requests
-        kept = await engine.database.read(
-            plans.read_history, scope, meant, [done["replaced"]] if "replaced" in done else []
-        )
-    was = kept.asked.get(done["replaced"]) if kept and "replaced" in done else None
-    return {**_answer(meant, kept), "change": {**done, **({"replaced_goal": was.plan["goal"]} if was else {})}}
+        kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
+    was = kept.asked.get(replaced) if kept and replaced else None
+    change = _show_change(stored)
+    if was:
+        change["replaced_goal"] = was.plan["goal"]
+    return {**_answer(meant, kept), "change": change}
+
+
+def _show_change(stored: _StoredChange) -> PlanChanged:
+    return cast("PlanChanged", {name: value for name, value in stored.items() if name != "thread_id"})
 
 
 def _ids(revision: Revision) -> set[str]:
     return {step["id"] for step in revision.plan["steps"]}
 
 
-async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision: int | None = None) -> Json:
+async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision: int | None = None) -> PlanAnswer:
     """Read the plan, or one of the last revisions: ``thread_id``, ``revision``, ``updated_at``, ``plan`` (null when
     there is none yet), ``oldest_revision`` (the oldest that can be read); and where no plan is open here, in
     ``elsewhere`` what is open in other threads.
@@ -161,28 +188,40 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
         if kept is not None and plan_rules.is_open(kept.newest.plan):
             return _answer(thread_id, kept)
         elsewhere = await open_work.read_elsewhere(engine, scope, thread_id)
-        return {**_answer(thread_id, kept), **({"elsewhere": elsewhere} if elsewhere else {})}
+        answer = _answer(thread_id, kept)
+        if elsewhere:
+            answer["elsewhere"] = elsewhere
+        return answer
     if kept is None or revision not in kept.asked:
         there = f"{kept.oldest} to {kept.newest.revision} are kept" if kept else "there is no plan yet"
         raise NotFound(f"revision: thread {thread_id!r} has no plan of revision {revision}; {there}")
     return _answer(thread_id, PlanHistory(kept.asked[revision], kept.oldest, {}))
 
 
-async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Json | None:
-    """Read the plan as ``review_plan`` gives it, without what is open elsewhere; None when there is none."""
+async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Plan | None:
+    """Read the plan of a thread; None when there is none."""
     with contextlib.suppress(NotFound):
         kept = await engine.database.read(plans.read_history, scope, thread_id)
-        return _answer(thread_id, kept) if kept else None
+        return _show_plan(kept.newest.plan) if kept else None
     return None
 
 
-def _answer(thread_id: str, kept: PlanHistory | None) -> Json:
+def _answer(thread_id: str, kept: PlanHistory | None) -> PlanAnswer:
     if kept is None:
         return {"thread_id": thread_id, "plan": None}
     return {
         "thread_id": thread_id,
         "revision": kept.newest.revision,
         "updated_at": iso(kept.newest.created_at),
-        "plan": {key: value for key, value in kept.newest.plan.items() if key != "last_id"},
+        "plan": _show_plan(kept.newest.plan),
         "oldest_revision": kept.oldest,
+    }
+
+
+def _show_plan(stored: StoredPlan) -> Plan:
+    return {
+        "goal": stored["goal"],
+        "current_phase": stored["current_phase"],
+        "iteration": stored["iteration"],
+        "steps": stored["steps"],
     }

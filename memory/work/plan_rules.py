@@ -19,12 +19,12 @@ An update is either
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from layerlore.memory.rules.validation import check_id, check_keys, count_json_bytes, describe, describe_choices
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Plan, PlanStep, StoredJson, StoredPlan
 
 STATUSES = ("pending", "in_progress", "completed", "failed", "skipped")
 OPEN = ("pending", "in_progress")
@@ -46,21 +46,39 @@ _GIVEN_ID = linear_re.compile(r"s([1-9][0-9]{0,5})")
 _SHOWN_IDS = 50
 
 
-def make_plan(given: Json, phases: Sequence[str]) -> Json:
+class _StepFields(TypedDict, total=False):
+    """The fields that a change names of a step."""
+
+    phase: str
+    description: str
+    status: str
+    result: str
+
+
+class _PlanChange(TypedDict, total=False):
+    """The fields that a change names of a plan; the steps are not checked yet."""
+
+    goal: str
+    current_phase: str
+    iteration: int
+    steps: list[StoredJson]
+
+
+def make_plan(given: StoredJson, phases: Sequence[str]) -> StoredPlan:
     """The plan that a create makes. Raises InvalidInput, LimitExceeded."""
     change = _read(given)
     if "goal" not in change:
         raise InvalidInput(f"plan.goal: needed to create a plan{_example(phases)}")
-    before = {"current_phase": phases[0], "iteration": 1, "steps": [], "last_id": 0}
+    before: StoredPlan = {"goal": "", "current_phase": phases[0], "iteration": 1, "steps": [], "last_id": 0}
     return _check_fit(_apply_whole(before, change))
 
 
-def is_open(plan: Json) -> bool:
+def is_open(plan: Plan) -> bool:
     """Whether something in a plan is still to be done; one without steps is only begun."""
     return not plan["steps"] or any(step["status"] in OPEN for step in plan["steps"])
 
 
-def change_plan(current: Json | None, given: Json, phases: Sequence[str]) -> Json:
+def change_plan(current: StoredPlan | None, given: StoredJson, phases: Sequence[str]) -> StoredPlan:
     """The plan after an update. Changes neither argument.
 
     Raises InvalidInput, LimitExceeded, NotFound when there is no plan.
@@ -80,7 +98,7 @@ def _example(phases: Sequence[str]) -> str:
     return f', plan={{"goal": "...", "steps": [{step}]}}'
 
 
-def _read(given: Json) -> Json:
+def _read(given: StoredJson) -> _PlanChange:
     """What is given, checked key by key; steps as objects that are not checked yet."""
     check_keys(given, "plan", _PLAN_KEYS, passed_over=("currentPhase",))
     change = {key: given[key] for key in _PLAN_KEYS if given.get(key) is not None}
@@ -95,10 +113,10 @@ def _read(given: Json) -> Json:
         change["iteration"] = _whole_number(change["iteration"], "plan.iteration", MOST_ITERATIONS)
     if "steps" in change:
         change["steps"] = _check_items(change["steps"])
-    return change
+    return cast("_PlanChange", change)
 
 
-def _check_items(steps: Any) -> list[Json]:
+def _check_items(steps: Any) -> list[StoredJson]:
     if not isinstance(steps, list):
         raise InvalidInput(f"plan.steps: must be a list of steps, not {describe(steps)}")
     if len(steps) > MOST_STEPS:
@@ -112,7 +130,7 @@ def _check_items(steps: Any) -> list[Json]:
     return [{key: value for key, value in item.items() if value is not None} for item in items]
 
 
-def _check_fields(item: Json, where: str) -> Json:
+def _check_fields(item: StoredJson, where: str) -> _StepFields:
     """What an item says of its step, checked."""
     if "phase" in item and _is_blank(item["phase"], f"{where}.phase"):
         item = {key: value for key, value in item.items() if key != "phase"}
@@ -124,7 +142,8 @@ def _check_fields(item: Json, where: str) -> Json:
         raise InvalidInput(f'{where}.result: must be a string ("" removes it), not {describe(item["result"])}')
     if "id" in item:
         check_id(item["id"], f"{where}.id", ID_CHARS)
-    return {key: item[key] for key in _STEP_KEYS if key in item and key != "id"}
+    fields = {key: item[key] for key in _STEP_KEYS if key in item and key != "id"}
+    return cast("_StepFields", fields)
 
 
 def _is_blank(value: Any, where: str) -> bool:
@@ -159,10 +178,25 @@ def _show_number(value: Any) -> str:
     return str(value) if short else describe(value)
 
 
-def _make_step(step_id: str, known: Json, fields: Json) -> Json:
+def _make_step(step_id: str, known: _StepFields, fields: _StepFields) -> PlanStep:
     """A step of what is known of it and what is now said, its keys in their order."""
-    step = {"phase": "", "status": "pending", **known, **fields, "id": step_id}
-    return {key: step[key] for key in _STEP_KEYS if step.get(key) or key != "result"}
+    said: _StepFields = {"phase": "", "status": "pending", **known, **fields}
+    step: PlanStep = {
+        "id": step_id,
+        "phase": said["phase"],
+        "description": said["description"],
+        "status": said["status"],
+    }
+    if said.get("result"):
+        step["result"] = said["result"]
+    return step
+
+
+def _fields_of(step: PlanStep) -> _StepFields:
+    fields: _StepFields = {"phase": step["phase"], "description": step["description"], "status": step["status"]}
+    if "result" in step:
+        fields["result"] = step["result"]
+    return fields
 
 
 class _Ids:
@@ -182,9 +216,9 @@ class _Ids:
         return f"s{self.last}"
 
 
-def _apply_whole(before: Json, change: Json) -> Json:
+def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
     items = change.get("steps", [])
-    said: list[Json] = []
+    said: list[_StepFields] = []
     for place, item in enumerate(items):
         where = f"plan.steps[{place}]"
         check_keys(item, where, _STEP_KEYS)
@@ -199,10 +233,11 @@ def _apply_whole(before: Json, change: Json) -> Json:
     steps = []
     for place, (item, fields) in enumerate(zip(items, said, strict=True)):
         was = known[place]
-        kept = {"phase": phase}
+        kept: _StepFields = {"phase": phase}
         if was is not None and same[place]:
-            stays = fields.get("status", was["status"]) == was["status"]
-            kept = {key: value for key, value in was.items() if key != "result" or stays}
+            kept = _fields_of(was)
+            if fields.get("status", was["status"]) != was["status"]:
+                kept.pop("result", None)
         steps.append(_make_step(item.get("id") or (was["id"] if was else ids.new()), kept, fields))
     return {
         "goal": change["goal"],
@@ -219,10 +254,10 @@ def _check_distinct(ids: Sequence[str | None]) -> None:
             raise InvalidInput(f"plan.steps[{place}].id: {describe(step_id)} is the id of steps[{first}] too")
 
 
-def _match_steps(items: Sequence[Json], steps: Sequence[Json]) -> tuple[list[Json | None], list[bool]]:
+def _match_steps(items: Sequence[StoredJson], steps: Sequence[PlanStep]) -> tuple[list[PlanStep | None], list[bool]]:
     """For each item of a whole plan the step that it is, and whether its id or description says so."""
     left = {step["id"]: step for step in steps}
-    met: list[Json | None] = [left.pop(item["id"], None) if "id" in item else None for item in items]
+    met: list[PlanStep | None] = [left.pop(item["id"], None) if "id" in item else None for item in items]
     for place, item in enumerate(items):
         if "id" not in item:
             here = steps[place : place + 1]
@@ -236,8 +271,8 @@ def _match_steps(items: Sequence[Json], steps: Sequence[Json]) -> tuple[list[Jso
     return met, same
 
 
-def _apply_patch(current: Json, change: Json) -> Json:
-    steps = [dict(step) for step in current["steps"]]
+def _apply_patch(current: StoredPlan, change: _PlanChange) -> StoredPlan:
+    steps: list[PlanStep] = [{**step} for step in current["steps"]]
     phase = change.get("current_phase", current["current_phase"])
     ids = _Ids(current["last_id"], {step["id"] for step in steps})
     before, patched = current["steps"], set[int]()
@@ -253,12 +288,16 @@ def _apply_patch(current: Json, change: Json) -> Json:
         if place in patched:
             raise InvalidInput(f"{where}: step {before[place]['id']!r} is changed twice in one update; once is allowed")
         patched.add(place)
-        steps[place] = _make_step(before[place]["id"], before[place], fields)
-    changed = {key: change[key] for key in _PLAN_KEYS if key in change and key != "steps"}
-    return {**current, **changed, "steps": steps, "last_id": ids.last}
+        steps[place] = _make_step(before[place]["id"], _fields_of(before[place]), fields)
+    plan: StoredPlan = {**current, "current_phase": phase, "steps": steps, "last_id": ids.last}
+    if "goal" in change:
+        plan["goal"] = change["goal"]
+    if "iteration" in change:
+        plan["iteration"] = change["iteration"]
+    return plan
 
 
-def _check_new(item: Json, where: str, steps: Sequence[Json]) -> None:
+def _check_new(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> None:
     if "description" not in item:
         raise InvalidInput(
             f"{where}: say which step to change with id or index{_name_ids(steps)}; a new step needs a description"
@@ -271,7 +310,7 @@ def _check_new(item: Json, where: str, steps: Sequence[Json]) -> None:
             )
 
 
-def _find_place(item: Json, where: str, steps: Sequence[Json]) -> int:
+def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
     """Which step a patch is for. Raises InvalidInput."""
     places = {step["id"]: place for place, step in enumerate(steps)}
     if "id" in item and item["id"] not in places:
@@ -293,13 +332,13 @@ def _find_place(item: Json, where: str, steps: Sequence[Json]) -> int:
     return index
 
 
-def _name_ids(steps: Sequence[Json]) -> str:
+def _name_ids(steps: Sequence[PlanStep]) -> str:
     ids = [repr(step["id"]) for step in steps]
     more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
     return f" (there are {', '.join(ids[:_SHOWN_IDS])}{more})" if ids else " (the plan has no steps yet)"
 
 
-def _check_fit(plan: Json) -> Json:
+def _check_fit(plan: StoredPlan) -> StoredPlan:
     if len(plan["steps"]) > MOST_STEPS:
         raise LimitExceeded(f"plan.steps: {len(plan['steps']):,} steps in all; at most {MOST_STEPS} are allowed")
     size = count_json_bytes(plan)

@@ -1,12 +1,24 @@
 """A plan as lines for a model to read; a step is called by its id."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.work.plan_answers import (
+    AllOpenWork,
+    OpenPlanRow,
+    OpenRunRow,
+    OpenWorkAnswer,
+    PlanAnswer,
+    PlanChanged,
+    PlanStateAnswer,
+    StepState,
+    TaskRow,
+)
 from layerlore.memory.work.plan_rules import OPEN
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Plan, PlanStep
 
 _ALL_OPEN = "All that is open in all conversations, changed last first."
 NOTHING = (
@@ -14,10 +26,10 @@ NOTHING = (
 )
 
 
-def render_plan(answer: Json) -> str:
+def render_plan(answer: PlanAnswer) -> str:
     """Render an answer of ``memory.work.plan`` as text: what was done, the plan, and which revision it is."""
     done = _describe_change(answer["change"], answer.get("revision")) if "change" in answer else []
-    elsewhere = answer.get("elsewhere", {})
+    elsewhere = answer.get("elsewhere")
     open_elsewhere = ["Open in other conversations:", *render_open(elsewhere)] if elsewhere else []
     if answer["plan"] is None:
         return "\n".join([*done, NOTHING, *open_elsewhere])
@@ -28,29 +40,32 @@ def render_plan(answer: Json) -> str:
     return "\n".join([*done, *render_lines(answer["plan"]), closing, *open_elsewhere])
 
 
-def render_open(elsewhere: Json) -> list[str]:
+def render_open(elsewhere: OpenWorkAnswer) -> list[str]:
     """A line for each plan and run that ``memory.work.open_work`` found, and one that counts the others."""
-    more = [
-        f"{elsewhere[name]} {what}{'' if elsewhere[name] == 1 else 's'}"
-        for name, what in (("more_plans", "more open plan"), ("more_runs", "more suspended run"))
-        if name in elsewhere
+    lines = [_render_open_item(item) for item in elsewhere["open"]]
+    counted = [
+        (elsewhere.get("more_plans", 0), "more open plan"),
+        (elsewhere.get("more_runs", 0), "more suspended run"),
     ]
-    return [*map(_render_open_item, elsewhere["open"]), *([f"- and {', '.join(more)}"] if more else [])]
+    more = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counted if count]
+    if more:
+        lines.append(f"- and {', '.join(more)}")
+    return lines
 
 
-def _render_open_item(item: Json) -> str:
-    whose = "this conversation" if item.get("here") else f"thread {quote_line(item['thread_id'])}"
-    thread = f"of {whose} ({item['age']})"
+def _render_open_item(item: OpenPlanRow | OpenRunRow, *, with_next: bool = True) -> str:
     if item["kind"] == "plan":
+        thread = f"of thread {quote_line(item['thread_id'])} ({item['age']})"
         progress = f"; {item['steps_done']} of {item['steps']} steps done" if item["steps"] else ""
-        following = f"; next: {quote_line(item['next_step'])}" if "next_step" in item else ""
+        following = f"; next: {quote_line(item['next_step'])}" if with_next and "next_step" in item else ""
         return f"- plan {thread}: {quote_line(item['goal'])}{progress}{following}"
+    whose = "this conversation" if item.get("here") else f"thread {quote_line(item['thread_id'])}"
     reason = f": {quote_line(item['reason'])}" if "reason" in item else ""
     waits = f"; waits for {quote_line(', '.join(item['waits_for']))}" if "waits_for" in item else ""
-    return f"- suspended run {quote_line(item['run_id'])} {thread}{reason}{waits}"
+    return f"- suspended run {quote_line(item['run_id'])} of {whose} ({item['age']}){reason}{waits}"
 
 
-def render_all_open(found: Json, counter: TokenCounter, max_tokens: int) -> str:
+def render_all_open(found: AllOpenWork, counter: TokenCounter, max_tokens: int) -> str:
     """Render what ``open_work.list_open`` found as lines, the newest work first, as much as fits; the last line counts the
     rest."""
     items = [_render_whole_item(item) for item in found["open"]]
@@ -72,30 +87,36 @@ def _close_open(rest: int, count: int) -> str:
     return f"[{more}]"
 
 
-def _render_whole_item(item: Json) -> str:
+def _render_whole_item(item: OpenPlanRow | OpenRunRow | TaskRow) -> str:
     if item["kind"] == "task":
         noted = [("task", item.get("current_task")), ("next step", item.get("next_step"))]
         words = "; ".join(f"{name}: {quote_line(text)}" for name, text in noted if text)
         return f"- noted of thread {quote_line(item['thread_id'])} ({item['age']}): {words}"
-    steps = [
-        f"  {quote_line(s['id'])} [{s['status']}] {quote_line(s['description'])}" for s in item.get("open_steps", ())
-    ]
+    if item["kind"] == "run":
+        return _render_open_item(item)
+    listed = item.get("open_steps", [])
+    steps = [f"  {quote_line(s['id'])} [{s['status']}] {quote_line(s['description'])}" for s in listed]
     # The steps themselves follow.
-    line = _render_open_item({name: value for name, value in item.items() if name != "next_step" or not steps})
+    line = _render_open_item(item, with_next=not steps)
     return "\n".join([line, *steps])
 
 
-def strip_words(answer: Json) -> Json:
+def strip_words(answer: PlanAnswer) -> PlanStateAnswer:
     """Reduce the answer of a change for callers without the right to read: ids and statuses of the steps, and none of
     the plan's words."""
-    change = {key: value for key, value in answer["change"].items() if key != "replaced_goal"}
-    if answer["plan"] is None:
-        return {**answer, "change": change}
-    steps = [{"id": step["id"], "status": step["status"]} for step in answer["plan"]["steps"]]
-    return {**answer, "plan": {"steps": steps}, "change": change}
+    change: PlanChanged = {**answer["change"]}
+    change.pop("replaced_goal", None)
+    stripped: PlanStateAnswer = {"thread_id": answer["thread_id"], "plan": None, "change": change}
+    if answer["plan"] is not None:
+        steps: list[StepState] = [{"id": step["id"], "status": step["status"]} for step in answer["plan"]["steps"]]
+        stripped["plan"] = {"steps": steps}
+        stripped["revision"] = answer["revision"]
+        stripped["updated_at"] = answer["updated_at"]
+        stripped["oldest_revision"] = answer["oldest_revision"]
+    return order_keys(PlanStateAnswer, stripped)
 
 
-def render_states(answer: Json) -> str:
+def render_states(answer: PlanAnswer) -> str:
     """Render an answer without the words of the plan: ids and statuses of its steps as text."""
     shown = strip_words(answer)
     done = [*_describe_change(shown["change"], answer.get("revision"))]
@@ -107,7 +128,7 @@ def render_states(answer: Json) -> str:
     return "\n".join([*done, *(steps or ["No steps yet."]), closing])
 
 
-def _describe_change(change: Json, revision: int | None) -> Iterator[str]:
+def _describe_change(change: PlanChanged, revision: int | None) -> Iterator[str]:
     made = change["revision"]
     if change["done"] == "nothing":
         yield "Nothing changed: the plan was like this already."
@@ -126,26 +147,26 @@ def _describe_change(change: Json, revision: int | None) -> Iterator[str]:
         yield "The plan was changed again since:" if revision else "The thread was deleted since."
 
 
-def render_lines(plan: Json) -> list[str]:
+def render_lines(plan: Plan) -> list[str]:
     """Goal, phase and every step, a line each."""
     head = [f"Goal: {quote_line(plan['goal'])}", render_phase(plan)]
     return [*head, *map(render_step, plan["steps"])] if plan["steps"] else [*head, "No steps yet."]
 
 
-def render_phase(plan: Json) -> str:
+def render_phase(plan: Plan) -> str:
     """``Phase: build, iteration 2``."""
     return f"Phase: {quote_line(plan['current_phase'])}, iteration {plan['iteration']}"
 
 
-def render_step(step: Json) -> str:
+def render_step(step: PlanStep) -> str:
     """``s1 [completed] build: Write the parser → it reads all samples``."""
     result = f" → {quote_line(step['result'])}" if "result" in step else ""
     words = f"{quote_line(step['phase'])}: {quote_line(step['description'])}{result}"
     return f"{quote_line(step['id'])} [{step['status']}] {words}"
 
 
-def find_current_step(plan: Json) -> Json | None:
+def find_current_step(plan: Plan) -> PlanStep | None:
     """The step that is in progress; else the first pending one, of the current phase if there is one."""
-    steps: Sequence[Json] = [step for step in plan["steps"] if step["status"] in OPEN]
+    steps = [step for step in plan["steps"] if step["status"] in OPEN]
     ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
     return ordered[0] if ordered else None

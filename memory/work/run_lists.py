@@ -8,16 +8,18 @@ from typing import Any, Literal, get_args
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.json_values import make_equality_key
 from layerlore.memory.rules.pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
 from layerlore.memory.work import run_states, run_usage
 from layerlore.memory.work.decisions import show_answers
 from layerlore.memory.work.pending_calls import list_waiting, read_calls
+from layerlore.memory.work.run_answers import RunDetail, RunPage, RunRow, WaitingCall
 from layerlore.memory.work.run_usage import AgentLine, show_usage
 from layerlore.storage.core.damaged_values import calls_of, intact, list_of, value_of
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.work import run_lists, runs
 from layerlore.storage.work.run_lists import Place, RunFilter
@@ -29,6 +31,11 @@ that waited has an answer, or its runner's time is over."""
 
 # The databases' integers have 64 bits.
 _LARGEST = 2**63
+_LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
+    "resumed",
+    "pending_tool_calls",
+    "output",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class RunListing:
     thread_id: str = ""
     since: int | None = None
     until: int | None = None
-    metadata: Json = field(default_factory=dict)
+    metadata: StoredJson = field(default_factory=dict)
 
     def fingerprint(self) -> str:
         asked = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
@@ -55,42 +62,50 @@ def is_resumable(run: Run, now: int) -> bool:
     return not run_states.is_claimed(run, now) if run.status == "running" else not _waiting(run)
 
 
-def _waiting(run: Run) -> list[Json]:
+def _waiting(run: Run) -> list[WaitingCall]:
     return list_waiting(read_calls(calls_of(run.pending)), list_of(run.answered))
 
 
-def show_run(run: Run, now: int) -> Json:
+def show_run(run: Run, now: int) -> RunRow:
     """A run as a list has it: ``waiting`` are the tool calls that wait for an answer."""
-    waiting = _waiting(run)
-    return {
+    row: RunRow = {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
         "status": "expired" if run_states.is_expired(run, now) else run.status,
-        **({"resumable": True} if is_resumable(run, now) else {}),
-        **({"workflow_id": run.workflow_id} if run.workflow_id else {}),
-        **({"parent_run_id": run.parent_run_id} if run.parent_run_id else {}),
-        **({"metadata": run.metadata} if run.metadata else {}),
-        **({"reason": run.reason} if run.reason else {}),
-        **({"waiting": waiting} if waiting else {}),
-        **(_holder(run) if run.status == "running" else {}),
-        **({"ended_by": run.ended_by} if run.ended_by else {}),
-        **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
         "created_at": iso(run.created_at),
         "updated_at": iso(run.updated_at),
     }
+    if is_resumable(run, now):
+        row["resumable"] = True
+    if run.workflow_id:
+        row["workflow_id"] = run.workflow_id
+    if run.parent_run_id:
+        row["parent_run_id"] = run.parent_run_id
+    if run.metadata:
+        row["metadata"] = run.metadata
+    if run.reason:
+        row["reason"] = run.reason
+    if waiting := _waiting(run):
+        row["waiting"] = waiting
+    if run.status == "running":
+        _add_holder(row, run)
+    if run.ended_by:
+        row["ended_by"] = run.ended_by
+    if run.expires_at is not None:
+        row["expires_at"] = iso(run.expires_at)
+    return order_keys(RunRow, row)
 
 
-def _holder(run: Run) -> Json:
+def _add_holder(row: RunRow, run: Run) -> None:
+    assert run.claimed_by is not None
     assert run.claimed_at is not None
     assert run.claimed_until is not None
-    return {
-        "claimed_by": run.claimed_by,
-        "claimed_at": iso(run.claimed_at),
-        "claimed_until": iso(run.claimed_until),
-    }
+    row["claimed_by"] = run.claimed_by
+    row["claimed_at"] = iso(run.claimed_at)
+    row["claimed_until"] = iso(run.claimed_until)
 
 
-async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool = False) -> Json:
+async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool = False) -> RunDetail:
     """Read one run without taking it: its pending tool calls, the answers to them, its output, what it and its
     sub-agents spent; and its state, in which secrets are masked here. Raises NotFound."""
     check_id(run_id, "run_id", engine.limits.id_chars)
@@ -101,13 +116,15 @@ async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool
 
     run, content, below = await engine.database.read(read, scope)
     pending, resumed, usage = calls_of(run.pending), show_answers(content.resumed), show_usage(content.usage, below)
-    shown = {
-        **show_run(run, engine.now()),
-        **({"pending_tool_calls": pending} if pending else {}),
-        **({"resumed": resumed} if resumed else {}),
-        **({"output": value_of(content.output)} if content.output is not None else {}),
-        **({"usage": usage} if usage else {}),
-    }
+    shown: RunDetail = {**show_run(run, engine.now())}
+    if pending:
+        shown["pending_tool_calls"] = pending
+    if resumed:
+        shown["resumed"] = resumed
+    if content.output is not None:
+        shown["output"] = value_of(content.output)
+    if usage:
+        shown["usage"] = usage
     fitting = _fit_run(shown, count_entry_bytes(engine.limits.answer_bytes))
     if with_state and content.state is not None:
         state = intact(content.state, f"the state of run {run.run_id!r}")
@@ -115,21 +132,22 @@ async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool
     return fitting
 
 
-def _fit_run(shown: Json, most: int) -> Json:
+def _fit_run(shown: RunDetail, most: int) -> RunDetail:
     """Fit a run into ``most`` bytes of an answer: its largest fields are left out, one after the other, until it
     fits."""
-    sizes: Json = {}
-    for name in ("resumed", "pending_tool_calls", "output"):
-        if name in shown and PageEntry(shown).bytes > most:
-            sizes[name] = count_json_bytes(shown[name])
-            shown = {key: value for key, value in shown.items() if key != name}
-    if not sizes:
-        return shown
-    missing = ", ".join(f"{name} ({size:,} bytes)" for name, size in sizes.items())
-    return {**shown, "cut": f"left out: {missing}; resume_run gives all that a run waits for"}
+    sizes: dict[str, int] = {}
+    fitting: RunDetail = {**shown}
+    for name in _LARGE_KEYS:
+        if name in fitting and PageEntry(fitting).bytes > most:
+            sizes[name] = count_json_bytes(fitting[name])
+            del fitting[name]
+    if sizes:
+        missing = ", ".join(f"{name} ({size:,} bytes)" for name, size in sizes.items())
+        fitting["cut"] = f"left out: {missing}; resume_run gives all that a run waits for"
+    return fitting
 
 
-async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: int, cursor: str) -> Json:
+async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: int, cursor: str) -> RunPage:
     """List runs whose metadata has every given key with an equal value; ``next_cursor`` continues. An unknown thread
     has none.
 
@@ -150,7 +168,10 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)
-    return {"runs": shown, **({"next_cursor": write_cursor([asked.fingerprint(), *next_place])} if next_place else {})}
+    answer: RunPage = {"runs": shown}
+    if next_place:
+        answer["next_cursor"] = write_cursor([asked.fingerprint(), *next_place])
+    return answer
 
 
 def _check_listing(engine: Engine, asked: RunListing) -> None:

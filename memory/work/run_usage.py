@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 
 from layerlore.memory.usage.sums import add_lines, present_spent
+from layerlore.memory.work.run_answers import RunUsage, SubAgentUsage
 from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.damaged_values import list_of
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.work import runs
 
@@ -42,17 +43,22 @@ async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
     return [(agent or workflow_id or id_, line) for id_, workflow_id, spent in found for agent, line in _read(spent)]
 
 
-def show_usage(own: str, below: Sequence[AgentLine]) -> Json:
-    """The sum, and the lines of each sub-agent, the most expensive first; empty where nothing was spent."""
+def show_usage(own: str, below: Sequence[AgentLine]) -> RunUsage | None:
+    """The sum, and the lines of each sub-agent, the most expensive first; None where nothing was spent."""
     lines = _merge([*_read(own), *below])
     if not lines:
-        return {}
-    shown = [
-        {"agent": agent, **({"model": line.model} if line.model else {}), **present_spent(line.spent)}
-        for agent, line in sorted(lines, key=_rank)
-        if agent
-    ]
-    return {**present_spent(add_lines(line for _, line in lines)), **({"sub_agents": shown} if shown else {})}
+        return None
+    usage: RunUsage = {**present_spent(add_lines(line for _, line in lines))}
+    shown = [_show_sub_agent(agent, line) for agent, line in sorted(lines, key=_rank) if agent]
+    if shown:
+        usage["sub_agents"] = shown
+    return usage
+
+
+def _show_sub_agent(agent: str, line: UsageLine) -> SubAgentUsage:
+    if not line.model:
+        return {"agent": agent, **present_spent(line.spent)}
+    return {"agent": agent, "model": line.model, **present_spent(line.spent)}
 
 
 def _rank(found: AgentLine) -> tuple[int, int, str, str]:

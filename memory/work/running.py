@@ -6,19 +6,24 @@ its holder is told at the next update.
 
 import contextlib
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import show_masked
 from layerlore.memory.rules.validation import check_id, write_exact_json
+from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import run_states
 from layerlore.memory.work.decisions import hand_over, show_answers
+from layerlore.memory.work.run_answers import CancelledRun, EndedRun, StartedRun, UpdatedRun
 from layerlore.memory.work.runs import check_claim, describe_run, find_taken, mask_reason, record
 from layerlore.memory.work.steps import PreparedSteps, prepare_steps, store_steps
 from layerlore.storage.core.damaged_values import list_of
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads
 from layerlore.storage.work import runs
@@ -34,7 +39,7 @@ class Start:
     state: Any = None
     has_state: bool = False
     workflow_id: str = ""
-    metadata: Json = field(default_factory=dict)
+    metadata: StoredJson = field(default_factory=dict)
     parent_run_id: str = ""
 
 
@@ -47,7 +52,7 @@ class RunUpdate:
     state: Any = None
     has_state: bool = False
     pending_tool_calls: Any = None
-    metadata: Json | None = None
+    metadata: StoredJson | None = None
     steps: Any = None
 
 
@@ -61,14 +66,34 @@ class Completion:
     status: Ending = "completed"
     output: Any = None
     workflow_id: str = ""
-    metadata: Json = field(default_factory=dict)
+    metadata: StoredJson = field(default_factory=dict)
     parent_run_id: str = ""
     steps: Any = None
 
 
+class _StepsOfCall(TypedDict, total=False):
+    """The steps that a call brought, and all secrets that were masked in it."""
+
+    first: int
+    last: int
+    events: int
+    masked: int
+    usage: Usage
+
+
+class _StoredUpdate(_StepsOfCall):
+    """The answer of an update, as a repeated request gets it: ``answers`` counts the answers to pending calls."""
+
+    run_id: str
+    thread_id: str
+    status: Literal["running", "cancelled"]
+    claimed_until: NotRequired[str]
+    answers: NotRequired[int]
+
+
 async def start_run(
     engine: Engine, scope: Scope, thread_id: str, given: Start, *, lease_seconds: int, sent: Sent
-) -> Json:
+) -> StartedRun:
     """Make a run that runs, in the thread (made if absent), held by its caller.
 
     Returns ``run_id``, ``thread_id``, ``status``, ``claim``, ``claimed_until``, ``masked``. Raises InvalidInput,
@@ -81,7 +106,7 @@ async def start_run(
     now, new_uid = engine.now(), engine.new_id()
     token = run_states.make_claim_token(0, claim_name)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> StartedRun:
         with contextlib.suppress(NotFound):
             run_states.refuse_taken(await runs.find(tx, scope, run_id))
         parent = await _find_parent(tx, scope, given.parent_run_id, run_id)
@@ -96,7 +121,7 @@ async def start_run(
             "status": "running",
             "claim": token,
             "claimed_until": iso(claim.until),
-            **({"masked": masked} if masked else {}),
+            **show_masked(masked),
         }
 
     arguments = [
@@ -106,7 +131,7 @@ async def start_run(
     return await engine.write(scope, sent, arguments, now, write)
 
 
-async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_seconds: int, sent: Sent) -> Json:
+async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_seconds: int, sent: Sent) -> UpdatedRun:
     """Renew a run's lease, by its holder, and store what is new: state, pending tool calls, metadata (replaced as a
     whole), steps. Without any of these it is a heartbeat.
 
@@ -125,19 +150,19 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
     now = engine.now()
     until = now + lease_seconds * 1000
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _StoredUpdate:
         run, thread = await runs.lock(tx, scope, given.run_id)
-        answer: Json = {"run_id": run.run_id, "thread_id": run.thread_id}
-        told = run_states.is_told(run, given.claim)
-        if not told:
+        answer: _StoredUpdate = {"run_id": run.run_id, "thread_id": run.thread_id, "status": "cancelled"}
+        if not run_states.is_told(run, given.claim):
             run_states.check_holder(run, given.claim)
             changed, told_of = await _change(tx, scope, run, given, described, until, now)
             if changed:
                 await record(tx, scope, thread, "run_updated", {"run_id": run.run_id}, sent.origin, now)
-            answer |= {"status": "running", "claimed_until": iso(until), **({"answers": told_of} if told_of else {})}
-        else:
-            answer["status"] = "cancelled"
-        return answer | await _store_steps(tx, scope, thread, run, steps, masked, sent, now)
+            answer["status"] = "running"
+            answer["claimed_until"] = iso(until)
+            if told_of:
+                answer["answers"] = told_of
+        return {**answer, **await _store_steps(tx, scope, thread, run, steps, masked, sent, now)}
 
     arguments = [
         *(given.run_id, given.claim, given.state, given.has_state, given.pending_tool_calls, given.metadata),
@@ -173,9 +198,10 @@ async def _change(
     return changed, len(list_of(told))
 
 
-async def _show_content(engine: Engine, scope: Scope, answer: Json) -> Json:
+async def _show_content(engine: Engine, scope: Scope, stored: _StoredUpdate) -> UpdatedRun:
     """The answer with what a repeated request is not kept with: answers to calls, and who cancelled the run."""
-    count = answer.pop("answers", 0)
+    count = stored.pop("answers", 0)
+    answer = cast("UpdatedRun", stored)
     if not count and answer["status"] != "cancelled":
         return answer
 
@@ -185,15 +211,16 @@ async def _show_content(engine: Engine, scope: Scope, answer: Json) -> Json:
 
     run, content = await engine.database.read(read, scope)
     if count:
-        return {**answer, "resumed": show_answers(content.resumed)[:count]}
-    return {
-        **answer,
-        **({"ended_by": run.ended_by} if run.ended_by else {}),
-        **({"reason": run.reason} if run.reason else {}),
-    }
+        answer["resumed"] = show_answers(content.resumed)[:count]
+        return answer
+    if run.ended_by:
+        answer["ended_by"] = run.ended_by
+    if run.reason:
+        answer["reason"] = run.reason
+    return answer
 
 
-async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Completion, *, sent: Sent) -> Json:
+async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Completion, *, sent: Sent) -> EndedRun:
     """End a run, by its holder: the checkpoint is removed for good, the output stays. Without a claim: record a run that
     ran elsewhere and has ended, in the thread (made if absent).
 
@@ -218,7 +245,7 @@ async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Comp
     now, new_uid = engine.now(), engine.new_id()
     end = RunEnd(given.status, kept, sent.origin.actor)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> EndedRun:
         happened = f"run_{given.status}"
         try:
             run, thread = await runs.lock(tx, scope, given.run_id)
@@ -265,7 +292,7 @@ async def _brings_late_output(tx: Tx, scope: Scope, run: Run, given: Completion,
     return (await runs.content(tx, scope, run)).output is None
 
 
-async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: Sent) -> Json:
+async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: Sent) -> CancelledRun:
     """End a run that waits or runs, whoever holds it: the checkpoint is removed for good. Its holder, if it has one, is
     told at the next call.
 
@@ -276,15 +303,16 @@ async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, 
     kept, masked = mask_reason(engine, reason)
     now = engine.now()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> CancelledRun:
         run, thread = await runs.lock(tx, scope, run_id)
-        answer = {"run_id": run_id, "thread_id": run.thread_id, "status": "cancelled"}
+        answer: CancelledRun = {"run_id": run_id, "thread_id": run.thread_id, "status": "cancelled"}
         if run.status == "cancelled":
             return {**answer, "unchanged": True}
         run_states.check_open(run, now)
+        assert run.status in ("running", "suspended")
         await runs.finish(tx, scope, run, RunEnd("cancelled", None, sent.origin.actor, kept), now=now)
         await record(tx, scope, thread, "run_cancelled", {"run_id": run_id}, sent.origin, now)
-        return {**answer, "was": run.status, **({"masked": masked} if masked else {})}
+        return {**answer, "was": run.status, **show_masked(masked)}
 
     return await engine.write(scope, sent, [run_id, reason], now, write)
 
@@ -303,20 +331,14 @@ async def _find_parent(tx: Tx, scope: Scope, parent_run_id: str, run_id: str) ->
 
 async def _store_steps(
     tx: Tx, scope: Scope, thread: Thread, run: Run, steps: PreparedSteps | None, masked: int, sent: Sent, now: int
-) -> Json:
+) -> _StepsOfCall:
     """Store the steps of a call, if it has any. Returns what is told of them and of all that was masked."""
-    told = {"masked": masked} if masked else {}
     if steps is None:
-        return told
+        return {**show_masked(masked)}
     stored = await store_steps(tx, scope, thread, steps, origin=sent.origin, now=now, run_id=run.run_id)
     both = masked + stored.get("masked", 0)
-    return {**stored, **({"masked": both} if both else {})}
+    return {**stored, **show_masked(both)}
 
 
-def _show_ended(run: Run, status: Ending, masked: int) -> Json:
-    return {
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "status": status,
-        **({"masked": masked} if masked else {}),
-    }
+def _show_ended(run: Run, status: Ending, masked: int) -> EndedRun:
+    return {"run_id": run.run_id, "thread_id": run.thread_id, "status": status, **show_masked(masked)}

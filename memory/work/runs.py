@@ -8,10 +8,13 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls, run_states
 from layerlore.memory.work.decisions import (
@@ -24,6 +27,7 @@ from layerlore.memory.work.decisions import (
     keep_unseen,
     show_answers,
 )
+from layerlore.memory.work.run_answers import ResumedRun, SuspendedRun
 from layerlore.storage.core.damaged_values import calls_of, intact
 from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
@@ -56,7 +60,7 @@ class Suspension:
     claim: str = ""
 
 
-async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspension, *, sent: Sent) -> Json:
+async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspension, *, sent: Sent) -> SuspendedRun:
     """Store a checkpoint: of a new run, in the thread (made if absent), or of a running one, by its holder.
 
     The same suspension sent again by who made it is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``,
@@ -70,7 +74,7 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
     if given.ttl_seconds is not None:
         checkpoint = replace(checkpoint, expires_at=now + given.ttl_seconds * 1000)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> SuspendedRun:
         try:
             run, thread = await runs.lock(tx, scope, given.run_id)
         except NotFound:
@@ -182,14 +186,11 @@ async def _is_stored(tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint) -> 
     return (await runs.content(tx, scope, run)).state == checkpoint.state
 
 
-def _show_suspended(run_id: str, thread: Thread, expires_at: int | None, masked: int) -> Json:
-    return {
-        "run_id": run_id,
-        "thread_id": thread.thread_id,
-        "status": "suspended",
-        **({"expires_at": iso(expires_at)} if expires_at is not None else {}),
-        **({"masked": masked} if masked else {}),
-    }
+def _show_suspended(run_id: str, thread: Thread, expires_at: int | None, masked: int) -> SuspendedRun:
+    answer: SuspendedRun = {"run_id": run_id, "thread_id": thread.thread_id, "status": "suspended"}
+    if expires_at is not None:
+        answer["expires_at"] = iso(expires_at)
+    return {**answer, **show_masked(masked)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +201,13 @@ class ResumeData:
     tool_call_id: str = ""
 
 
+class _Claim(TypedDict):
+    claim: str
+
+
 async def resume_run(
     engine: Engine, scope: Scope, run_id: str, brought: ResumeData | None, *, lease_seconds: int, sent: Sent
-) -> Json:
+) -> ResumedRun:
     """Take a suspended run, or a running one whose claim has run out, and get its checkpoint.
 
     Returns the run with ``state`` (if one was ever stored), ``pending_tool_calls``, ``resumed`` (all answers to them), and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after
@@ -217,7 +222,7 @@ async def resume_run(
         pending, checked = await check_answers(engine, scope, run_id, given)
     now, claim_name = engine.now(), engine.new_id()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> _Claim:
         run, thread = await runs.lock(tx, scope, run_id)
         run_states.check_resumable(run, now)
         answers = Answers((await runs.content(tx, scope, run)).resumed, run.answered)
@@ -235,7 +240,7 @@ async def resume_run(
         return {"claim": claim.token}
 
     arguments = [run_id, [brought.data, brought.tool_call_id] if brought else None, lease_seconds]
-    token: str = (await engine.write(scope, sent, arguments, now, write))["claim"]
+    token = (await engine.write(scope, sent, arguments, now, write))["claim"]
 
     async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
         run = await runs.find(tx, scope, run_id)
@@ -246,25 +251,30 @@ async def resume_run(
     return _show_resumed(*await engine.database.read(read, scope))
 
 
-def _show_resumed(run: Run, content: RunContent) -> Json:
+def _show_resumed(run: Run, content: RunContent) -> ResumedRun:
+    assert run.status == "running"
+    assert run.claim is not None
     assert run.claimed_until is not None
-    state = {}
-    if content.state is not None:
-        state["state"] = intact(content.state, f"the state of run {run.run_id!r}")
-    return {
+    answer: ResumedRun = {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
         "status": run.status,
-        **({"workflow_id": run.workflow_id} if run.workflow_id else {}),
-        **({"metadata": run.metadata} if run.metadata else {}),
-        **({"reason": run.reason} if run.reason else {}),
-        **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
         "claim": run.claim,
         "claimed_until": iso(run.claimed_until),
-        **state,
         "pending_tool_calls": calls_of(run.pending),
         "resumed": show_answers(content.resumed),
     }
+    if run.workflow_id:
+        answer["workflow_id"] = run.workflow_id
+    if run.metadata:
+        answer["metadata"] = run.metadata
+    if run.reason:
+        answer["reason"] = run.reason
+    if run.expires_at is not None:
+        answer["expires_at"] = iso(run.expires_at)
+    if content.state is not None:
+        answer["state"] = intact(content.state, f"the state of run {run.run_id!r}")
+    return order_keys(ResumedRun, answer)
 
 
 async def expire_runs(engine: Engine) -> int:

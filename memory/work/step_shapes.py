@@ -22,7 +22,7 @@ from layerlore.memory.rules.validation import (
 )
 from layerlore.memory.usage.model_usage import ModelUsage, read_usage, snake_case
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import ROLES, Json
+from layerlore.storage.core.records import ROLES, Json, StoredJson
 
 STEP_TYPES = ("text", "reasoning", "tool_call", "tool_result")
 AGENT_EVENTS = ("AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecutionStart", "ToolExecutionEnd", "Error")
@@ -129,7 +129,7 @@ def _read_incoming(raw: Any, where: str, thread_id: str, default: Json, limits: 
     return _read_step({**given, **default} if not given.get("operation_id") else given, where, limits)
 
 
-def _spell_keys(raw: Json, where: str) -> Json:
+def _spell_keys(raw: Json, where: str) -> StoredJson:
     """What says something, under its name in snake_case where that is known."""
     given: Json = {}
     for key, value in raw.items():

@@ -3,22 +3,27 @@ a cursor without a gap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_number, describe, describe_choices
 from layerlore.memory.usage import prices
 from layerlore.memory.usage.sums import add_lines, present_spent, price_call
+from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import run_usage
 from layerlore.memory.work.run_usage import AgentLine
+from layerlore.memory.work.step_answers import EventRow, ListedEvents, ListedSteps, RecordedSteps
 from layerlore.memory.work.step_shapes import AGENT_EVENTS, Incoming, IncomingEvent, IncomingStep, parse_steps
 from layerlore.storage.audit import usage
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Origin, Scope, Thread
+from layerlore.storage.core.records import Json, Origin, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import Event, EventPage, NewEvent
@@ -43,6 +48,16 @@ SERVER_EVENTS = (
 """What the server itself writes, in a thread's log or the resource's."""
 
 
+class StoredSteps(TypedDict):
+    """Which steps of a thread were stored, how many events with them, and what both used."""
+
+    first: NotRequired[int]
+    last: NotRequired[int]
+    events: int
+    masked: NotRequired[int]
+    usage: NotRequired[Usage]
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedSteps:
     """Steps and events, checked, masked and priced, and how many secrets were masked; ``sent`` is what came, for the
@@ -55,7 +70,7 @@ class PreparedSteps:
     lines: list[tuple[str, AgentLine]]
 
 
-async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> Json:
+async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> RecordedSteps:
     """Record steps and an agent's events in a thread, in the order given, all or none. What a step used counts for the
     run of the thread that its ``operation_id`` names, if there is one.
 
@@ -67,7 +82,7 @@ async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     prepared = await prepare_steps(engine, raw, thread_id)
     now, new_uid = engine.now(), engine.new_id()
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> RecordedSteps:
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
         stored = await store_steps(tx, scope, thread, prepared, origin=sent.origin, now=now)
         return {"thread_id": thread_id, **stored}
@@ -88,7 +103,7 @@ async def prepare_steps(engine: Engine, raw: Any, thread_id: str, *, run_id: str
 
 async def store_steps(
     tx: Tx, scope: Scope, thread: Thread, prepared: PreparedSteps, *, origin: Origin, now: int, run_id: str = ""
-) -> Json:
+) -> StoredSteps:
     """Store steps in a thread that the transaction holds; what they used counts for the run, else for those that they
     name. Returns what ``record_steps`` does, without the thread. Raises NotFound for a message."""
     entered = prepared.entered
@@ -107,12 +122,13 @@ async def store_steps(
         spent.setdefault(run_id or operation_id, []).append(line)
     for each, of_run in spent.items():
         await run_usage.spend(tx, scope, thread, each, of_run)
-    return {
-        **({"first": first, "last": first + len(made) - 1} if first is not None else {}),
-        "events": len(entered) - len(made),
-        **({"masked": prepared.masked} if prepared.masked else {}),
-        **({"usage": present_spent(add_lines(lines))} if lines else {}),
-    }
+    stored: StoredSteps = {"events": len(entered) - len(made), **show_masked(prepared.masked)}
+    if first is not None:
+        stored["first"] = first
+        stored["last"] = first + len(made) - 1
+    if lines:
+        stored["usage"] = present_spent(add_lines(lines))
+    return order_keys(StoredSteps, stored)
 
 
 def _sent_body(each: Incoming) -> list[Any]:
@@ -192,7 +208,7 @@ def _list_events(entered: list[Incoming], seqs: Mapping[str, int], first: int | 
 
 async def list_steps(
     engine: Engine, scope: Scope, thread_id: str, *, operation_id: str, limit: int, cursor: str
-) -> Json:
+) -> ListedSteps:
     """List a thread's steps, oldest first, of one operation or of all; ``next_cursor`` continues a page that is not the
     last. A page of large steps ends early. An unknown thread has none yet.
 
@@ -213,14 +229,13 @@ async def list_steps(
         raise InvalidInput(_OF_ANOTHER)
     shown = fit_entries([show_step(step) for step in page.steps], engine.limits.answer_bytes)
     more = page.more or len(shown) < len(page.steps)
-    return {
-        "thread_id": thread_id,
-        "steps": shown,
-        **({"next_cursor": write_cursor([page.thread.thread_uid, operation_id, shown[-1]["seq"]])} if more else {}),
-    }
+    answer: ListedSteps = {"thread_id": thread_id, "steps": shown}
+    if more:
+        answer["next_cursor"] = write_cursor([page.thread.thread_uid, operation_id, shown[-1]["seq"]])
+    return answer
 
 
-def show_step(step: Step) -> Json:
+def show_step(step: Step) -> StoredJson:
     """A step as an answer has it: as it was given, and its seq."""
     return {
         "seq": step.seq,
@@ -243,7 +258,7 @@ def _parse_place(cursor: str, operation_id: str) -> tuple[str, int]:
 
 async def list_events(
     engine: Engine, scope: Scope, thread_id: str | None, *, after: int, types: Sequence[str], limit: int
-) -> Json:
+) -> ListedEvents:
     """List events with a seq above ``after``, of the types (none: all), in order: of a thread, or (None) the resource.
 
     ``next`` is the ``after`` of the next page, or of the next look when ``more`` is false: all up to it was covered,
@@ -278,13 +293,15 @@ async def list_events(
     }
 
 
-def show_event(event: Event) -> Json:
+def show_event(event: Event) -> EventRow:
     """An event as an answer has it: ``by`` is the client or the job, ``tool`` the tool or command that it used."""
-    return {
+    row: EventRow = {
         "seq": event.seq,
         "type": event.type,
         "by": event.actor,
-        **({"tool": event.tool} if event.tool else {}),
         "at": iso(event.created_at),
         "payload": event.payload,
     }
+    if event.tool:
+        row["tool"] = event.tool
+    return order_keys(EventRow, row)

@@ -5,7 +5,7 @@ the token brings along (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,7 +50,7 @@ class JwtTokens:
             log.debug("a JWT was refused: %s", type(error).__name__)
         return None
 
-    async def _verify(self, token: str) -> dict[str, Any]:
+    async def _verify(self, token: str) -> Mapping[str, Any]:
         """The claims of a token, after checking that it is the issuer's, for this server, and valid now."""
         if len(token) > MAX_TOKEN_BYTES or not token.isascii():
             raise _Refused("larger than 8 KiB, or not ASCII")
@@ -78,14 +78,14 @@ class JwtTokens:
         self._check_type(claims)
         return claims
 
-    def _check_type(self, part: dict[str, Any]) -> None:
+    def _check_type(self, part: Mapping[str, Any]) -> None:
         """Refuse tokens of other types, which an issuer signs with the same keys, some for the same audience (RFC 8725,
         3.11)."""
         kind = part.get("typ", "")
         if not isinstance(kind, str) or (kind and _normalize_type(kind) not in self._types):
             raise _Refused("it is a token of another kind")
 
-    def _make_principal(self, claims: dict[str, Any]) -> Principal:
+    def _make_principal(self, claims: Mapping[str, Any]) -> Principal:
         settings = self._settings
         resource = _check_name(_claim(claims, settings.resource_claim))
         return Principal(
@@ -112,7 +112,7 @@ def _normalize_type(kind: str) -> str:
     return kind.lower().removeprefix("application/")
 
 
-def _claim(claims: dict[str, Any], name: str) -> Any:
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
     """The claim of that name, or the one that a dotted name leads to; None if there is none."""
     if name in claims:
         return claims[name]

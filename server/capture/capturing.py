@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import addition
@@ -22,7 +22,7 @@ from layerlore.server.capture.transcripts import TranscriptCursor, read_new
 from layerlore.server.process.safe_files import UnsafeFile
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
 from layerlore.storage.threads import threads
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,13 @@ async def run_apart(call: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="hook event", daemon=True).start()
     return await done
+
+
+class CapturedMessage(TypedDict):
+    id: str
+    role: Role
+    parts: list[StoredJson]
+    created_at: int | None
 
 
 class Capture:
@@ -136,7 +143,7 @@ class Capture:
         for at in range(0, len(messages), most):
             await self._add(call, thread_id, messages[at : at + most])
 
-    async def _add(self, call: HookCall, thread_id: str, messages: list[Json]) -> None:
+    async def _add(self, call: HookCall, thread_id: str, messages: list[CapturedMessage]) -> None:
         """Add messages; one that cannot be stored does not keep the others out."""
         sent = Sent(Origin(f"layerlore hook {call.host}", "hook", "local"))
         try:
@@ -171,7 +178,7 @@ def _read_texts(call: HookCall) -> Iterator[Said]:
         yield Said(f"{call.name}-reply", "assistant", [text_part(call.reply)])
 
 
-def _as_message(said: Said) -> Json:
+def _as_message(said: Said) -> CapturedMessage:
     return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": _read_time(said.at)}
 
 

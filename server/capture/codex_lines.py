@@ -5,7 +5,7 @@ from typing import Any
 
 from layerlore.memory.parts.parts import tool_call_part, tool_result_part
 from layerlore.memory.text.own_tools import read_object
-from layerlore.server.capture.said import Said, as_object, join_texts, read_texts
+from layerlore.server.capture.said import Record, Said, as_object, join_texts, read_texts
 from layerlore.storage.core.records import Json, Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
@@ -44,7 +44,7 @@ def is_of_subagent(record: Json) -> bool:
     )
 
 
-def _read_arguments(payload: Json) -> Json:
+def _read_arguments(payload: Record) -> Record:
     if payload.get("type") == "local_shell_call":
         return as_object(payload.get("action"))
     given = payload.get("arguments", payload.get("input"))

@@ -7,6 +7,8 @@ from typing import Any
 from layerlore.memory.parts.parts import text_part
 from layerlore.storage.core.records import Json, Role
 
+Record = dict[str, Any]
+"""A JSON object that a host wrote."""
 IMAGE = "[image]"
 """Stands for an image: a transcript's are mostly screenshots."""
 
@@ -44,6 +46,6 @@ def join_texts(content: Any) -> str:
     return "\n".join(str(part["text"]) for part in read_texts(content))
 
 
-def as_object(value: Any) -> Json:
+def as_object(value: Any) -> Record:
     """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}

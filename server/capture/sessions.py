@@ -11,11 +11,12 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 
 FOLDER = "sessions"
 KEPT_DAYS = 90
@@ -37,7 +38,7 @@ class Session:
     agent: str = ""
     resource: str = ""
     events: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    transcripts: dict[str, Json] = field(default_factory=dict)
+    transcripts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     gone: int = 0

@@ -8,9 +8,9 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from layerlore.server.capture import claude_lines, codex_lines, copilot_lines, cursor_lines, gemini_records
 from layerlore.server.capture.said import Said
@@ -30,6 +30,15 @@ _READERS = {
 }
 
 
+class KeptCursor(TypedDict):
+    """A cursor as it is kept between two reads."""
+
+    offset: int
+    tail: str
+    counts: list[list[str | int]]
+    by_subagent: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptCursor:
     """How many bytes of a file are read (or messages, of one that is a single document), a digest of the last of them, how
@@ -41,7 +50,7 @@ class TranscriptCursor:
     by_subagent: bool = False
 
     @classmethod
-    def read(cls, kept: Json) -> "TranscriptCursor":
+    def read(cls, kept: Mapping[str, Any]) -> "TranscriptCursor":
         """The cursor that was kept; the beginning for one that cannot be read."""
         try:
             counts = tuple((str(line), int(count)) for line, count in kept.get("counts", ()))
@@ -49,7 +58,7 @@ class TranscriptCursor:
         except (KeyError, TypeError, ValueError):
             return cls()
 
-    def keep(self) -> Json:
+    def keep(self) -> KeptCursor:
         return {
             "offset": self.offset,
             "tail": self.tail,

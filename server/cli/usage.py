@@ -9,6 +9,7 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.memory.usage.sums import add_lines, present_model
+from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.database import open_known_database
 from layerlore.server.cli.owner import describe_scope, scope_of
@@ -71,7 +72,7 @@ def _as_json(by: By, row: OfOwner) -> Json:
     return {by: row.owner, "source": row.line.source, **present_model(row.line.model, row.line.spent)}
 
 
-def _total(rows: list[OfOwner]) -> Json:
+def _total(rows: list[OfOwner]) -> UsageOfModel:
     return present_model("", add_lines(row.line for row in rows))
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from mcp.server.mcpserver import MCPServer
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from layerlore.server.access.browser_sessions import (
     split,
 )
 from layerlore.server.access.gate import Gate
-from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.principal import RIGHTS, Principal, Right
 from layerlore.server.explorer.page import read_page
 from layerlore.server.process.version import VERSION
 
@@ -141,15 +141,33 @@ async def _read_body(request: Request) -> dict[str, str] | None:
     return sent if whole and len(sent) == 1 and sent.keys() <= {"key", "once"} else None
 
 
-def _describe(principal: Principal) -> dict[str, Any]:
+class SignedIn(TypedDict):
     """Who has signed in: what the page offers to do, and whose memory there is to choose."""
+
+    name: str
+    tenant: str
+    agents: list[str] | None
+    resource: str | None
+    rights: list[Right]
+    every_tenant: NotRequired[bool]
+    seconds: int
+
+
+class _Reach(TypedDict, total=False):
+    every_tenant: bool
+
+
+def _describe(principal: Principal) -> SignedIn:
+    reach: _Reach = {}
+    if principal.every_tenant:
+        reach["every_tenant"] = True
     return {
         "name": principal.name,
         "tenant": principal.tenant,
         "agents": None if principal.agents is None else sorted(principal.agents),
         "resource": principal.resource,
         "rights": [right for right in RIGHTS if right in principal.rights],
-        **({"every_tenant": True} if principal.every_tenant else {}),
+        **reach,
         "seconds": SESSION_SECONDS,
     }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from layerlore.memory.engine.status_answers import ServerState
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.local.sockets import SocketSink, SocketSource
 from layerlore.server.process.late_modules import load
@@ -30,12 +31,14 @@ from layerlore.server.settings.settings import Settings, SettingsError, load_lau
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watch_rules import RULES
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.server.capture.service import HookService
 
 log = logging.getLogger(__name__)
+
+Greeting = Mapping[str, Any]
+"""The first line of a connection, a JSON object: its key, what it wants, and for that what it must say."""
 
 GREETING_SECONDS = 10.0
 TAKING_SECONDS = 2.0
@@ -155,7 +158,7 @@ class LocalServer:
             self._connections.discard(connection)
             self._idle_since = time.monotonic()
 
-    async def _read_greeting(self, reader: asyncio.StreamReader) -> Json:
+    async def _read_greeting(self, reader: asyncio.StreamReader) -> Greeting:
         async with asyncio.timeout(GREETING_SECONDS):
             found = json.loads(await reader.readuntil(b"\n"))
         if not isinstance(found, dict):
@@ -165,7 +168,7 @@ class LocalServer:
         return found
 
     async def _answer(
-        self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
         """What is wanted: a host's connection, or to know of this server, or that it stops."""
         match asked.get("want"):
@@ -183,7 +186,7 @@ class LocalServer:
                 raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
         return None
 
-    async def _serve_hook(self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_hook(self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Say what a host's hook is to show, and store what it handed over."""
         if self._is_older_than(asked):
             self._leave_to_newer()
@@ -225,7 +228,9 @@ class LocalServer:
     def _is_busy(self) -> bool:
         return bool(self._connections or self._greeting or self._storing)
 
-    def _open(self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HostConnection | None:
+    def _open(
+        self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> HostConnection | None:
         """A host's connection; None where a server of its own version is to serve it."""
         if self._is_older_than(asked):
             self._leave_to_newer()
@@ -241,7 +246,7 @@ class LocalServer:
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
 
-    def _is_older_than(self, asked: Json) -> bool:
+    def _is_older_than(self, asked: Greeting) -> bool:
         """Whether another server is to serve who asks: this one ends, or is of an older version."""
         return self._stop.asked or _release(asked.get("layerlore")) > _release(VERSION)
 
@@ -249,7 +254,7 @@ class LocalServer:
         self._listener.withdraw()
         self._stop.ask()
 
-    def describe(self) -> Json:
+    def describe(self) -> ServerState:
         """What people, and `memory_status`, are told of this server."""
         return {
             "pid": os.getpid(),
@@ -261,7 +266,7 @@ class LocalServer:
             "data_dir": str(self._settings.data_dir),
         }
 
-    def _settings_for(self, asked: Json) -> Settings:
+    def _settings_for(self, asked: Greeting) -> Settings:
         """The settings of a host: those of the process, with its own agent, resource, thread and tools."""
         flags, variables = _texts(asked.get("flags")), _texts(asked.get("variables"))
         if not flags and not variables:
@@ -299,7 +304,7 @@ class LocalServer:
         self._stop.ask()
 
 
-def _say(writer: asyncio.StreamWriter, what: Json) -> None:
+def _say(writer: asyncio.StreamWriter, what: Mapping[str, Any]) -> None:
     writer.write(json.dumps(what).encode() + b"\n")
 
 

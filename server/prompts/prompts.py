@@ -16,6 +16,8 @@ from mcp.types import (
     TextContent,
 )
 
+from layerlore.memory.entries.entry_answers import EntryRow
+from layerlore.memory.messages.thread_answers import ListedThread
 from layerlore.memory.rules.validation import describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.process.late_modules import LateModule
@@ -24,7 +26,6 @@ from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
 from layerlore.server.tools.declaration import CURRENT
 from layerlore.server.tools.instructions import name_current
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.extraction.jobs import host_jobs
@@ -257,7 +258,7 @@ async def _review_entries(call: Call) -> str:
     return blocks.wrap_block("entries", "\n".join(lines), f"Notes for later conversations; {shown}.")
 
 
-def _entry_line(row: Json) -> str:
+def _entry_line(row: EntryRow) -> str:
     """What is known of an entry, and then what it says, so that nothing in that can pass for it."""
     beside = [
         *([row["whose"]] if "whose" in row else []),
@@ -270,7 +271,7 @@ def _entry_line(row: Json) -> str:
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 
-def _line(row: Json) -> str:
+def _line(row: ListedThread) -> str:
     title = f": {quotation.quote_line(row['title'])}" if "title" in row else ""
     return f"- {quotation.quote_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
 

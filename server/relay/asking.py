@@ -10,13 +10,16 @@ from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import CONNECT_SECONDS, connect
 from layerlore.server.relay.launch import socket_folders
 
+ServerAnswer = dict[str, object]
+"""What a shared server says of itself: its pid, version, hosts and data folder."""
+
 LEAVING_SECONDS = 1.0
 ENDING_SECONDS = 20.0
 _POLL_SECONDS = 0.02
 _ENDINGS = (".sock", ".port")
 
 
-def ask(base: str, want: str) -> dict[str, object]:
+def ask(base: str, want: str) -> ServerAnswer:
     """What the server answers that listens at this base path; one that is to ``stop`` is waited for.
 
     Raises:
@@ -50,7 +53,7 @@ def end_idle(folder: str) -> None:
                 ask(base, "stop")
 
 
-def find_servers(folder: str) -> Iterator[tuple[str, dict[str, object]]]:
+def find_servers(folder: str) -> Iterator[tuple[str, ServerAnswer]]:
     """The base paths of the servers that run for a data folder, with what each tells of itself."""
     for place in socket_folders(folder):
         with contextlib.suppress(OSError):

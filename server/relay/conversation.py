@@ -11,6 +11,9 @@ from layerlore.server.process.lines import TooLong
 from layerlore.server.relay.channels import framed_line
 from layerlore.server.relay.kept_answers import METHODS, KeptAnswers
 
+JsonObject = dict[str, object]
+"""A JSON-RPC message, or a part of one."""
+
 REPLAYED = "layerlore/replayed-"
 """How the ids of requests begin that the thin client sends for itself; their answers are not passed on."""
 _LISTS = {"tools/list": "tools", "prompts/list": "prompts"}
@@ -32,7 +35,7 @@ class _Open:
 
     __slots__ = ("acknowledged", "deaths", "framed", "given", "message", "method")
 
-    def __init__(self, framed: bytes, method: str, message: dict[str, object], *, given: bool) -> None:
+    def __init__(self, framed: bytes, method: str, message: JsonObject, *, given: bool) -> None:
         self.framed = framed
         self.method = method
         self.message = message if method in _REMEMBERED else {}
@@ -52,10 +55,10 @@ class Conversation:
         self._number = 0
         self._open: dict[int | str, _Open] = {}
         self._held: list[bytes] = []
-        self._handshake: dict[str, object] | None = None
+        self._handshake: JsonObject | None = None
         self._initialized = b""
-        self._subscribed: dict[str, dict[str, object]] = {}
-        self._level: dict[str, object] | None = None
+        self._subscribed: dict[str, JsonObject] = {}
+        self._level: JsonObject | None = None
         self._replayed: dict[str, str] = {}
 
     @property
@@ -154,10 +157,10 @@ class Conversation:
         self._held.clear()
         return lines
 
-    def _again(self, message: dict[str, object], name: str) -> bytes:
+    def _again(self, message: JsonObject, name: str) -> bytes:
         return b"0 %s\n" % json.dumps({**message, "id": REPLAYED + name}).encode()
 
-    def _note(self, method: str, message: dict[str, object], framed: bytes) -> bool:
+    def _note(self, method: str, message: JsonObject, framed: bytes) -> bool:
         """A notification of the host. Returns whether a replay has what it changes."""
         if method == "notifications/initialized":
             self._initialized = framed
@@ -169,7 +172,7 @@ class Conversation:
             self._open.pop(cancelled, None)
         return True
 
-    def _remember(self, method: str, message: dict[str, object]) -> None:
+    def _remember(self, method: str, message: JsonObject) -> None:
         """What a request changed that was done, as far as a new server must know it."""
         uri = str(_params_of(message).get("uri"))
         if method == "initialize":
@@ -199,12 +202,12 @@ def _is_refused(request: int | str) -> bool:
     return bool(_SURROGATE.search(request)) if isinstance(request, str) else isinstance(request, bool)
 
 
-def _params_of(message: dict[str, object]) -> dict[str, object]:
+def _params_of(message: JsonObject) -> JsonObject:
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
-def _parse(line: bytes) -> dict[str, object]:
+def _parse(line: bytes) -> JsonObject:
     """The message in a line; empty if there is none, which the server explains."""
     try:
         found = json.loads(line)
@@ -213,7 +216,7 @@ def _parse(line: bytes) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _missed(heard: dict[str, object], of: dict[str, object]) -> bytes:
+def _missed(heard: JsonObject, of: JsonObject) -> bytes:
     """All the news of resources that a stream hears."""
     uris = heard.get("resourceSubscriptions")
     lines = [_notification("resources/updated", {"uri": uri, **of}) for uri in (uris if isinstance(uris, list) else [])]
@@ -240,6 +243,6 @@ def _list_changed(what: str) -> bytes:
     return _notification(f"{what}/list_changed", {})
 
 
-def _notification(name: str, params: dict[str, object]) -> bytes:
+def _notification(name: str, params: JsonObject) -> bytes:
     message = {"jsonrpc": "2.0", "method": f"notifications/{name}", **({"params": params} if params else {})}
     return json.dumps(message).encode() + b"\n"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.hook_events import SECONDS, find_event, render_answer
 from layerlore.server.relay.launch import Launch, read_launch
-from layerlore.server.relay.spool import hand_over, strip_private
+from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
 from layerlore.server.relay.starting import reach
 from layerlore.server.settings.launch import FLAGS
 
@@ -95,7 +95,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
     return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)
 
 
-def _read_input() -> dict[str, object]:
+def _read_input() -> HookEvent:
     """What the host tells of the event. Raises ValueError, OSError."""
     if sys.stdin.isatty():
         return {}

@@ -10,6 +10,9 @@ import re
 import time
 from collections.abc import Callable, Iterator
 
+HookEvent = dict[str, object]
+"""What a host says of an event, and what is handed over of it."""
+
 SPOOL = "spool"
 _ENDING = ".json"
 _PART = ".part"
@@ -54,7 +57,7 @@ def list_waiting(folder: str) -> list[str]:
     return sorted(name for name in names if name.endswith(_ENDING))
 
 
-def read_event(folder: str, name: str) -> dict[str, object]:
+def read_event(folder: str, name: str) -> HookEvent:
     """Raises OSError for an event that is there no more, ValueError for one that cannot be read."""
     try:
         found = json.loads(read_text(folder, name))

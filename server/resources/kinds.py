@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from mcp.types import Annotations, Role
 
+from layerlore.memory.entries.entry_answers import EntryPage, EntryRow
+from layerlore.memory.observations.observation_answers import ThreadNotes, WaitingNotes
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
@@ -69,7 +71,7 @@ class Address:
     entry_id: str = ""
 
     @property
-    def thread(self) -> Json:
+    def thread(self) -> dict[str, str]:
         return {"thread_id": self.thread_id}
 
 
@@ -97,24 +99,26 @@ class ResourceKind:
         return Annotations(audience=list(self.read_by), priority=self.priority, last_modified=last_modified)
 
 
-async def read_observations(call: Call, thread_id: str, before: str = "") -> Json:
+async def read_observations(call: Call, thread_id: str, before: str = "") -> ThreadNotes:
     """A conversation's observations, oldest first, those before a seq if one is given, else with the notes that wait to be
     shown. No tool gives them alone: a model finds them in its context. Raises InvalidInput, NotFound."""
     check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
-    waiting = {} if before else await waiting_notes.list_waiting_notes(call.engine, call.scope, thread_id)
+    waiting: WaitingNotes = {}
+    if not before:
+        waiting = await waiting_notes.list_waiting_notes(call.engine, call.scope, thread_id)
     listed = await observation_text.list_observations(
         call.engine, call.scope, thread_id, int(before) if before else None
     )
     return {**listed, **waiting}
 
 
-async def read_entries(call: Call, cursor: str = "") -> Json:
+async def read_entries(call: Call, cursor: str = "") -> EntryPage:
     """What is kept of the user as entries, those kept last first, in a project its own before the person's. No tool gives
     them all: a model searches them. Raises InvalidInput."""
     return await listing.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
-async def read_entry(call: Call, entry_id: str) -> Json:
+async def read_entry(call: Call, entry_id: str) -> EntryRow:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
     try:
@@ -283,7 +287,17 @@ TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run", "run-sta
 """The kinds that are listed as templates; the others are listed as they are."""
 
 
-def describe_kind(kind: Kind) -> dict[str, Any]:
+class KindRecord(TypedDict):
+    """The fields of a kind that the SDK's records of resources and templates take."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    annotations: Annotations
+
+
+def describe_kind(kind: Kind) -> KindRecord:
     """What the SDK's records of resources and templates take of a kind."""
     each = KINDS[kind]
     return {

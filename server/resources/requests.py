@@ -100,8 +100,10 @@ def _of_nobody_in_particular(kind: Kind) -> Resource:
 
 def _of_current_thread(kind: Kind, thread_id: str) -> Resource:
     """A resource of the thread that a call means when it names none."""
-    named = {"name": f"current-{kind}", "title": f"{KINDS[kind].title} of the current conversation"}
-    return Resource(uri=uri_of(kind, thread_id), **{**describe_kind(kind), **named})
+    record = describe_kind(kind)
+    record["name"] = f"current-{kind}"
+    record["title"] = f"{KINDS[kind].title} of the current conversation"
+    return Resource(uri=uri_of(kind, thread_id), **record)
 
 
 def _of_listed_thread(row: Mapping[str, Any]) -> Resource:

@@ -48,7 +48,7 @@ class Pages(Extension):
 
     identifier = EXTENSION_ID
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, list[str]]:
         return {"mimeTypes": [APP_MIME_TYPE]}
 
 

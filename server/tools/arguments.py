@@ -20,6 +20,9 @@ from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core import linear_re
 
+Arguments = dict[str, Any]
+"""The arguments of a call, by name."""
+
 EMPTY_SAYS = "the empty value of this argument says something"
 """Annotates such an argument."""
 NULL_SAYS = "null says something for this argument"
@@ -173,9 +176,9 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, An
         raise ToolError(f"{tool.name}: {shown}") from error
 
 
-def _rename(arguments: Mapping[str, Any], allowed: Collection[str]) -> dict[str, Any]:
+def _rename(arguments: Mapping[str, Any], allowed: Collection[str]) -> Arguments:
     """The arguments under our names, where another system has another name for the same."""
-    found: dict[str, Any] = {}
+    found: Arguments = {}
     for name, value in arguments.items():
         short = name[:_LONGEST_NAME]
         snake = _HUMP.sub("_", short).lower().replace("-", "_")
@@ -244,7 +247,7 @@ def parse_until(text: str) -> int:
     return moment + DAY_MS - 1 if _DATE.fullmatch(text.strip()) else moment
 
 
-def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
     """The arguments that say something, JSON text read where it stands for a list or an object."""
     schemas: Mapping[str, Any] = tool.parameters["properties"]
     fields = tool.fn_metadata.arg_model.model_fields
@@ -253,7 +256,7 @@ def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     listed = {name: each for name, each in schemas.items() if UNLISTED not in fields[name].metadata}
     filled_in = _fills_in(sent, listed)
     names_all = listed.keys() <= sent.keys()
-    kept: dict[str, Any] = {}
+    kept: Arguments = {}
     for name, raw in sent.items():
         value = _without_empty(raw, schemas[name]) if NESTED in fields[name].metadata else raw
         null_says = value is None and NULL_SAYS in fields[name].metadata and not names_all

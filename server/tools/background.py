@@ -6,20 +6,25 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+from typing_extensions import TypedDict
 
 from layerlore.extraction.chat.models import choose_models, describe_models
 from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Origin, Scope, Tenant, Thread
+from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import JobRow
@@ -30,7 +35,7 @@ MOST_DEAD = 20
 MOST_FAILING = 20
 """So many of those that failed and are tried again, the most often failed first."""
 RESUME = "layerlore jobs --resume"
-_STATES = ("due", "running", "later", "dead")
+_STATES: tuple[Literal["due", "running", "later", "dead"], ...] = ("due", "running", "later", "dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ async def read_jobs(call: Call) -> list[JobRow]:
     return await call.engine.database.read(jobs.list_waiting, call.scope, call.engine.now())
 
 
-def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[Json]:
+def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[WaitingJobs]:
     """How many jobs there are of each kind (None: of all) in each state, the due ones first."""
     counts = Counter((row.state, row.kind) for row in rows if kinds is None or row.kind in kinds)
     ordered = sorted(counts.items(), key=lambda each: (_STATES.index(each[0][0]), each[0][1]))
@@ -98,7 +103,14 @@ def name_holder(call: Call) -> str:
     return f"host:{caller.client}:{whose.hexdigest()[:12]}"
 
 
-def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Json:
+class Return(TypedDict, total=False):
+    """When to ask for a job again."""
+
+    again_in_seconds: int
+    again_after: str
+
+
+def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Return:
     """When it is worth asking for a job again: in so many seconds, or after what."""
     now = call.engine.now()
     times = [
@@ -112,55 +124,57 @@ def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) 
     return {"again_in_seconds": max(1, math.ceil((soonest - now) / 1000))}
 
 
-def describe_jobs(found: Background) -> Json:
+def describe_jobs(found: Background) -> Jobs:
     """The jobs that wait, counted, and those that failed, one by one."""
-    dead = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in found.dead[:MOST_DEAD]]
-    failing = [{**_failed(row), "next_at": iso(row.due_at)} for row in found.failing[:MOST_FAILING]]
-    return {
-        "waiting": count_jobs(found.rows),
-        **({"failing": failing} if failing else {}),
-        **({"dead": dead, "resume": RESUME} if dead else {}),
-    }
+    answer: Jobs = {"waiting": count_jobs(found.rows)}
+    if failing := found.failing[:MOST_FAILING]:
+        answer["failing"] = [{**_failed(row), "next_at": iso(row.due_at)} for row in failing]
+    if dead := found.dead[:MOST_DEAD]:
+        answer["dead"] = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in dead]
+        answer["resume"] = RESUME
+    return answer
 
 
-def _failed(row: JobRow) -> Json:
-    return {
-        "kind": row.kind,
-        **({"thread_id": row.thread_id} if row.thread_id is not None else {}),
-        "failures": row.attempts,
-        "error": row.error or "",
-    }
+def _failed(row: JobRow) -> FailedJob:
+    failed: FailedJob = {"kind": row.kind, "failures": row.attempts, "error": row.error or ""}
+    if row.thread_id is not None:
+        failed["thread_id"] = row.thread_id
+    return order_keys(FailedJob, failed)
 
 
-def describe_thinking(call: Call, found: Background) -> Json:
+def describe_thinking(call: Call, found: Background) -> Thinking:
     """Which models are asked, what that may cost today, and whether it is paused."""
     llm = call.settings.llm
     chosen = choose_models(llm.model, llm.by_kind, os.environ)
     pause = call.worker.pause if call.worker is not None else None
-    return {
+    thinking: Thinking = {
         "model": describe_models(chosen),
         "models": {kind: model for kind, model in chosen.by_kind.items() if model},
-        "budget": {"day": spending.day_of(call.engine.now()), **_budget(call, found)},
-        **({"paused": pause.reason, "paused_until": iso(pause.until)} if pause is not None else {}),
+        "budget": _budget(call, found),
     }
+    if pause is not None:
+        thinking["paused"] = pause.reason
+        thinking["paused_until"] = iso(pause.until)
+    return thinking
 
 
-def _budget(call: Call, found: Background) -> Json:
-    """What was spent today and what may be: of all tenants together for the person at this machine, else of the tenant."""
+def _budget(call: Call, found: Background) -> Budget:
+    """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
-    own = {"tenant_tokens": found.tenant_tokens, "tenant_daily_tokens": allowed}
-    if call.caller.principal.tenant != LOCAL_TENANT:
-        return own
-    return {
-        "tokens": found.spent.tokens,
-        "cost_usd": found.spent.cost_nano_usd / NANO,
-        "daily_tokens": llm.daily_tokens,
-        "daily_usd": llm.daily_usd,
-        **(own if allowed else {}),
-    }
+    local = call.caller.principal.tenant == LOCAL_TENANT
+    budget: Budget = {"day": spending.day_of(call.engine.now())}
+    if local:
+        budget["tokens"] = found.spent.tokens
+        budget["cost_usd"] = found.spent.cost_nano_usd / NANO
+        budget["daily_tokens"] = llm.daily_tokens
+        budget["daily_usd"] = llm.daily_usd
+    if allowed or not local:
+        budget["tenant_tokens"] = found.tenant_tokens
+        budget["tenant_daily_tokens"] = allowed
+    return budget
 
 
-def describe_observation(call: Call, found: Background) -> Json:
+def describe_observation(call: Call, found: Background) -> ObservationState:
     """How far the current conversation is observed; empty where there is none yet."""
     thread = found.thread
     if thread is None:

@@ -1,9 +1,10 @@
 """One call of a tool, as the tool's function sees it; and how a resource or a prompt makes one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from layerlore.memory.engine.status_answers import ServerState
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
 from layerlore.server.access.openings import Openings
@@ -32,9 +33,13 @@ DEFAULT_LINE_TOKENS = 40
 class AnswerWithMedia:
     """A structure or a text, with one image or file of a thread."""
 
-    structure: Json | str
+    structure: Mapping[str, Any] | str
     media: "Media"
     thread_id: str
+
+
+def _describe_nothing() -> ServerState:
+    return {}
 
 
 @dataclass(slots=True)
@@ -60,7 +65,7 @@ class Call:
     given: frozenset[str]
     worker: "JobWorker | None" = None
     tools: frozenset[str] = frozenset()
-    describe_server: Callable[[], Json] = dict
+    describe_server: Callable[[], ServerState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
     openings: Openings | None = None
 

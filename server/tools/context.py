@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from layerlore.memory.context.context_answers import ContextAnswer, ProviderContext
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.context import context
@@ -22,7 +22,7 @@ async def get_context(
     max_tokens: Annotated[int, Field(ge=500, le=200_000)] = 8000,
     thread_id: ThreadId = "",
     format: Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"] = "text",
-) -> str | Json:
+) -> str | ContextAnswer | ProviderContext:
     """For programs that call models: all that the next call should see, within max_tokens. `format` gives messages to
     send."""
     thread = call.thread(thread_id, reads=True)

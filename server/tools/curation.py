@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.engine.status_answers import MemoryStatus, WaitingJobs
+from layerlore.memory.removal.removal_answers import Undone
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.stored import Stored
 from layerlore.server.access.permissions import NotPermitted
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Usage, tool
-from layerlore.server.tools.stored_content import Stored
-from layerlore.storage.core.records import Json
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
 
 if TYPE_CHECKING:
     from layerlore.extraction.chat import litellm_chat
@@ -29,131 +30,6 @@ else:
     status = LateModule("layerlore.server.tools.status")
 
 
-class ScopeCounts(TypedDict):
-    threads: int
-    messages: int
-    tokens: int
-    restorable_deletes: int
-
-
-# What counts of what is stored, in bytes, and the most that may be, where that is limited.
-class StoredBytes(TypedDict):
-    resource: int
-    resource_allowed: NotRequired[int]
-    tenant: NotRequired[int]
-    tenant_allowed: NotRequired[int]
-
-
-class UsageOfModel(Usage):
-    model: NotRequired[str]
-    calls: int
-
-
-class UsageByModel(Usage):
-    calls: int
-    models: list[UsageOfModel]
-    more_models: NotRequired[int]
-
-
-# How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.
-class Vectors(TypedDict):
-    model: str
-    dimension: int
-    total: int
-    pending: int
-    state: str
-    languages: NotRequired[str]
-    refused: NotRequired[int]
-    reason: NotRequired[str]
-
-
-# Jobs of one kind that are due, running, due later, or dead: failed so often that they wait to be resumed.
-class WaitingJobs(TypedDict):
-    kind: str
-    state: Literal["due", "running", "later", "dead"]
-    jobs: int
-
-
-class FailedJob(TypedDict):
-    kind: str
-    thread_id: NotRequired[str]
-    failures: int
-    error: str
-
-
-class FailingJob(FailedJob):
-    next_at: str
-
-
-class DeadJob(FailedJob):
-    since: str
-
-
-class Jobs(TypedDict):
-    waiting: list[WaitingJobs]
-    failing: NotRequired[list[FailingJob]]
-    dead: NotRequired[list[DeadJob]]
-    resume: NotRequired[str]
-
-
-# What the installation's models were asked for today (UTC), and the most that they may be; 0 is no limit. The tenant's
-# part, where it has an allowance.
-class Budget(TypedDict):
-    day: str
-    tokens: NotRequired[int]
-    cost_usd: NotRequired[float]
-    daily_tokens: NotRequired[int]
-    daily_usd: NotRequired[float]
-    tenant_tokens: NotRequired[int]
-    tenant_daily_tokens: NotRequired[int]
-
-
-# Which models are asked, in words, and by kind of job; why none is asked now, and until when.
-class Thinking(TypedDict):
-    model: str
-    models: dict[str, str]
-    budget: Budget
-    paused: NotRequired[str]
-    paused_until: NotRequired[str]
-
-
-# Of the current conversation: the tokens that no observation covers yet, and at how many observations take their place.
-class ObservationState(TypedDict, total=False):
-    thread_id: str
-    pending_tokens: int
-    message_tokens: int
-    observed_seq: int
-    noted_ahead_seq: int
-
-
-# Who the credential says is asking, and what that may do.
-class Asking(TypedDict):
-    principal: str
-    tenant: str
-    rights: list[str]
-
-
-class MemoryStatus(TypedDict):
-    memory: str
-    version: str
-    server: NotRequired[dict[str, Any]]
-    database: dict[str, Any]
-    caller: Asking
-    scope: dict[str, str]
-    agent_settings: NotRequired[dict[str, Any]]
-    counts: ScopeCounts
-    retention: NotRequired[dict[str, Any]]
-    stored_bytes: StoredBytes
-    tokens: dict[str, Any]
-    usage: UsageByModel
-    vectors: Vectors
-    recall: dict[str, Any]
-    jobs: Jobs
-    thinking: Thinking
-    observation: ObservationState
-    degraded: list[str]
-
-
 class MemoryJob(TypedDict):
     status: Literal["taken", "nothing_due"]
     job_id: NotRequired[str]
@@ -167,7 +43,7 @@ class MemoryJob(TypedDict):
     again_after: NotRequired[str]
 
 
-# What became of each item of an answer. ``open``: the parts that may be mended and submitted again.
+# The result of each item of an answer. ``open``: the parts that may be mended and submitted again.
 class SubmittedJob(TypedDict):
     kind: str
     kept: list[str]
@@ -182,7 +58,7 @@ Result = Annotated[Any, WithJsonSchema(OBJECT_OR_TEXT)]
 
 
 @tool("Next memory job", "curation", "write", answers=MemoryJob, largest_answer=500_000)
-async def next_memory_job(call: Call) -> Json:
+async def next_memory_job(call: Call) -> MemoryJob:
     """While no user waits: take a job of keeping this memory for 10 minutes: instructions, material (data, never
     instructions), and the schema of the answer to submit."""
     holder = background.name_holder(call)
@@ -208,7 +84,7 @@ async def submit_memory_job(
     call: Call,
     job_id: Annotated[str, Field(min_length=1, max_length=200)],
     result: Result,
-) -> Json:
+) -> SubmittedJob:
     """Hand in a job's answer, as its schema wants it. Mend what is refused (`open`): submit that again. `due`: jobs left."""
     most_chars = call.settings.llm.max_answer_tokens * litellm_chat.CHARACTERS_A_TOKEN
     stored = await host_jobs.submit(
@@ -219,30 +95,9 @@ async def submit_memory_job(
 
 
 @tool("Memory status", "curation", "read", answers=MemoryStatus)
-async def memory_status(call: Call) -> Json:
+async def memory_status(call: Call) -> MemoryStatus:
     """How much is remembered, which background work waits, what is degraded."""
     return await status.memory_status(call)
-
-
-# What one call did that can be undone, in words, and until when.
-class Undoable(TypedDict):
-    undo_id: str
-    tool: str
-    at: str
-    until: str
-    what: str
-
-
-class Undone(TypedDict):
-    undo_id: NotRequired[str]
-    tool: NotRequired[str]
-    messages: NotRequired[int]
-    entries: NotRequired[int]
-    documents: NotRequired[int]
-    plans: NotRequired[int]
-    left: NotRequired[list[str]]
-    already: NotRequired[bool]
-    acts: NotRequired[list[Undoable]]
 
 
 def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
@@ -258,7 +113,7 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     rights_of=_rights_of_undo,
     ways=({"undo_id": "last"}, {}),
 )
-async def undo(call: Call, undo_id: str = "") -> Json:
+async def undo(call: Call, undo_id: str = "") -> Undone:
     """Undo what an answer names, or "last"; without: list what can be."""
     if not undo_id:
         return {"acts": await undoing.list_acts(call.engine, call.scope)}

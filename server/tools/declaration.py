@@ -6,13 +6,12 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import Tool as ListedTool
 from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
 from layerlore.server.access.principal import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
@@ -41,20 +40,10 @@ FreeObject = Annotated[dict[str, Any], WithJsonSchema(OBJECT_OR_TEXT)]
 _VALUES: list[dict[str, Any]] = [{"type": type_} for type_ in ("object", "string", "number", "boolean")]
 ANY_JSON = {"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}]}
 """Any JSON, as an argument; null is left out."""
-Answered = Annotated[Any, WithJsonSchema({"anyOf": [*_VALUES, {"type": "array"}, {"type": "null"}]})]
-"""Any JSON, as an answer."""
 
 _UNSAID = ("title", "default", "minimum", "maximum", "minLength", "maxLength", "$ref", "$defs")
 # In this order the keys of a node cost the fewest tokens.
 _KEYS = ("description", "enum", "items", "anyOf", "required", "type")
-
-
-# What was spent on models; calls of one whose price is not known cost nothing here.
-class Usage(TypedDict):
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float
-    unpriced_calls: NotRequired[int]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,18 +1,16 @@
 """The tools that keep and forget entries."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
+from layerlore.memory.entries.entry_answers import RememberedEntry
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.entries import remember_requests
@@ -20,31 +18,6 @@ if TYPE_CHECKING:
 else:
     remember_requests = LateModule("layerlore.memory.entries.remember_requests")
     forget_requests = LateModule("layerlore.memory.removal.forget_requests")
-
-
-class NamedEntry(TypedDict):
-    id: str
-    content: NotRequired[Stored[str]]
-
-
-class RememberedEntry(TypedDict):
-    id: str
-    status: Literal["kept", "refreshed", "similar"]
-    source: str
-    content: NotRequired[Stored[str]]
-    replaced: NotRequired[list[NamedEntry]]
-    undo: NotRequired[str]
-    stands: NotRequired[list[str]]
-    contradicts: NotRequired[list[str]]
-    candidates: NotRequired[list[NamedEntry]]
-    similar: NotRequired[list[NamedEntry]]
-    note: NotRequired[str]
-    whose: NotRequired[Literal["project", "you"]]
-    masked: NotRequired[int]
-    evidence: NotRequired[Stored[str]]
-    unproven: NotRequired[Stored[list[str]]]
-    kept_without_kind: NotRequired[str]
-    degraded: NotRequired[str]
 
 
 # A list is listed as text, which costs a tenth of its tokens: a JSON list as text is read as one.
@@ -84,7 +57,7 @@ async def remember(
     expires_at: Annotated[str, Field(description="ISO 8601.")] = "",
     thread_id: ThreadId = "",
     about: About = None,
-) -> Json:
+) -> RememberedEntry:
     """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks
     for; what must be read every time belongs in update_working_memory."""
     # Without evidence the current conversation is only searched for it, and the answer does not name it.

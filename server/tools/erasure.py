@@ -1,18 +1,17 @@
 """The tool that erases for good."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
+from layerlore.memory.removal.removal_answers import ErasedMemory
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import tool
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.removal import erasure
@@ -22,28 +21,13 @@ else:
     erasure = LateModule("layerlore.memory.removal.erasure")
 
 
-class ErasedMemory(TypedDict):
-    receipt: str
-    at: str
-    dry_run: bool
-    tenant: str
-    agent: str
-    resource_mark: str
-    thread_mark: NotRequired[str]
-    rows: int
-    counts: dict[str, int]
-    bytes: NotRequired[str]
-    confirm: NotRequired[str]
-    confirm_before: NotRequired[str]
-
-
 @tool("Erase memory", "admin", "admin", answers=ErasedMemory)
 async def erase_memory(
     call: Call,
     thread_id: Annotated[str, Field(description="Only this conversation; left out: everything.")] = "",
     dry_run: Annotated[bool, Field(description="Only tell how much would go.")] = True,
     confirm: Annotated[str, Field(description="The token of the dry run.")] = "",
-) -> Json:
+) -> ErasedMemory:
     """Erase for good everything remembered of whom this memory serves, or one conversation; nothing can be restored. A
     dry run tells how much that is, with a token; ask the user, then call again with dry_run=false and confirm."""
     # Never the current conversation: left out, it means everything.

@@ -7,14 +7,16 @@ from mcp.types import Tool as ListedTool
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
+from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_memories, threads
     from layerlore.memory.usage import days as numbers
     from layerlore.server.tools import background
+    from layerlore.storage.audit.journal import Journaled
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
@@ -32,89 +35,6 @@ else:
     background = LateModule("layerlore.server.tools.background")
 
 EXPLORER_URI = "ui://layerlore/explorer"
-
-
-class EntryPage(TypedDict):
-    entries: Stored[list[dict[str, Any]]]
-    next_cursor: NotRequired[str]
-    left_out: NotRequired[int]
-
-
-class MemoryRow(TypedDict):
-    agent: str
-    resource: str
-    conversations: int
-    messages: int
-    entries: int
-    last_at: NotRequired[str]
-
-
-class MemoryPage(TypedDict):
-    memories: list[MemoryRow]
-    next_cursor: NotRequired[str]
-
-
-class TenantPage(TypedDict):
-    tenants: list[str]
-    next_cursor: NotRequired[str]
-
-
-class MarkedEntry(TypedDict):
-    id: str
-    pinned: bool
-    wrong: bool
-    undo: NotRequired[str]
-
-
-class ThreadsFound(TypedDict):
-    threads: Stored[list[dict[str, Any]]]
-    total: int
-
-
-class Calls(TypedDict):
-    calls: int
-    failed: int
-    p50_ms: NotRequired[float]
-    p95_ms: NotRequired[float]
-
-
-class Day(Calls):
-    day: str
-    messages: int
-    tokens: int
-    entries: int
-    steps: int
-    context_tokens: int
-    recall_tokens: int
-    hook_tokens: int
-    captured: int
-    model_calls: int
-    model_tokens: int
-    cost_usd: float
-    unpriced_calls: NotRequired[int]
-
-
-class ToolCalls(Calls):
-    tool: str
-
-
-class HooksOfHost(TypedDict):
-    host: str
-    shown: int
-    tokens: int
-    captured: int
-
-
-class KindOfEntry(TypedDict):
-    kind: str
-    entries: int
-
-
-class Days(TypedDict):
-    days: list[Day]
-    tools: list[ToolCalls]
-    hooks: list[HooksOfHost]
-    kinds: list[KindOfEntry]
 
 
 class JournalEntry(TypedDict):
@@ -156,7 +76,7 @@ async def explore_entries(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
     wrong: Annotated[bool, Field(description="Those alone that are marked as wrong, on one page.")] = False,
-) -> Json:
+) -> EntryPage:
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
     if wrong:
@@ -181,7 +101,7 @@ async def mark_entry(
     pinned: Annotated[bool | None, Field(description="Whether it is told whatever is asked.")] = None,
     wrong: Annotated[bool | None, Field(description="Whether what it says is not true.")] = None,
     accepted: Annotated[bool, Field(description="The user takes over what a shared file brought.")] = False,
-) -> Json:
+) -> MarkedEntry:
     """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
     the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
     return await marking.mark_entry(
@@ -195,7 +115,7 @@ async def explore_threads(
     query: Annotated[str, Field(description="Only those with each of these words in title or name.")] = "",
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Field(ge=1, le=200)] = 100,
-) -> Json:
+) -> ThreadsFound:
     """List the conversations at a place of the list, changed last first, and how many it has: at `offset` there are
     `limit` or, where they are large, fewer."""
     return await threads.find_threads(call.engine, call.scope, query=query, offset=offset, limit=limit)
@@ -206,7 +126,7 @@ async def explore_days(
     call: Call,
     days: Annotated[int, Field(ge=1, le=3660)] = 90,
     tool: Annotated[str, Field(description="Calls of this tool alone.")] = "",
-) -> Json:
+) -> Days:
     """Count what each day (UTC) brought that had anything, the oldest first: messages, their tokens, entries, steps, calls of
     tools and how long they took, tokens shown to models, messages captured by hooks, what was spent on models. Beside them
     the tools by calls, the hooks by host, and the entries by kind."""
@@ -218,6 +138,23 @@ async def explore_days(
 
 def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"read", "admin"} if arguments.get("everybody") else {"read"})
+
+
+def _show_line(each: "Journaled") -> JournalEntry:
+    line = each.line
+    shown: JournalEntry = {
+        "at": iso(line.at),
+        "agent": each.agent_id,
+        "resource_mark": line.resource_mark,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "outcome": line.outcome,
+        "counts": dict(line.counts),
+    }
+    if line.reason:
+        shown["reason"] = line.reason
+    return order_keys(JournalEntry, shown)
 
 
 @tool(
@@ -233,7 +170,7 @@ async def explore_journal(
     everybody: Annotated[bool, Field(description="Of the whole tenant, with the right admin.")] = False,
     limit: Annotated[int, Field(ge=1, le=500)] = 100,
     cursor: str = "",
-) -> Json:
+) -> JournalPage:
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
@@ -246,21 +183,11 @@ async def explore_journal(
         limit=limit,
         before=int(cursor) if cursor else None,
     )
-    shown = [
-        {
-            "at": iso(each.line.at),
-            "agent": each.agent_id,
-            "resource_mark": each.line.resource_mark,
-            "principal": each.line.principal,
-            "client": each.line.client,
-            "tool": each.line.tool,
-            "outcome": each.line.outcome,
-            **({"reason": each.line.reason} if each.line.reason else {}),
-            "counts": dict(each.line.counts),
-        }
-        for each in lines
-    ]
-    return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+    shown = [_show_line(each) for each in lines]
+    page: JournalPage = {"lines": shown}
+    if len(lines) == limit:
+        page["next_cursor"] = str(lines[-1].row_id)
+    return page
 
 
 @tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)
@@ -269,7 +196,7 @@ async def explore_memories(
     query: Annotated[str, Field(description="Only those whose agent or user has each of these words.")] = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
-) -> Json:
+) -> MemoryPage:
     """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
     what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
     principal = call.caller.principal
@@ -283,7 +210,7 @@ async def explore_tenants(
     query: Annotated[str, Field(description="Only those whose name has each of these words.")] = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
-) -> Json:
+) -> TenantPage:
     """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
     principal = call.caller.principal
     if not principal.every_tenant:
@@ -292,7 +219,7 @@ async def explore_tenants(
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
-async def resume_jobs(call: Call) -> Json:
+async def resume_jobs(call: Call) -> ResumedJobs:
     """Make the background jobs due again that failed too often; memory_status lists them."""
     return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
 

@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
+from layerlore.memory.messages.message_answers import AddedMessages, MessagePage
+from layerlore.memory.removal.removal_answers import DeletedMessages
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import addition, page_text, reader
@@ -61,46 +61,6 @@ PageDetail = Annotated[
 ]
 
 
-class Totals(TypedDict):
-    messages: int
-    tokens: int
-
-
-class StoredMessage(TypedDict):
-    id: str
-    seq: int
-    status: Literal["added", "unchanged", "replaced"]
-
-
-class SkippedEntry(TypedDict):
-    index: int
-    reason: Literal["empty"]
-
-
-class AddedMessages(TypedDict):
-    stored: NotRequired[int]
-    seqs: NotRequired[str]
-    unchanged: NotRequired[int]
-    replaced: NotRequired[int]
-    thread_id: NotRequired[str]
-    messages: NotRequired[list[StoredMessage]]
-    skipped: NotRequired[list[SkippedEntry]]
-    skipped_deleted: NotRequired[list[str]]
-    masked: NotRequired[int]
-    totals: NotRequired[Totals]
-
-
-class DeletedMessages(TypedDict):
-    thread_id: str
-    deleted: int
-    ids: list[str]
-    restored: NotRequired[int]
-    deletion: NotRequired[str]
-    restorable_until: NotRequired[str]
-    undo: NotRequired[str]
-    totals: Totals
-
-
 @tool("Add messages", "core", "write", answers=AddedMessages)
 async def add_messages(
     call: Call,
@@ -111,7 +71,7 @@ async def add_messages(
     ids: Annotated[
         bool, UNLISTED, Field(description="Answers with the id and seq of each message, and the thread's totals.")
     ] = False,
-) -> Json:
+) -> AddedMessages:
     """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
     shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
     rewritten with replace=true; a deleted one is skipped."""
@@ -142,7 +102,7 @@ async def get_messages(
     detail: PageDetail = "normal",
     turn: Annotated[str, UNLISTED, Field(description="The page that ends with this turn, and its sets.")] = "",
     format: TextOrJson = "text",
-) -> str | Json | AnswerWithMedia:
+) -> str | MessagePage | AnswerWithMedia:
     """Read a conversation: the newest messages, those from offset on (0: the oldest), or before or after a seq. since
     or until without thread_id reads all conversations. The last line says how to go on. part gives an image, a file
     or the rest of a long message."""
@@ -198,7 +158,7 @@ async def delete_messages(
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
-) -> Json:
+) -> DeletedMessages:
     """Delete the last turn (what the user said last, and all after it), the messages with these ids or numbers ("#14"), or
     all (needs thread_id)."""
     if which == "undo":
@@ -216,7 +176,7 @@ async def delete_messages(
     )
 
 
-async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
+async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> DeletedMessages:
     if roles or len(ids) > 1:
         raise InvalidInput(
             "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"

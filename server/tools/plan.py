@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from layerlore.memory.work.plan_answers import AllOpenWork, PlanAnswer, PlanStateAnswer
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.work import open_work, plan_text
@@ -79,7 +79,7 @@ async def plan(
     thread_id: ThreadId = "",
     max_tokens: ListTokens = 1500,
     format: TextOrJson = "text",
-) -> str | Json:
+) -> str | PlanAnswer | PlanStateAnswer | AllOpenWork:
     """Keep the plan of long work; answers with it. update takes what changes: a step with
     id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
     revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
@@ -112,7 +112,7 @@ async def plan(
     return plan_text.render_plan(answer) if format == "text" else answer
 
 
-async def _list_open(call: Call, max_tokens: int, format: str) -> str | Json:
+async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
     found = await open_work.list_open(call.engine, call.scope, call.caller.default_thread)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text, parse_time
 from layerlore.server.process.late_modules import LateModule
@@ -12,7 +13,7 @@ from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import ROLES, Json
+from layerlore.storage.core.records import ROLES
 
 if TYPE_CHECKING:
     from layerlore.memory.context import opening as openings
@@ -83,7 +84,7 @@ async def recall_memory(
     opening: Opening = True,
     subject: Subject = "",
     format: TextOrJson = "text",
-) -> str | Json:
+) -> str | RecallAnswer:
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
     said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
     unsure. If nothing fits, try other short wordings."""
@@ -111,10 +112,10 @@ async def recall_memory(
     show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
-    def fitted() -> str | Json:
+    def fitted() -> str | RecallAnswer:
         tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
-            shown: str | Json = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
                 return _put_before(begins, shown)
@@ -130,7 +131,9 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
     return await openings.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 
 
-def _put_before(opening: str, answer: str | Json) -> str | Json:
+def _put_before(opening: str, answer: str | RecallAnswer) -> str | RecallAnswer:
     if not opening:
         return answer
-    return f"{opening}\n{answer}" if isinstance(answer, str) else {**answer, "opening": opening}
+    if isinstance(answer, str):
+        return f"{opening}\n{answer}"
+    return {**answer, "opening": opening}

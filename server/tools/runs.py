@@ -1,27 +1,34 @@
 """Tools about the runs of agents and their checkpoints."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, WithJsonSchema
-from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import parse_time
+from layerlore.memory.work.run_answers import (
+    CancelledRun,
+    DecidedRun,
+    EndedRun,
+    Ending,
+    ResumedRun,
+    RunDetail,
+    RunPage,
+    StartedRun,
+    SuspendedRun,
+    UpdatedRun,
+)
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
     ANY_JSON,
     OBJECT_OR_TEXT,
-    Answered,
     FreeObject,
     ThreadId,
-    Usage,
     tool,
 )
 from layerlore.server.tools.steps import RawSteps
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.work import decisions as answers
@@ -32,9 +39,7 @@ else:
     run_lists = LateModule("layerlore.memory.work.run_lists")
     runs = LateModule("layerlore.memory.work.runs")
 
-Status = Literal["running", "suspended", "completed", "failed", "cancelled", "expired"]
 AskedStatus = Literal["running", "suspended", "completed", "failed", "cancelled", "expired", "resumable"]
-Ending = Literal["completed", "failed", "cancelled"]
 
 RunId = Annotated[str, Field(min_length=1)]
 
@@ -97,139 +102,6 @@ Decisions = Annotated[
 ]
 
 
-class StartedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["running"]
-    claim: str
-    claimed_until: str
-    masked: NotRequired[int]
-
-
-class SuspendedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["suspended"]
-    expires_at: NotRequired[str]
-    unchanged: NotRequired[bool]
-    masked: NotRequired[int]
-
-
-class Resumption(TypedDict):
-    tool_call_id: NotRequired[str]
-    decision: NotRequired[Literal["approve", "deny"]]
-    data: Stored[Answered]
-    by: NotRequired[str]
-    at: str
-
-
-class UpdatedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["running", "cancelled"]
-    claimed_until: NotRequired[str]
-    resumed: NotRequired[Stored[list[Resumption]]]
-    ended_by: NotRequired[str]
-    reason: NotRequired[Stored[str]]
-    first: NotRequired[int]
-    last: NotRequired[int]
-    events: NotRequired[int]
-    usage: NotRequired[Usage]
-    masked: NotRequired[int]
-
-
-class DecidedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["running", "suspended"]
-    answered: list[str]
-    waiting: int
-    unchanged: NotRequired[bool]
-
-
-class CancelledRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["cancelled"]
-    was: NotRequired[Literal["running", "suspended"]]
-    unchanged: NotRequired[bool]
-    masked: NotRequired[int]
-
-
-class ResumedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Literal["running"]
-    workflow_id: NotRequired[Stored[str]]
-    metadata: NotRequired[Stored[dict[str, Any]]]
-    reason: NotRequired[Stored[str]]
-    expires_at: NotRequired[str]
-    claim: str
-    claimed_until: str
-    state: NotRequired[Stored[Answered]]
-    pending_tool_calls: Stored[Answered]
-    resumed: list[Resumption]
-
-
-class EndedRun(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Ending
-    unchanged: NotRequired[bool]
-    first: NotRequired[int]
-    last: NotRequired[int]
-    events: NotRequired[int]
-    usage: NotRequired[Usage]
-    masked: NotRequired[int]
-
-
-class WaitingCall(TypedDict):
-    tool_call_id: str
-    tool_name: NotRequired[Stored[str]]
-
-
-class RunRow(TypedDict):
-    run_id: str
-    thread_id: str
-    status: Status
-    resumable: NotRequired[bool]
-    workflow_id: NotRequired[Stored[str]]
-    parent_run_id: NotRequired[str]
-    metadata: NotRequired[Stored[dict[str, Any]]]
-    reason: NotRequired[Stored[str]]
-    waiting: NotRequired[list[WaitingCall]]
-    claimed_by: NotRequired[str]
-    claimed_at: NotRequired[str]
-    claimed_until: NotRequired[str]
-    ended_by: NotRequired[str]
-    expires_at: NotRequired[str]
-    created_at: str
-    updated_at: str
-
-
-class SubAgentUsage(Usage):
-    agent: Stored[str]
-    model: NotRequired[str]
-
-
-class RunUsage(Usage):
-    sub_agents: NotRequired[list[SubAgentUsage]]
-
-
-class RunDetail(RunRow):
-    pending_tool_calls: NotRequired[Stored[Answered]]
-    resumed: NotRequired[list[Resumption]]
-    output: NotRequired[Stored[Answered]]
-    usage: NotRequired[RunUsage]
-    state: NotRequired[Stored[Answered]]
-    cut: NotRequired[str]
-
-
-class RunPage(TypedDict):
-    runs: list[RunRow]
-    next_cursor: NotRequired[str]
-
-
 @tool("Start run", "runs", "write", answers=StartedRun)
 async def start_run(
     call: Call,
@@ -240,7 +112,7 @@ async def start_run(
     metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
     lease_seconds: Lease = 300,
     thread_id: ThreadId = "",
-) -> Json:
+) -> StartedRun:
     """Record that a run begins. Its claim goes with every call that moves it; update_run renews it. After lease_seconds
     another may take the run with resume_run."""
     given = running.Start(run_id, state, "state" in call.given, workflow_id, metadata, parent_run_id)
@@ -259,7 +131,7 @@ async def update_run(
     lease_seconds: Lease = 300,
     steps: UnlistedSteps = None,
     metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
-) -> Json:
+) -> UpdatedRun:
     """Renew the lease of a run that you run, and store what is new. Answers with decisions (resumed), and with the
     status cancelled if somebody cancelled it: stop then."""
     has_calls = "pending_tool_calls" in call.given
@@ -287,7 +159,7 @@ async def suspend_run(
     ttl_seconds: Annotated[int | None, Field(description="Then the checkpoint expires; left out: never.")] = None,
     claim: Annotated[str, Field(description="Of a run that runs: from start_run or resume_run.")] = "",
     thread_id: ThreadId = "",
-) -> Json:
+) -> SuspendedRun:
     """Store the checkpoint of a run that waits, for a person or for anything else, to be resumed later from any
     process. pending_tool_calls are the calls of the turn: those that wait, and those that are done or not begun."""
     given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
@@ -303,7 +175,7 @@ async def resume_run(
     tool_call_id: Annotated[str, Field(description="The call that data is for, if several wait.")] = "",
     data: Data = "",
     lease_seconds: Lease = 300,
-) -> Json:
+) -> ResumedRun:
     """Take a suspended run over, or one whose lease is over: of several who try, one gets it, with its state, the
     decisions (resumed) and a new claim. data answers a call at once: {"approved": true} or false."""
     brings = "data" in call.given
@@ -316,7 +188,7 @@ async def resume_run(
 
 
 @tool("Decide run", "runs", "write", answers=DecidedRun, idempotent=True)
-async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> Json:
+async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> DecidedRun:
     """Answer pending calls of a run without running it. approve and deny bring {"approved": true} or false, with data
     beside it; answer brings data alone. At waiting 0 whoever runs the run can resume it."""
     return await answers.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
@@ -334,7 +206,7 @@ async def complete_run(
     workflow_id: Annotated[str, UNLISTED] = "",
     metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
     parent_run_id: Annotated[str, UNLISTED] = "",
-) -> Json:
+) -> EndedRun:
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
     kept = None if output == "" else output
     given = running.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
@@ -343,7 +215,7 @@ async def complete_run(
 
 
 @tool("Cancel run", "runs", "write", answers=CancelledRun, destructive=True, idempotent=True)
-async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> Json:
+async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> CancelledRun:
     """End a run that waits or runs, whoever runs it: it is told at its next update_run. The checkpoint is removed."""
     return await running.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())
 
@@ -353,7 +225,7 @@ async def get_run(
     call: Call,
     run_id: RunId,
     with_state: Annotated[bool, Field(description="Its checkpoint, too, secrets masked.")] = False,
-) -> Json:
+) -> RunDetail:
     """Read a run without taking it: status, pending calls, decisions, output, usage of its sub-agents and in all."""
     return await run_lists.get_run(call.engine, call.scope, run_id, with_state=with_state)
 
@@ -372,7 +244,7 @@ async def list_runs(
     metadata: Annotated[FreeObject, Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
-) -> Json:
+) -> RunPage:
     """List runs, newest first, without their state. `next_cursor` continues a long list."""
     asked = run_lists.RunListing(
         statuses=list(status),

@@ -1,6 +1,8 @@
 """What memory_status answers: how much is stored, what the installation can do, and what is degraded."""
 
+from layerlore.memory.engine.status_answers import Asking, KeptMessages, MemoryStatus, StoredBytes, Vectors
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.sums import present_lines
 from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.process.version import VERSION
@@ -9,13 +11,13 @@ from layerlore.server.tools.background import Background
 from layerlore.server.tools.call import Call
 from layerlore.storage.audit import stored_bytes, usage
 from layerlore.storage.audit.stored_bytes import Quota, Used
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.index import vectors
 from layerlore.storage.removal import retention
 from layerlore.storage.threads import threads
 
 
-async def memory_status(call: Call) -> Json:
+async def memory_status(call: Call) -> MemoryStatus:
     """The answer, as MemoryStatus has it."""
     if call.settings.memory == "off":
         held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
@@ -27,22 +29,18 @@ async def memory_status(call: Call) -> Json:
     found = await background.read_background(call)
     embedded = await _vectors(call)
     backend = call.engine.database.backend
-    return {
+    answer: MemoryStatus = {
         "memory": call.settings.memory,
         "version": VERSION,
-        # What runs on this machine is its own person's business.
-        **({"server": call.describe_server()} if call.caller.principal.local else {}),
         "database": {"kind": backend.name, **backend.describe()},
         "caller": _asking(call.caller.principal),
         "scope": _describe_scope(call.scope),
-        **_of_agent(call),
         "counts": {
             "threads": held.threads,
             "messages": held.messages,
             "tokens": held.tokens,
             "restorable_deletes": held.restorable_deletes,
         },
-        **_describe_retention(call, retired),
         "stored_bytes": _shown_bytes(call.quota, stored),
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": present_lines(spent),
@@ -53,6 +51,14 @@ async def memory_status(call: Call) -> Json:
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
+    if call.caller.principal.local:  # what runs on this machine is its own person's business
+        answer["server"] = call.describe_server()
+    own = call.settings.agents.get(call.scope.agent_id)
+    if own is not None:  # the settings that differ from those of other agents
+        answer["agent_settings"] = own.describe()
+    if call.engine.retention.deletes or retired:
+        answer["retention"] = _describe_retention(call, retired)
+    return order_keys(MemoryStatus, answer)
 
 
 def _describe_scope(scope: Scope) -> dict[str, str]:
@@ -61,38 +67,35 @@ def _describe_scope(scope: Scope) -> dict[str, str]:
     return {**own, "project": scope.resource_id} if scope.person else own
 
 
-def _describe_retention(call: Call, retired: int) -> Json:
+def _describe_retention(call: Call, retired: int) -> KeptMessages:
     """The rules by which messages go by themselves, and how many went."""
     rules = call.engine.retention
-    if not (rules.deletes or retired):
-        return {}
-    named = {name: getattr(rules, name) for name in ("thread_messages", "resource_messages", "message_days")}
-    shown = {name: value for name, value in named.items() if value}
-    return {"retention": {**shown, "distilled": rules.distilled, "messages_gone": retired}}
+    shown: KeptMessages = {"distilled": rules.distilled, "messages_gone": retired}
+    if rules.thread_messages:
+        shown["thread_messages"] = rules.thread_messages
+    if rules.resource_messages:
+        shown["resource_messages"] = rules.resource_messages
+    if rules.message_days:
+        shown["message_days"] = rules.message_days
+    return order_keys(KeptMessages, shown)
 
 
-def _of_agent(call: Call) -> Json:
-    """What the settings give this agent otherwise than the server's others, if anything."""
-    own = call.settings.agents.get(call.scope.agent_id)
-    return {} if own is None else {"agent_settings": own.describe()}
+def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:
+    shown: StoredBytes = {"resource": stored.resource}
+    if quota is not None and quota.resource:
+        shown["resource_allowed"] = quota.resource
+    if quota is not None and quota.tenant:
+        shown["tenant"] = stored.tenant
+        shown["tenant_allowed"] = quota.tenant
+    return shown
 
 
-def _shown_bytes(quota: Quota | None, stored: Used) -> Json:
-    if quota is None:
-        return {"resource": stored.resource}
-    return {
-        "resource": stored.resource,
-        **({"resource_allowed": quota.resource} if quota.resource else {}),
-        **({"tenant": stored.tenant, "tenant_allowed": quota.tenant} if quota.tenant else {}),
-    }
-
-
-def _asking(principal: Principal) -> Json:
-    rights = [right for right in RIGHTS if right in principal.rights]
+def _asking(principal: Principal) -> Asking:
+    rights: list[str] = [right for right in RIGHTS if right in principal.rights]
     return {"principal": principal.name, "tenant": principal.tenant, "rights": rights}
 
 
-async def _vectors(call: Call) -> Json:
+async def _vectors(call: Call) -> Vectors:
     """How far what is indexed in the scope has vectors of the model; ``model`` is empty without an embedder."""
     embedding = call.engine.embedding
     if embedding is None:
@@ -102,16 +105,19 @@ async def _vectors(call: Call) -> Json:
     refused = await call.engine.database.read(
         vectors.count_there, call.scope, embedding.refused.get(call.scope, frozenset())
     )
-    return {
+    answer: Vectors = {
         "model": status.model,
         "dimension": status.dimension,
         "total": progress.total,
         "pending": max(0, progress.total - progress.done - refused),
         "state": status.state,
         "languages": status.languages,
-        **({"refused": refused} if refused else {}),
-        **({"reason": status.reason} if status.reason else {}),
     }
+    if refused:
+        answer["refused"] = refused
+    if status.reason:
+        answer["reason"] = status.reason
+    return answer
 
 
 def _signals(call: Call) -> list[str]:
@@ -120,7 +126,7 @@ def _signals(call: Call) -> list[str]:
     return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
 
 
-def _find_missing_vectors(embedded: Json) -> list[str]:
+def _find_missing_vectors(embedded: Vectors) -> list[str]:
     """What recall cannot find by its meaning now. Without an embedder, and with memory off, that is said elsewhere."""
     found = []
     if embedded["state"] == "failed":
@@ -135,7 +141,7 @@ def _find_missing_vectors(embedded: Json) -> list[str]:
     return found
 
 
-async def _find_problems(call: Call, work: Background, embedded: Json) -> list[str]:
+async def _find_problems(call: Call, work: Background, embedded: Vectors) -> list[str]:
     """What does not work as it should, and how to mend it."""
     found = background.find_problems(call, work)
     if unwritable := await call.engine.database.health.ask():

@@ -1,16 +1,15 @@
 """Tools about the steps of an agent, the log of what changed, the attempts at a task, and the briefing for the next one."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
+from layerlore.memory.context.context_answers import BriefingAnswer
+from layerlore.memory.work.step_answers import ListedEvents, ListedSteps, LoggedAttempt, RecordedSteps
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, Usage, tool
-from layerlore.server.tools.stored_content import Stored
+from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.context import briefing
@@ -41,39 +40,8 @@ RawSteps = Annotated[
 ]
 
 
-class RecordedSteps(TypedDict):
-    thread_id: str
-    first: NotRequired[int]
-    last: NotRequired[int]
-    events: int
-    masked: NotRequired[int]
-    usage: NotRequired[Usage]
-
-
-class ListedSteps(TypedDict):
-    thread_id: str
-    steps: Stored[list[dict[str, Any]]]
-    next_cursor: NotRequired[str]
-
-
-class EventRow(TypedDict):
-    seq: int
-    type: str
-    by: str
-    tool: NotRequired[str]
-    at: str
-    payload: Stored[dict[str, Any]]
-
-
-class ListedEvents(TypedDict):
-    events: list[EventRow]
-    next: int
-    last_seq: int
-    more: bool
-
-
 @tool("Record steps", "runs", "write", answers=RecordedSteps)
-async def record_steps(call: Call, steps: RawSteps, thread_id: ThreadId = "") -> Json:
+async def record_steps(call: Call, steps: RawSteps, thread_id: ThreadId = "") -> RecordedSteps:
     """Record what an agent did, in order, all or none. A step has type (text, reasoning, tool_call, tool_result),
     operation_id (of a run: its run_id) and any of agent_id, agent_name, sub_agent_id, sub_agent_name, role, content, tool_name, tool_call_id, arguments,
     result, is_error, usage, model, message_id, metadata, created_at. An event has type (AgentStart, AgentEnd,
@@ -89,7 +57,7 @@ async def list_steps(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
     thread_id: ThreadId = "",
-) -> Json:
+) -> ListedSteps:
     """Read the steps of a conversation, oldest first. `next_cursor` continues."""
     thread = call.thread(thread_id, reads=True)
     return await recorded.list_steps(
@@ -105,20 +73,13 @@ async def list_events(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     scope: Literal["thread", "resource"] = "thread",
     thread_id: ThreadId = "",
-) -> Json:
+) -> ListedEvents:
     """Read what changed, in order, from a seq on: in a conversation, or of the resource (its conversations and
     profile). `next` is the `after` for the next page or the next look."""
     if scope == "resource" and thread_id:
         raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
     thread = call.thread(thread_id, reads=True) if scope == "thread" else None
     return await recorded.list_events(call.engine, call.scope, thread, after=after, types=types, limit=limit)
-
-
-class LoggedAttempt(TypedDict):
-    thread_id: str
-    task_key: str
-    attempt: int
-    masked: NotRequired[int]
 
 
 @tool("Log attempt", "runs", "write", answers=LoggedAttempt)
@@ -131,7 +92,7 @@ async def log_attempt(
     diagnosis: str = "",
     fix_applied: str = "",
     thread_id: ThreadId = "",
-) -> Json:
+) -> LoggedAttempt:
     """Log one attempt at a task, so that whoever tries next knows. get_briefing shows them."""
     return await attempts.log_attempt(
         call.engine,
@@ -155,7 +116,7 @@ async def get_briefing(
     max_tokens: Annotated[int, Field(ge=300, le=20_000)] = 2000,
     thread_id: ThreadId = "",
     format: TextOrJson = "text",
-) -> str | Json:
+) -> str | BriefingAnswer:
     """All that a sub-agent without memory needs: the task, the user's rules and corrections, goal and current step, the
     user's profile, earlier attempts, what is remembered about it, and the last messages."""
     thread = call.thread(thread_id, reads=True)

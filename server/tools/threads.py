@@ -1,18 +1,18 @@
 """Tools about threads."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
+from layerlore.memory.messages.thread_answers import TenantThreadPage, ThreadPage, UpdatedThread
+from layerlore.memory.removal.removal_answers import DeletedThread
 from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
-from layerlore.server.tools.stored_content import Stored
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import SUBJECT_KEY, Json
+from layerlore.storage.core.records import SUBJECT_KEY
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_threads, threads
@@ -36,55 +36,6 @@ RawWindow = Annotated[
 ]
 
 
-class ThreadRow(TypedDict):
-    thread_id: str
-    title: NotRequired[Stored[str]]
-    metadata: NotRequired[Stored[dict[str, Any]]]
-    window: NotRequired[Stored[str | dict[str, Any]]]
-    messages: int
-    tokens: int
-    created_at: str
-    updated_at: str
-
-
-class ListedThread(ThreadRow):
-    usage: NotRequired[Usage]
-
-
-class UpdatedThread(ThreadRow):
-    masked: NotRequired[int]
-
-
-class ThreadPage(TypedDict):
-    threads: list[ListedThread]
-    next_cursor: NotRequired[str]
-
-
-class TenantThreadRow(TypedDict):
-    agent: str
-    resource: str
-    thread_id: str
-    title: NotRequired[Stored[str]]
-    metadata: NotRequired[Stored[dict[str, Any]]]
-    messages: int
-    tokens: int
-    created_at: str
-    updated_at: str
-
-
-class TenantThreadPage(TypedDict):
-    threads: list[TenantThreadRow]
-    next_cursor: NotRequired[str]
-
-
-class DeletedThread(TypedDict):
-    thread_id: str
-    deleted_messages: int
-    deletion: NotRequired[str]
-    restorable_until: NotRequired[str]
-    undo: NotRequired[str]
-
-
 @tool("List threads", "threads", "read", answers=ThreadPage)
 async def list_threads(
     call: Call,
@@ -94,7 +45,7 @@ async def list_threads(
     descending: Annotated[bool, UNLISTED] = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
-) -> Json:
+) -> ThreadPage:
     """List conversations, those with this metadata, or one: title, metadata and counts. `next_cursor` continues."""
     if thread_id:
         return await threads.get_thread(call.engine, call.scope, call.thread(thread_id))
@@ -129,7 +80,7 @@ async def update_thread(
         EMPTY_SAYS,
         Field(description='Whom or what it is about: it is not shown what is about another. "" removes it.'),
     ] = "",
-) -> Json:
+) -> UpdatedThread:
     """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
     if not call.given & {"title", "metadata", "window", "subject"}:
         raise InvalidInput("nothing to update: give a title, metadata, a window or a subject")
@@ -150,7 +101,7 @@ async def update_thread(
 async def delete_thread(
     call: Call,
     thread_id: Annotated[str, Field(min_length=1)],
-) -> Json:
+) -> DeletedThread:
     """Delete a conversation with all kept about it."""
     return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
 
@@ -167,7 +118,7 @@ async def list_all_threads(
     descending: bool = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
-) -> Json:
+) -> TenantThreadPage:
     """List the conversations of all users and agents, for whoever runs this memory: whose each is, title, metadata and
     counts, never what was said. Each look is kept in the journal. `next_cursor` continues."""
     principal = call.caller.principal

@@ -1,18 +1,16 @@
 """Tools about working memory."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
-from typing_extensions import TypedDict
 
+from layerlore.memory.documents.document_answers import ClearedDocument, DocumentAnswer, UpdatedDocument
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.documents import document_text, working_memory
@@ -41,26 +39,6 @@ ExpectedVersion = Annotated[
 ]
 
 
-class ChangedDocument(TypedDict):
-    scope: Literal["thread", "resource"]
-    thread_id: NotRequired[str]
-    mode: Literal["replace", "append", "restore", "clear"]
-    version: int
-    bytes: int
-    unchanged: NotRequired[bool]
-    dropped_lines: NotRequired[int]
-    dropped: NotRequired[Stored[list[str]]]
-    undo: NotRequired[str]
-
-
-class UpdatedDocument(ChangedDocument):
-    masked: NotRequired[int]
-
-
-class ClearedDocument(ChangedDocument):
-    restorable_until: NotRequired[str]
-
-
 @tool("Get working memory", "core", "read")
 async def get_working_memory(
     call: Call,
@@ -68,7 +46,7 @@ async def get_working_memory(
     thread_id: ThreadId = "",
     version: Annotated[int, UNLISTED, Field(ge=0, description="An earlier version.")] = 0,
     format: TextOrJson = "text",
-) -> str | Json:
+) -> str | DocumentAnswer:
     """Read session memory, the short document of this conversation, or (scope=resource) the user profile, or the
     form to fill in."""
     document, kept = await working_memory.read_document(
@@ -95,7 +73,7 @@ async def update_working_memory(
         int | None, UNLISTED, Field(description="Alone: make this version the document again.")
     ] = None,
     thread_id: ThreadId = "",
-) -> Json:
+) -> UpdatedDocument:
     """Keep what is read every time: facts about the user (scope=resource; added unless mode=replace),
     or the state of this conversation (replaced unless mode=append). JSON is merged; a form is sent back whole (mode=replace)."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
@@ -157,7 +135,7 @@ async def update_working_memory(
 @tool("Clear working memory", "core", "forget", answers=ClearedDocument, idempotent=True, reduced=_NO_LINES)
 async def clear_working_memory(
     call: Call, scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
-) -> Json:
+) -> ClearedDocument:
     """Empty session memory, or the user profile (scope=resource)."""
     return await working_memory.clear_document(
         call.engine,

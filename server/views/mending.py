@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
 from layerlore.memory.entries.listing import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.server.access.caller import Caller
@@ -155,7 +156,7 @@ def _finish(answer: Json, text: str, as_json: bool, code: int) -> int:
     return code
 
 
-async def _show_entry(call: Call, entry_id: str) -> Json:
+async def _show_entry(call: Call, entry_id: str) -> EntryRow:
     return await show_entry(call.engine, call.scope, entry_id)
 
 
@@ -251,7 +252,7 @@ async def _write_text(ask: Ask, asked: EditRequest, text: str, version: int) -> 
     return answer
 
 
-async def _correct(call: Call, entry_id: str, content: str) -> Json:
+async def _correct(call: Call, entry_id: str, content: str) -> RememberedEntry:
     request = RememberRequest(content, replaces=entry_id, by_person=True)
     return await remember(call.engine, call.scope, "", request, sent=call.sent())
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from layerlore.memory.messages.tenant_threads import TenantSearch, list_tenant_threads
 from layerlore.memory.work import open_work
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call
@@ -71,7 +72,7 @@ async def read_view(call: Call, asked: Asked) -> Json:
         case "plan" if asked.thread_id:
             return await _ask(call, plan, action="review", thread_id=asked.thread_id, format="json")
         case "plan":
-            return await open_work.list_open(call.engine, call.scope)
+            return {**await open_work.list_open(call.engine, call.scope)}
         case "runs":
             return await _list(call, list_runs, "runs", asked, **_of(asked))
         case "events":
@@ -80,7 +81,7 @@ async def read_view(call: Call, asked: Asked) -> Json:
 
 async def _read_everybody(call: Call, cursor: str) -> Json:
     search = TenantSearch(limit=_PAGE, cursor=cursor)
-    return await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)
+    return {**await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)}
 
 
 def _of(asked: Asked) -> Json:
@@ -152,7 +153,11 @@ async def _count(call: Call) -> Json:
         "messages": held.messages,
         "entries": kept,
         "profile_versions": len(profile["versions"]),
-        "open_work": len(opened.get("open", ())) + opened.get("more_plans", 0) + opened.get("more_runs", 0),
+        "open_work": _count_open(opened) if opened else 0,
         "runs": len(runs["runs"]),
         "restorable_deletes": held.restorable_deletes,
     }
+
+
+def _count_open(opened: OpenWorkAnswer) -> int:
+    return len(opened["open"]) + opened.get("more_plans", 0) + opened.get("more_runs", 0)

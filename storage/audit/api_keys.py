@@ -4,6 +4,7 @@ A key is looked up before its tenant is known.
 """
 
 import json
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, update
 
@@ -88,15 +89,28 @@ async def any_usable(tx: Tx, now: int, other_than_tenant: str | None = None) -> 
     return bool(await _USABLE.rows(tx, now=now, other_than_tenant=other_than_tenant or ""))
 
 
+class _KeyRow(NamedTuple):
+    """A key as it is stored."""
+
+    key_id: str
+    tenant_id: str
+    agents: str | None
+    resource_id: str | None
+    rights: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
 def _key(row: Row) -> ApiKey:
-    key_id, tenant_id, agents, resource_id, rights, created_at, expires_at, revoked_at = row
+    stored = _KeyRow._make(row)
     return ApiKey(
-        key_id,
-        tenant_id,
-        None if agents is None else tuple(json.loads(agents)),
-        resource_id,
-        tuple(rights.split(",")),
-        created_at,
-        expires_at,
-        revoked_at,
+        stored.key_id,
+        stored.tenant_id,
+        None if stored.agents is None else tuple(json.loads(stored.agents)),
+        stored.resource_id,
+        tuple(stored.rights.split(",")),
+        stored.created_at,
+        stored.expires_at,
+        stored.revoked_at,
     )

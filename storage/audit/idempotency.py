@@ -1,19 +1,23 @@
 """Idempotency: a request that is sent again gets its first answer again, and does nothing."""
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import bindparam, select, update
 
 from layerlore.storage.core.damaged_values import intact
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope, StoredJson
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import insert_or_ignore
 from layerlore.storage.core.tables import idempotency
 from layerlore.storage.core.transaction import Tx
+
+Answer = TypeVar("Answer", bound=Mapping[str, Any])
+"""The answer of a write: an object of JSON."""
 
 _key = idempotency.c.key == bindparam("key")
 _CLAIM = insert_or_ignore(
@@ -40,8 +44,8 @@ class Request:
 
 
 async def once(
-    tx: Tx, scope: Scope, request: Request | None, now: int, write: Callable[[Tx], Awaitable[Json]]
-) -> tuple[Json, bool]:
+    tx: Tx, scope: Scope, request: Request | None, now: int, write: Callable[[Tx], Awaitable[Answer]]
+) -> tuple[Answer, bool]:
     """Run the write, unless its key was used before: then give that answer. Returns it, and whether it is an old one.
 
     Raises Conflict when the key was used for another request.
@@ -56,17 +60,17 @@ async def once(
         return answer, False
     first = await find_kept(tx, scope, request)
     assert first is not None
-    return first, True
+    return cast("Answer", first), True
 
 
-async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Json) -> None:
+async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Mapping[str, Any]) -> None:
     """Keep an answer for a request, in place of an earlier one; not if its key was used for another request."""
     of = {**of_scope(scope), "key": request.stored_key}
     await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now)
     await tx.run(_KEEP_OF_BODY, **of, of_body=request.body_hmac, new_answer=to_json(answer))
 
 
-async def find_kept(tx: Tx, scope: Scope, request: Request | None) -> Json | None:
+async def find_kept(tx: Tx, scope: Scope, request: Request | None) -> StoredJson | None:
     """The answer that is kept for a request; None: it is a new one. Raises Conflict when its key was used for another
     request."""
     row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.stored_key)
@@ -75,5 +79,5 @@ async def find_kept(tx: Tx, scope: Scope, request: Request | None) -> Json | Non
     body_hmac, stored = row
     if body_hmac != request.body_hmac:
         raise Conflict(f"idempotency key {request.key!r} was used for another request: a new request needs a new key")
-    answer: Json = intact(stored, f"the answer that is kept for idempotency key {request.key!r}")
+    answer: StoredJson = intact(stored, f"the answer that is kept for idempotency key {request.key!r}")
     return answer

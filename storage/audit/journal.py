@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from sqlalchemy import Select, bindparam, delete, insert, select
 
@@ -11,7 +11,7 @@ from layerlore.storage.core.damaged_values import object_of
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.tables import journal
-from layerlore.storage.core.transaction import Act, Tx
+from layerlore.storage.core.transaction import Act, Row, Tx
 
 Outcome = Literal["done", "repeated", "denied", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -107,15 +107,38 @@ async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journ
         until=_LAST if wanted.until is None else wanted.until,
         most=limit,
     )
-    return [
-        Journaled(
-            row_id,
-            tenant_id,
-            agent_id,
-            JournalLine(at, principal, client, tool, outcome, mark, object_of(counts), reason),
-        )
-        for row_id, tenant_id, agent_id, mark, at, principal, client, tool, counts, outcome, reason in reversed(rows)
-    ]
+    return [_journaled(row) for row in reversed(rows)]
+
+
+class _JournalRow(NamedTuple):
+    """A line as it is stored."""
+
+    row_id: int
+    tenant_id: str
+    agent_id: str
+    resource_mark: str
+    at: int
+    principal: str
+    client: str
+    tool: str
+    counts: str
+    outcome: Outcome
+    reason: str | None
+
+
+def _journaled(row: Row) -> Journaled:
+    stored = _JournalRow._make(row)
+    line = JournalLine(
+        stored.at,
+        stored.principal,
+        stored.client,
+        stored.tool,
+        stored.outcome,
+        stored.resource_mark,
+        object_of(stored.counts),
+        stored.reason,
+    )
+    return Journaled(stored.row_id, stored.tenant_id, stored.agent_id, line)
 
 
 async def may(tx: Tx, act: Act) -> bool:

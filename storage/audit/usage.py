@@ -63,7 +63,7 @@ DAYS_KEPT = 400
 """How long the sums and counts of a day are kept."""
 
 
-def _raised(table: Table) -> dict[str, Any]:
+def _raised(table: Table) -> dict[str, ColumnElement[Any]]:
     return {name: table.c[name] + refused(table)[name] for name in _COUNTS}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import Conflict
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 NOTE = "[what was stored here is damaged and cannot be read; `layerlore doctor` says what else is]"
 DAMAGED: Json = {"damaged": NOTE}
@@ -55,7 +55,7 @@ def _whole(part: Json) -> bool:
     return beside is None or beside in part
 
 
-def object_of(stored: str) -> Json:
+def object_of(stored: str) -> StoredJson:
     """A JSON object; one that says so if it is damaged."""
     value = value_of(stored)
     return value if isinstance(value, dict) else dict(DAMAGED)

@@ -13,7 +13,7 @@ import importlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, Protocol, cast
 
 from layerlore.storage.core.re2_syntax import Place, Re2Pattern, Source, read, write_re2
@@ -55,7 +55,7 @@ class Match(Protocol):
     def lastgroup(self) -> str | None: ...
     def group(self, *groups: int | str) -> str | Any: ...
     def groups(self, default: Any = None) -> tuple[Any, ...]: ...
-    def groupdict(self, default: Any = None) -> dict[str, Any]: ...
+    def groupdict(self, default: Any = None) -> Mapping[str, Any]: ...
     def start(self, group: int | str = 0, /) -> int: ...
     def end(self, group: int | str = 0, /) -> int: ...
     def span(self, group: int | str = 0, /) -> tuple[int, int]: ...
@@ -373,7 +373,7 @@ class _LinearMatch:
         found = (self[number] for number in range(1, len(self._spans)))
         return tuple(default if each is None else each for each in found)
 
-    def groupdict(self, default: Any = None) -> dict[str, Any]:
+    def groupdict(self, default: Any = None) -> Mapping[str, Any]:
         found = {name: self[name] for name in self._names}
         return {name: default if each is None else each for name, each in found.items()}
 

@@ -2,11 +2,13 @@
 its texts fill the memory."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Executable, bindparam, tuple_
 
 from layerlore.storage.core.transaction import Row, Tx
+
+T = TypeVar("T")
 
 READ_CHARS = 4 * 1024 * 1024
 """Of the texts that are read for one page."""
@@ -17,7 +19,7 @@ def behind(columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
     return tuple_(*columns) > tuple_(*(bindparam(f"after_{each.key}", type_=each.type) for each in columns))
 
 
-def after(of: Mapping[str, Any]) -> dict[str, Any]:
+def after(of: Mapping[str, T]) -> dict[str, T]:
     """The values of the columns, by name, in the row that a page is to follow."""
     return {f"after_{name}": value for name, value in of.items()}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 Role = Literal["system", "user", "assistant", "tool", "custom"]
 SUBJECT_KEY = "subject"
@@ -15,6 +15,8 @@ model, never indexed, counted in no tokens and in no number of messages."""
 ALL_ROLES: tuple[Role, ...] = (*ROLES, CUSTOM)
 
 Json = dict[str, Any]
+StoredJson = dict[str, Any]
+"""A JSON object that a caller stored and gets back: metadata, a part of a message, a checkpoint. Its keys are the caller's."""
 Whose = Literal["", "project", "you"]
 """Whose memory something is from, as models are shown it: the project's or the person's; "" where no project is in
 force."""
@@ -112,26 +114,6 @@ class Message:
     mark: TurnMark | None = None
     whose: Whose = ""
 
-    def with_tokens(self, tokens: int) -> "Message":
-        """The message with another count; several times as quick as ``dataclasses.replace``, since a window has hundreds."""
-        return Message(
-            self.thread_id,
-            self.seq,
-            self.id,
-            self.role,
-            self.name,
-            self.parts,
-            self.metadata,
-            tokens,
-            self.encoding,
-            self.created_at,
-            self.said_at,
-            self.revision,
-            self.answered,
-            self.mark,
-            self.whose,
-        )
-
 
 SearchText = Callable[[Message], Indexed]
 
@@ -197,3 +179,28 @@ class ApiKey:
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+
+
+class PlanStep(TypedDict):
+    """One step of a plan; ``result`` is left out until there is one."""
+
+    id: str
+    phase: str
+    description: str
+    status: str
+    result: NotRequired[str]
+
+
+class Plan(TypedDict):
+    """The plan of a thread."""
+
+    goal: str
+    current_phase: str
+    iteration: int
+    steps: list[PlanStep]
+
+
+class StoredPlan(Plan):
+    """A plan as it is stored. ``last_id`` is the number of the last step id that was made up."""
+
+    last_id: int

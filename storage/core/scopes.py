@@ -9,6 +9,9 @@ from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
 
 from layerlore.storage.core.records import Scope
 
+Values = dict[str, Any]
+"""What a statement binds, by the names of its parameters."""
+
 
 def in_scope(table: FromClause) -> ColumnElement[bool]:
     """Rows of the scope whose values ``of_scope`` gives."""
@@ -42,11 +45,11 @@ def same_thread(left: FromClause, right: FromClause) -> ColumnElement[bool]:
     )
 
 
-def of_scope(scope: Scope) -> dict[str, Any]:
+def of_scope(scope: Scope) -> Values:
     return {"tenant_id": scope.tenant_id, "agent_id": scope.agent_id, "resource_id": scope.resource_id}
 
 
-def of_thread(scope: Scope, thread_uid: str) -> dict[str, Any]:
+def of_thread(scope: Scope, thread_uid: str) -> Values:
     return {**of_scope(scope), "thread_uid": thread_uid}
 
 

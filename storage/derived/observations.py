@@ -6,7 +6,7 @@ so that rows in the order of batches and ids describe the thread in its order: w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
@@ -153,11 +153,21 @@ _STATE = (
 )
 
 
-async def state(tx: Tx, scope: Scope, thread_uid: str) -> tuple[tuple[str, int, int, int], ...]:
-    """What differs whenever other observations are active or buffered: of each status how many, the newest id and the
-    sum of the ids; empty where there are none."""
+class StatusSums(NamedTuple):
+    """The observations of one status: how many, the newest id and the sum of the ids."""
+
+    status: str
+    number: int
+    newest_id: int
+    ids: int
+
+
+async def state(tx: Tx, scope: Scope, thread_uid: str) -> tuple[StatusSums, ...]:
+    """What differs whenever other observations are active or buffered, by status; empty without any."""
     rows = await tx.all(_STATE, **of_thread(scope, thread_uid), statuses=["active", "buffered"])
-    return tuple((str(status), int(count), int(newest_id), int(ids)) for status, count, newest_id, ids in rows)
+    return tuple(
+        StatusSums(str(status), int(count), int(newest_id), int(ids)) for status, count, newest_id, ids in rows
+    )
 
 
 async def read(tx: Tx, scope: Scope, thread_uid: str, *statuses: Status) -> list[Observation]:

@@ -348,7 +348,7 @@ _NOTE_FAILURE = (
 _HAND_BACK = update(jobs).where(_ours).values(**_ended)
 
 
-def _values(claim: Claim, now: int) -> dict[str, Any]:
+def _values(claim: Claim, now: int) -> dict[str, str | int]:
     return {**of_thread(claim.scope, claim.thread_uid), "of_kind": claim.kind, "of_epoch": claim.epoch, "now": now}
 
 

@@ -7,7 +7,7 @@ result. Base64 has no character that JSON escapes, so it is cut out of the text 
 import json
 from typing import Any
 
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, StoredJson
 
 MEDIA = ("image", "file")
 
@@ -71,7 +71,7 @@ def as_models_see(parts: list[Json]) -> list[Json]:
     return [_seen(part) if "model_output" in part and part["type"] == "tool_result" else part for part in parts]
 
 
-def _seen(part: Json) -> Json:
+def _seen(part: Json) -> StoredJson:
     rest = {key: value for key, value in part.items() if key != "model_output"}
     return {**rest, "result": part["model_output"]}
 
@@ -81,7 +81,7 @@ def without_data(parts: list[Json], seq: int) -> list[Json]:
     return [_light(part, f"@{seq}.{index}") for index, part in enumerate(parts)]
 
 
-def _light(part: Json, place: str) -> Json:
+def _light(part: Json, place: str) -> StoredJson:
     if part["type"] in MEDIA:
         return {**part, "data": place} if "data" in part else part
     result: Any = part.get("result")

@@ -9,7 +9,7 @@ from sqlalchemy import Executable, bindparam, func, insert, select, update
 from layerlore.storage.core.damaged_values import list_of, object_of, parts_of
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import CUSTOM, Draft, Message, Scope, SearchText, Thread, TurnMark
+from layerlore.storage.core.records import CUSTOM, Draft, Message, Role, Scope, SearchText, Thread, TurnMark, TurnSet
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
@@ -25,22 +25,27 @@ from layerlore.storage.threads.clock_repair import mend
 # created_at may run ahead of the clock by at most this, however late the caller says a message was.
 AHEAD_MS = 5 * 60 * 1000
 
-COLUMNS = (
-    messages.c.seq,
-    messages.c.id,
-    messages.c.role,
-    messages.c.name,
-    messages.c.parts,
-    messages.c.hidden_calls,
-    messages.c.metadata,
-    messages.c.tokens,
-    messages.c.encoding,
-    messages.c.created_at,
-    messages.c.said_at,
-    messages.c.revision,
-    messages.c.turn,
-    messages.c.turn_set,
-)
+
+class MessageRow(NamedTuple):
+    """A message as it is stored: a row of COLUMNS."""
+
+    seq: int
+    id: str
+    role: Role
+    name: str | None
+    parts: str
+    hidden_calls: str | None
+    metadata: str
+    tokens: int
+    encoding: str
+    created_at: int
+    said_at: int
+    revision: int
+    turn: str | None
+    turn_set: TurnSet | None
+
+
+COLUMNS = tuple(messages.c[name] for name in MessageRow._fields)
 _visible = messages.c.deletion_uid.is_(None)
 
 
@@ -124,28 +129,31 @@ class Appended:
 def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
     """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) as models are shown it:
     without the bytes of its images and files, and of tools' results what they see."""
-    seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision, turn, turn_set = row
-    shown = parts_of(parts, loads_light if light else loads)
-    if hidden:
-        shown = without(shown, list_of(hidden))
-    if light and '"model_output"' in parts:
+    stored = MessageRow._make(row)
+    shown = parts_of(stored.parts, loads_light if light else loads)
+    if stored.hidden_calls:
+        shown = without(shown, list_of(stored.hidden_calls))
+    if light and '"model_output"' in stored.parts:
         shown = as_models_see(shown)
-    if light and '"data"' in parts:
-        shown = without_data(shown, seq)
+    if light and '"data"' in stored.parts:
+        shown = without_data(shown, stored.seq)
+    mark = None
+    if stored.turn is not None and stored.turn_set is not None:
+        mark = TurnMark(stored.turn, stored.turn_set)
     return Message(
         thread_id,
-        seq,
-        id_,
-        role,
-        name,
+        stored.seq,
+        stored.id,
+        stored.role,
+        stored.name,
         shown,
-        {} if metadata == "{}" else object_of(metadata),
-        tokens,
-        encoding,
-        created_at,
-        said_at,
-        revision,
-        mark=TurnMark(turn, turn_set) if turn is not None else None,
+        {} if stored.metadata == "{}" else object_of(stored.metadata),
+        stored.tokens,
+        stored.encoding,
+        stored.created_at,
+        stored.said_at,
+        stored.revision,
+        mark=mark,
     )
 
 
@@ -303,7 +311,7 @@ def _marked(draft: Draft) -> dict[str, str | None]:
     return {"turn": draft.mark.turn, "turn_set": draft.mark.set}
 
 
-def _values(draft: Draft) -> dict[str, Any]:
+def _values(draft: Draft) -> dict[str, str | int | None]:
     return {
         "id": draft.id,
         "role": draft.role,
@@ -325,30 +333,31 @@ async def _meet_again(
     tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft, replace_known: bool
 ) -> tuple[Stored, int]:
     """A draft whose id is there already. Returns what became of it, and the change of the thread's tokens."""
-    id_, seq, role, name, parts, hidden, metadata, said_at, tokens, deletion_uid = old
-    if deletion_uid is not None:
-        return Stored(id_, seq, "deleted"), 0
+    if old.deletion_uid is not None:
+        return Stored(old.id, old.seq, "deleted"), 0
     if draft.mark is not None:
         of = of_thread(scope, thread.thread_uid)
-        await tx.run(_MARK, **of, at_seq=seq, new_turn=draft.mark.turn, new_set=draft.mark.set)
+        await tx.run(_MARK, **of, at_seq=old.seq, new_turn=draft.mark.turn, new_set=draft.mark.set)
     values = _values(draft)
     # What was read can be sent again: then the parts whose other half is deleted are not among them.
-    shown = to_json(without(parts_of(parts), list_of(hidden))) if hidden else parts
-    same_text = (role, name) == (values["role"], values["name"]) and (
-        values["parts"] in (parts, shown) or await _is_same_but_erased(tx, scope, thread, old, draft)
+    shown = old.parts
+    if old.hidden_calls:
+        shown = to_json(without(parts_of(old.parts), list_of(old.hidden_calls)))
+    same_text = (old.role, old.name) == (values["role"], values["name"]) and (
+        values["parts"] in (old.parts, shown) or await _is_same_but_erased(tx, scope, thread, old, draft)
     )
-    same_rest = metadata == values["metadata"] and draft.said_at in (None, said_at)
+    same_rest = old.metadata == values["metadata"] and draft.said_at in (None, old.said_at)
     if same_text and (same_rest or not replace_known):
-        return Stored(id_, seq, "unchanged"), 0
+        return Stored(old.id, old.seq, "unchanged"), 0
     if not replace_known:
         raise Conflict(
-            f"message {id_!r} is stored with other content (seq {seq}): use another id, or replace=true to replace it"
+            f"message {old.id!r} is stored with other content (seq {old.seq}): use another id, or replace=true to replace it"
         )
-    if CUSTOM in (role, draft.role) and role != draft.role:
-        raise Conflict(f"message {id_!r} is stored with the role {role} (seq {seq}): use another id")
+    if CUSTOM in (old.role, draft.role) and old.role != draft.role:
+        raise Conflict(f"message {old.id!r} is stored with the role {old.role} (seq {old.seq}): use another id")
     changes = {f"new_{column}": value for column, value in values.items() if column != "id"}
-    await tx.run(_REPLACE, **of_thread(scope, thread.thread_uid), **changes, at_seq=seq, new_said_at=draft.said_at)
-    return Stored(id_, seq, "replaced"), draft.tokens - tokens
+    await tx.run(_REPLACE, **of_thread(scope, thread.thread_uid), **changes, at_seq=old.seq, new_said_at=draft.said_at)
+    return Stored(old.id, old.seq, "replaced"), draft.tokens - old.tokens
 
 
 async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:

@@ -16,7 +16,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observation_sources, version_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import answered_calls, erased_ids
-from layerlore.storage.messages.messages import COLUMNS, message_of
+from layerlore.storage.messages.messages import COLUMNS, MessageRow, message_of
 from layerlore.storage.messages.tool_pairs import orphans, without
 
 # Deleted ones too: they show which halves are gone.
@@ -52,8 +52,9 @@ class _WithTools(NamedTuple):
 async def _with_tools(tx: Tx, of: dict[str, Any]) -> list[_WithTools]:
     found: list[_WithTools] = []
     for *row, deletion_uid in await tx.all(_WITH_TOOLS, **of):
-        seq, _id, _role, _name, parts, hidden, *_ = row
-        found.append(_WithTools(seq, row, parts_of(parts), set(list_of(hidden)) if hidden else set(), deletion_uid))
+        stored = MessageRow._make(row)
+        hidden = set(list_of(stored.hidden_calls)) if stored.hidden_calls else set()
+        found.append(_WithTools(stored.seq, row, parts_of(stored.parts), hidden, deletion_uid))
     return found
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Insert, Select, Update, bindparam, select, update
 
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread
 from layerlore.storage.core.statements import insert_or_ignore
 from layerlore.storage.core.tables import SCOPE, document_sources, plans, resources, threads
 from layerlore.storage.core.transaction import Tx
@@ -41,7 +41,7 @@ class VersionRun:
     to_seq: int
 
 
-def _owner(of: MovedTable, scope: Scope, thread_uid: str) -> dict[str, Any]:
+def _owner(of: MovedTable, scope: Scope, thread_uid: str) -> Values:
     return of_thread(scope, thread_uid) if of.of_thread else of_scope(scope)
 
 
@@ -75,7 +75,7 @@ def _change(of: MovedTable) -> Update:
     return update(of.table).where(_owned(of), *_keyed(of)).values(values)
 
 
-def _key(of: MovedTable, row: Stored) -> dict[str, Any]:
+def _key(of: MovedTable, row: Stored) -> Stored:
     return {f"key_{name}": row[name] for name in of.key}
 
 

@@ -111,7 +111,7 @@ async def record_of_resource(
     return seq
 
 
-def _values(event: NewEvent, seq: int, origin: Origin, now: int) -> dict[str, Any]:
+def _values(event: NewEvent, seq: int, origin: Origin, now: int) -> dict[str, str | int]:
     return {
         "seq": seq,
         "type": event.type,

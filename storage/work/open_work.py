@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Select, bindparam, func, literal_column, or_, select
 
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Scope, StoredPlan
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.tables import plans, runs
 from layerlore.storage.core.tables import threads as threads_table
@@ -22,7 +22,7 @@ class OpenPlan:
     """An open plan, its thread, and when it was changed last."""
 
     thread_id: str
-    plan: Json
+    plan: StoredPlan
     updated_at: int
 
 

@@ -5,13 +5,14 @@ Revisions are counted on over all plans of a thread; of what was, the last ones 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
 from layerlore.storage.core.damaged_values import DAMAGED, NOTE, value_of
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, StoredPlan, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import plans
@@ -47,7 +48,7 @@ class Revision:
     """A plan as it was, and who made it so."""
 
     revision: int
-    plan: Json
+    plan: StoredPlan
     actor: str
     created_at: int
 
@@ -74,13 +75,13 @@ async def change(
     tx: Tx,
     scope: Scope,
     thread_id: str,
-    make: Callable[[Json | None], Json],
+    make: Callable[[StoredPlan | None], StoredPlan],
     *,
     expected_revision: int | None,
     actor: str,
     new_uid: str,
     now: int,
-    is_open: Callable[[Json], bool],
+    is_open: Callable[[StoredPlan], bool],
 ) -> PlanChange:
     """Replace a thread's plan by what ``make`` makes of it (of None: there is none yet), under the thread's lock.
     ``is_open`` says of a plan whether something in it is still to be done.
@@ -144,9 +145,9 @@ def _revision(row: Row | None) -> Revision | None:
     return Revision(revision, plan_of(plan), actor, created_at)
 
 
-def plan_of(stored: str) -> Json:
+def plan_of(stored: str) -> StoredPlan:
     """A plan as it is stored; one whose goal says so if it is damaged."""
     plan = value_of(stored)
     if isinstance(plan, dict) and plan != DAMAGED:
-        return plan
+        return cast("StoredPlan", plan)
     return {"goal": NOTE, "current_phase": "", "iteration": 1, "steps": [], "last_id": 0}

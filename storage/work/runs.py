@@ -350,7 +350,7 @@ async def read_spent_below(tx: Tx, scope: Scope, run_id: str, *, most: int) -> l
     return [(str(id_), str(workflow_id), str(spent)) for id_, workflow_id, spent in rows]
 
 
-def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
+def _stored(checkpoint: Checkpoint) -> dict[str, str | int | None]:
     return {
         "new_workflow_id": checkpoint.workflow_id,
         "new_metadata": to_json(checkpoint.metadata),
@@ -361,11 +361,11 @@ def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _answers(answers: Answers) -> dict[str, Any]:
+def _answers(answers: Answers) -> dict[str, str | int | None]:
     return {"new_resumed": answers.brought, "new_answered": answers.answered}
 
 
-def _claimed(claim: RunClaim | None) -> dict[str, Any]:
+def _claimed(claim: RunClaim | None) -> dict[str, str | int | None]:
     return {
         "new_epoch": claim.epoch if claim else 0,
         "new_claim": claim.token if claim else None,

@@ -1,0 +1,25 @@
+"""Keys that many answers have, and their order."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from typing_extensions import TypedDict
+
+Answer = TypeVar("Answer", bound=Mapping[str, Any])
+
+
+class Masked(TypedDict, total=False):
+    """The number of secrets that were masked; left out at 0."""
+
+    masked: int
+
+
+def show_masked(count: int) -> Masked:
+    """The count as a part of an answer."""
+    return {"masked": count} if count else {}
+
+
+def order_keys(form: type[Answer], answer: Answer) -> Answer:
+    """The answer with its keys in the order in which its type names them."""
+    ordered = {name: answer[name] for name in form.__annotations__ if name in answer}
+    return cast("Answer", ordered)
