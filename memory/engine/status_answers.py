@@ -12,7 +12,7 @@ ANY_OBJECT = WithJsonSchema({"type": "object"})
 """A part of the status that people read: a schema of its keys would say nothing to a model."""
 
 
-class ServerState(TypedDict, total=False):
+class ProcessState(TypedDict, total=False):
     """The server process, as people are shown it."""
 
     pid: int
@@ -138,7 +138,7 @@ class RecallSignals(TypedDict):
 class MemoryStatus(TypedDict):
     memory: str
     version: str
-    server: NotRequired[Annotated[ServerState, ANY_OBJECT]]
+    server: NotRequired[Annotated[ProcessState, ANY_OBJECT]]
     database: dict[str, Any]
     caller: Asking
     scope: dict[str, str]

@@ -62,7 +62,7 @@ class EntryAbout(TypedDict, total=False):
     older: list[str]
 
 
-class MessageRow(TypedDict, total=False):
+class RecalledMessage(TypedDict, total=False):
     """A message that is a hit, or stands beside one."""
 
     id: str
@@ -74,7 +74,7 @@ class MessageRow(TypedDict, total=False):
     said_at: str
 
 
-class RecalledHit(MessageRow, total=False):
+class RecalledHit(RecalledMessage, total=False):
     """A hit: an entry, a message or a note, as ``kind`` says; it has the keys of EntryAbout or NoteAbout."""
 
     kind: str
@@ -95,8 +95,8 @@ class RecalledHit(MessageRow, total=False):
     age: str
     score: float
     parts: ShownScore
-    before: list[MessageRow]
-    after: list[MessageRow]
+    before: list[RecalledMessage]
+    after: list[RecalledMessage]
 
 
 class Degraded(TypedDict, total=False):

@@ -22,10 +22,10 @@ from layerlore.memory.recall.recall_answers import (
     Certainty,
     Degraded,
     EntryAbout,
-    MessageRow,
     NoteAbout,
     RecallAnswer,
     RecalledHit,
+    RecalledMessage,
     ShownScore,
 )
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
@@ -315,12 +315,12 @@ def _parts_json(parts: ScoreParts) -> ShownScore:
     }
 
 
-def _neighbours_json(name: Beside, others: Sequence[Message], detail: Detail) -> list[MessageRow]:
+def _neighbours_json(name: Beside, others: Sequence[Message], detail: Detail) -> list[RecalledMessage]:
     return [_message_json(other, show_text(other, {}, beside=name, detail=detail)) for other in others]
 
 
-def _message_json(message: Message, text: str) -> MessageRow:
-    row: MessageRow = {"id": message.id, "seq": message.seq, "role": message.role}
+def _message_json(message: Message, text: str) -> RecalledMessage:
+    row: RecalledMessage = {"id": message.id, "seq": message.seq, "role": message.role}
     if message.name:
         row["name"] = message.name
     trust = find_outside_trust(message)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from layerlore.memory.engine.status_answers import ServerState
+from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.local.sockets import SocketSink, SocketSource
 from layerlore.server.process.late_modules import load
@@ -254,7 +254,7 @@ class LocalServer:
         self._listener.withdraw()
         self._stop.ask()
 
-    def describe(self) -> ServerState:
+    def describe(self) -> ProcessState:
         """What people, and `memory_status`, are told of this server."""
         return {
             "pid": os.getpid(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from layerlore.memory.engine.status_answers import ServerState
+from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.principal import Principal
 from layerlore.server.process.interpreter import pause_collection, share_one_heap, shorten_pauses
@@ -36,7 +36,7 @@ class Process:
         settings: Settings,
         hub: "NotificationHub",
         stop: StopRequest | None = None,
-        describe: Callable[[], ServerState] | None = None,
+        describe: Callable[[], ProcessState] | None = None,
     ) -> None:
         self.settings = settings
         self._describe = describe

@@ -22,7 +22,7 @@ from layerlore.memory.engine import denied_calls, journal
 from layerlore.memory.engine.denials import Denial
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
-from layerlore.memory.engine.status_answers import ServerState
+from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.settings.mode import MemoryClosed
@@ -221,7 +221,7 @@ class Runtime:
         await close_engine(self.engine)
 
 
-def _describe_alone() -> ServerState:
+def _describe_alone() -> ProcessState:
     return {"pid": os.getpid(), "shared": False}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from layerlore.memory.engine.status_answers import ServerState
+from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
 from layerlore.server.access.openings import Openings
@@ -38,7 +38,7 @@ class AnswerWithMedia:
     thread_id: str
 
 
-def _describe_nothing() -> ServerState:
+def _describe_nothing() -> ProcessState:
     return {}
 
 
@@ -65,7 +65,7 @@ class Call:
     given: frozenset[str]
     worker: "JobWorker | None" = None
     tools: frozenset[str] = frozenset()
-    describe_server: Callable[[], ServerState] = _describe_nothing
+    describe_server: Callable[[], ProcessState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
     openings: Openings | None = None
 
