@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope
 from layerlore.storage.derived import notes
 from layerlore.storage.derived.entries import SEQ
@@ -20,8 +19,8 @@ ReportMessages = Callable[[int], None]
 
 
 async def rebuild_old(engine: Engine, report: ReportMessages = lambda messages: None) -> int:
-    """Index messages anew whose words were made by older rules, and notes that were stored before notes were indexed;
-    ``report`` is called after each batch. Returns how many.
+    """Index messages, entries and notes anew whose words were made by older rules; ``report`` is called after each batch.
+    Returns how many.
 
     Raises StorageUnavailable.
     """
@@ -30,9 +29,6 @@ async def rebuild_old(engine: Engine, report: ReportMessages = lambda messages: 
         for (scope, uid), some in groupby(rows, key=lambda row: (row.scope, row.thread_uid)):
             done += await _rebuild(engine, scope, uid, [row.seq for row in some], report)
         after = rows[-1].row_id
-    if not await engine.database.read_installation(installation.has_indexed_notes):
-        done += await _index_notes(engine, report, anew=False)
-        await engine.database.write_installation(installation.note_indexed_notes)
     return done
 
 
@@ -50,25 +46,23 @@ async def rebuild_all(engine: Engine, report: ReportMessages = lambda messages: 
     while some := await engine.database.read_installation(places.entries_after, entry, _THREADS):
         for entry in some:
             done += await _rebuild(engine, entry.scope, entry.thread_uid, [SEQ], report)
-    return done + await _index_notes(engine, report, anew=True)
+    return done + await _index_notes(engine, report)
 
 
-async def _index_notes(engine: Engine, report: ReportMessages, *, anew: bool) -> int:
-    """Index the notes of all threads and all profiles, those that are indexed only with ``anew``; counts them."""
+async def _index_notes(engine: Engine, report: ReportMessages) -> int:
+    """Index the notes of all threads and all profiles anew. Returns how many."""
     done, thread = 0, places.FIRST
     while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
         for thread in some:
             if await engine.database.read(notes.stand_in, thread.scope, thread.thread_uid):
                 done += await engine.database.write(
-                    indexed_rows.index_notes, thread.scope, thread.thread_uid, engine.search_text_of, anew=anew
+                    indexed_rows.index_notes, thread.scope, thread.thread_uid, engine.search_text_of
                 )
     scope = places.FIRST.scope
     while scopes := await engine.database.read_installation(places.scopes_after, scope, _THREADS):
         for scope in scopes:
             if await engine.database.read(notes.stand_in, scope, ""):
-                done += await engine.database.write(
-                    indexed_rows.index_notes, scope, "", engine.search_text_of, anew=anew
-                )
+                done += await engine.database.write(indexed_rows.index_notes, scope, "", engine.search_text_of)
     if done:
         report(done)
     return done

@@ -18,9 +18,8 @@ from layerlore.memory.text.echoes_json import (
 from layerlore.memory.text.quotation import TAGS
 from layerlore.storage.core import linear_re
 
-# Stores made before 2026-11-22 hold blocks that were marked with the product's former name.
 _MARK = MARK.removeprefix("[layerlore")
-_OURS = rf"\[(?:layerlore|memstrata){linear_re.escape(_MARK)}"
+_OURS = linear_re.escape(MARK)
 
 _NAMES = "|".join(TAGS)
 _HEAD = linear_re.compile(rf"<({_NAMES})>\s{{0,40}}<description>\s{{0,40}}{_OURS}")

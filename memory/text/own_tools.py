@@ -73,8 +73,7 @@ _DISTINCT = frozenset(
         *("next_memory_job", "submit_memory_job"),
     ]
 )
-_SERVER = linear_re.compile("layerlore|memstrata")
-"""Our name and the former one."""
+_SERVER = linear_re.compile("layerlore")
 # What hosts and SDKs put before the name of every tool.
 _NEUTRAL = frozenset(["mcp", "tool", "tools", "function", "functions", "default", "api", "use", "call"])
 _WORD = linear_re.compile("[a-z0-9]+")

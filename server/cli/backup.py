@@ -27,7 +27,7 @@ def backup(settings: Settings, file: str) -> int:
 def restore_backup(settings: Settings, file: str) -> int:
     """Replace the memory with a backup. Returns the exit code.
 
-    Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew or OSError.
+    Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew, DatabaseTooOld or OSError.
     """
     store = _store(settings, "use pg_restore (docs/tenants.md)")
     end_idle(str(settings.data_dir))

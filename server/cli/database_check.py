@@ -17,6 +17,7 @@ from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.damage import WAY_OUT, whole_check
 from layerlore.storage.drivers.sqlite.database import MEMORY
 from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
+from layerlore.storage.drivers.sqlite.migration import sqlite_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,9 @@ def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
     try:
         refuse_what_is_no_file(path)
         with contextlib.closing(_open_read_only(path)) as connection:
-            query = "SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'"
-            if connection.execute(query).fetchone() is None:
+            version = sqlite_version(connection)
+            if version == 0:
                 return DatabaseState("sqlite", str(path))
-            version = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()[0]
             damage = tuple(whole_check(connection)) if whole else ()
     except StorageUnavailable as error:
         return DatabaseState("sqlite", str(path), failure=str(error))

@@ -37,7 +37,7 @@ def chat(
     ] = False,
 ) -> int:
     """Chat with an agent that has this memory. It reaches it as hosts do, over MCP."""
-    llm = read_settings(flags, looks_only=True).llm
+    llm = read_settings(flags).llm
     configured = not model and llm.model not in _NO_NAMES
     behind = load_module("chat.command")
     launch = behind.ChatLaunch(

@@ -40,7 +40,7 @@ def install(
     behind = load_module("hosts.command")
     options = {name: value for name, value in flags.items() if isinstance(value, str)}
     asked = behind.InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
-    settings = read_settings(flags, looks_only=True)
+    settings = read_settings(flags)
     done: int = behind.show(settings, asked) if print_ else behind.install(settings, asked)
     return done
 
@@ -48,9 +48,7 @@ def install(
 def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:
     """Take back from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
     behind = load_module("hosts.command")
-    taken: int = behind.uninstall(
-        read_settings(flags, looks_only=True), behind.InstallRequest(tuple(hosts or ()), {}, project=project)
-    )
+    taken: int = behind.uninstall(read_settings(flags), behind.InstallRequest(tuple(hosts or ()), {}, project=project))
     return taken
 
 
@@ -61,5 +59,5 @@ def project(
     ] = False,
 ) -> int:
     """Show which project the current folder belongs to, as `--project auto` finds it."""
-    shown: int = load_module("cli.owner").show_project(read_settings(flags, looks_only=True), confirm=confirm)
+    shown: int = load_module("cli.owner").show_project(read_settings(flags), confirm=confirm)
     return shown

@@ -78,7 +78,7 @@ def usage(
 ) -> int:
     """Show the tokens and money that recorded steps and background work spent, or how much is stored."""
     if hooks:
-        return int(load_module("hosts.hook_usage").show_hooks(read_settings(flags, looks_only=True), as_json=as_json))
+        return int(load_module("hosts.hook_usage").show_hooks(read_settings(flags), as_json=as_json))
     if stored:
         return int(load_module("cli.usage").show_stored(read_settings(flags), tenant, as_json=as_json))
     return int(load_module("cli.usage").usage(read_settings(flags), tenant, by, as_json=as_json))

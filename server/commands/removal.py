@@ -78,7 +78,7 @@ def restore(
         if deletion is not None or thread is not None or tenant != LOCAL_TENANT or {"agent", "resource"} & flags.keys():
             why = "it takes no deletion, and no --thread, --tenant, --agent or --resource"
             return fail(f"restore --from puts back everybody's memory: {why}", 2)
-        put_back: int = load_module("cli.backup").restore_backup(read_settings(flags, looks_only=True), from_)
+        put_back: int = load_module("cli.backup").restore_backup(read_settings(flags), from_)
         return put_back
     if deletion is not None and thread is not None:
         return fail("restore takes a deletion or --thread, not both", 2)

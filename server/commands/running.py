@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.settings.former_store import adopt_former_store
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
 from layerlore.storage.core.errors import LayerloreError
 
@@ -35,11 +34,9 @@ def fail(why: str, code: int) -> int:
     return code
 
 
-def read_settings(flags: dict[str, Any], *, looks_only: bool = False) -> Settings:
-    """The settings of a command; one that only looks changes nothing, and leaves a former store where it is."""
+def read_settings(flags: dict[str, Any]) -> Settings:
+    """The settings of a command."""
     settings = load_launched(flags)
-    if not looks_only:
-        adopt_former_store(settings)
     configure_logging(settings.log_level)
     return settings
 

@@ -52,7 +52,7 @@ def explore(
 
 def demo(flags: dict[str, Any]) -> int:
     """Show the memory at work in a temporary folder, and how to connect agents to it."""
-    return int(load_module("cli.demo").demo(read_settings(flags, looks_only=True)))
+    return int(load_module("cli.demo").demo(read_settings(flags)))
 
 
 def doctor(
@@ -60,7 +60,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Check everything that the memory needs, and say what is degraded and how to fix it. Changes nothing."""
-    settings = read_settings(flags, looks_only=True)
+    settings = read_settings(flags)
     hooks = load_module("hosts.hook_check").check_hooks(settings)
     return int(load_module("cli.doctor").doctor(settings, as_json=as_json, more=hooks))
 
@@ -88,5 +88,5 @@ def bridge(
 ) -> int:
     """Serve MCP over stdio for a host that cannot use HTTP itself, and pass everything on to a remote memory."""
     given = {name: value for name, value in {"key_file": key_file, "ca_file": ca_file}.items() if value is not None}
-    bridged: int = load_module("cli.bridge").bridge(read_settings({**flags, "bridge": given}, looks_only=True), url)
+    bridged: int = load_module("cli.bridge").bridge(read_settings({**flags, "bridge": given}), url)
     return bridged

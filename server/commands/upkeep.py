@@ -33,5 +33,5 @@ def backup(
     file: Annotated[str, typer.Argument(help="The new file. An existing one is never replaced.", show_default=False)],
 ) -> int:
     """Copy the whole memory into a file, even while servers run. `layerlore restore --from` puts it back."""
-    made: int = load_module("cli.backup").backup(read_settings(flags, looks_only=True), file)
+    made: int = load_module("cli.backup").backup(read_settings(flags), file)
     return made

@@ -12,9 +12,7 @@ from layerlore.server.local.server import LocalServer
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.relay.endpoint import Listener
-from layerlore.server.settings.former_store import adopt_former_store
 from layerlore.server.settings.settings import SettingsError, load_launched
-from layerlore.storage.core.errors import StorageUnavailable
 
 EXIT_SECONDS = 15.0
 """How long ending may take: as long as the calls that are under way."""
@@ -27,8 +25,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
     settings."""
     try:
         settings = load_launched(flags)
-        adopt_former_store(settings)
-    except (SettingsError, StorageUnavailable) as error:
+    except SettingsError as error:
         sys.stderr.write(f"layerlore: {error}\n")
         _refuse(listener, str(error))
         return 2

@@ -7,10 +7,8 @@ from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.settings.former_store import adopt_former_store
 from layerlore.server.settings.settings import SettingsError, load_launched
 from layerlore.server.stdio.transport import run_stdio
-from layerlore.storage.core.errors import StorageUnavailable
 
 
 def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
@@ -20,11 +18,6 @@ def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"layerlore: {error}\n")
         return 2
-    try:
-        adopt_former_store(settings)
-    except StorageUnavailable as error:
-        sys.stderr.write(f"layerlore: {error}\n")
-        return 1
     configure_logging(settings.log_level)
     if os.isatty(fds[0]):
         commands = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"

@@ -6,7 +6,8 @@ LayerloreError
 ├── NotFound            no such thing in the caller's scope (foreign and unknown look the same)
 ├── Conflict            what is stored contradicts the request
 └── StorageUnavailable  the database cannot serve now; trying again may help
-    └── DatabaseTooNew  a newer layerlore wrote this database
+    ├── DatabaseTooNew  a newer layerlore wrote this database
+    └── DatabaseTooOld  an earlier layerlore wrote this database, and it has to be carried over
 
 Everything else that is raised is a defect: its text stays in the log.
 """
@@ -37,4 +38,8 @@ class StorageUnavailable(LayerloreError):
 
 
 class DatabaseTooNew(StorageUnavailable):
+    pass
+
+
+class DatabaseTooOld(StorageUnavailable):
     pass

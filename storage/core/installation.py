@@ -23,10 +23,6 @@ _PUT_TRIAL = insert_or_update(
 )
 _REMOVE_TRIAL = delete(installation).where(installation.c.name == "trial")
 _REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
-_NOTES_INDEXED = select(installation.c.value).where(installation.c.name == "notes_indexed")
-_NOTE_NOTES_INDEXED = insert_or_update(
-    installation, {"name": "notes_indexed", "value": "1"}, keys=("name",), changes={"value": "1"}
-)
 _REWRITTEN = delete(installation).where(
     installation.c.name == "rewrite_owed", installation.c.value == bindparam("owed")
 )
@@ -58,16 +54,6 @@ async def rewrite_owed(tx: Tx) -> str | None:
     """How often something was erased since the file was last rewritten; None: it holds nothing of it."""
     owed: str | None = await tx.scalar(_REWRITE_OWED)
     return owed
-
-
-async def has_indexed_notes(tx: Tx) -> bool:
-    """Whether the index has the notes that were stored before it had any."""
-    return await tx.scalar(_NOTES_INDEXED) is not None
-
-
-async def note_indexed_notes(tx: Tx) -> None:
-    """Write down that the index has all notes."""
-    await tx.run(_NOTE_NOTES_INDEXED)
 
 
 async def rewritten(tx: Tx, owed: str) -> None:

@@ -289,7 +289,7 @@ async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int
     for a thread that is deleted."""
     if (of_notes := read_note_place(thread_uid)) is not None:
         kind, uid = of_notes
-        return await index_notes(tx, scope, uid, search_text, [kind], anew=True)
+        return await index_notes(tx, scope, uid, search_text, [kind])
     if thread_uid.startswith(entries.PLACE):
         await resource_lock.hold(tx, scope)
         return await entries.index_anew(tx, scope, thread_uid.removeprefix(entries.PLACE), search_text)
@@ -308,13 +308,10 @@ async def index_notes(
     thread_uid: str,
     search_text: SearchText,
     kinds: Sequence[NoteKind] = notes.OF_THREAD,
-    *,
-    anew: bool,
 ) -> int:
-    """Index the notes of these kinds of a thread, or (empty ``thread_uid``) the lines of the profile; with ``anew`` also
-    those that are indexed. Counts them."""
+    """Index the notes of these kinds of a thread, or (empty ``thread_uid``) the lines of the profile, anew. Counts them."""
     if not thread_uid:
         await resource_lock.hold(tx, scope)
-        return await notes.refresh(tx, scope, "", search_text, ("profile",), anew=anew)
+        return await notes.refresh(tx, scope, "", search_text, ("profile",), anew=True)
     await lock_uid(tx, scope, thread_uid)
-    return await notes.refresh(tx, scope, thread_uid, search_text, kinds, anew=anew)
+    return await notes.refresh(tx, scope, thread_uid, search_text, kinds, anew=True)

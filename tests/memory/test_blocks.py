@@ -38,11 +38,6 @@ def test_a_block_is_cut_out_of_a_text_again_and_nothing_else(value: str, around:
     assert strip_echoes(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
 
 
-def test_a_block_that_was_stored_under_the_former_name_is_cut_out_too() -> None:
-    text = wrap_block("memory", "Ana likes tea.").replace("layerlore", "memstrata")
-    assert strip_echoes(f"Hi.\n{text}\nWhat do I like?").split() == ["Hi.", "What", "do", "I", "like?"]
-
-
 def test_of_blocks_that_were_cut_off_nothing_is_left_and_the_work_grows_in_step_with_them() -> None:
     head = wrap_block("plan", "x")[: -len("\n</value>\n</plan>")]
     assert strip_echoes(f"Hi.\n{head}\n" * 3000) == "Hi."

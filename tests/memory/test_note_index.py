@@ -10,7 +10,7 @@ from sqlalchemy import text
 from layerlore.memory.documents.working_memory import update_document
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
+from layerlore.memory.recall.index_rebuild import rebuild_all
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope
@@ -75,7 +75,7 @@ async def test_the_index_has_the_notes_that_stand_after_any_life(
     assert await engine.database.read(_differences, elsewhere) == []
 
 
-async def test_notes_from_before_they_were_indexed_are_found_after_the_next_start(memory: Memory) -> None:
+async def test_notes_that_the_index_lost_are_found_after_a_whole_rebuild(memory: Memory) -> None:
     for of, thread in (("resource", ""), ("thread", "main")):
         await update_document(
             memory.engine, ANA, of, thread, "The gate is green.", mode=None, expected_version=None, sent=memory.sent()
@@ -87,9 +87,8 @@ async def test_notes_from_before_they_were_indexed_are_found_after_the_next_star
 
     await memory.engine.database.write(forget_notes, ANA)
     assert await memory.found("gate") == []
-    assert await rebuild_old(memory.engine) == 2
+    assert await rebuild_all(memory.engine) == 2
     assert len(await memory.found("gate")) == 2
-    assert await rebuild_old(memory.engine) == 0
     assert await rebuild_all(memory.engine) == 2
     assert len(await memory.found("gate")) == 2
 

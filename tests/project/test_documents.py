@@ -278,7 +278,7 @@ def assert_taken(words: list[str]) -> None:
 def test_no_document_configuration_or_message_launches_us_by_a_package_index() -> None:
     """There is no release: under our name another's program could be found."""
     index = r"(uvx|pipx|npx|bunx|uv tool|uv pip|pip3? install|uv add|npm (i|install|exec))\b"
-    launch = re.compile(index + r"[^\n]*(?<![/\w.-])(layerlore|memstrata)\b(?!/)|" + r'"command": "(uvx|npx|pipx)"')
+    launch = re.compile(index + r"[^\n]*(?<![/\w.-])layerlore\b(?!/)|" + r'"command": "(uvx|npx|pipx)"')
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         path = ROOT / name

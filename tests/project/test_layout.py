@@ -153,7 +153,6 @@ WRITES_FILES = {
     "server.moving.exporting": "closes what safe_files opened",
     "server.relay.": "our own data folder",
     "server.capture.sessions": "our own data folder",
-    "server.settings.former_store": "our own data folder",
     "server.cli.explore": "our own data folder",
     "server.settings.local_key": "our own data folder",
     "server.process.logs": "our own data folder",
@@ -163,7 +162,7 @@ WRITES_FILES = {
     "server.views.mending": "a temporary folder of its own",
     "server.stdio.streams": "a pipe that is open already",
     "memory.embedding.unpacking": "our own data folder",
-    "storage.drivers.sqlite.": "the database, its backups, and a store of before",
+    "storage.drivers.sqlite.": "the database and its backups",
 }
 _WRITING_METHODS = ("write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "mkfifo")
 _WRITING_FUNCTIONS = ("NamedTemporaryFile", "mkstemp", "copy", "copy2", "copyfile", "copytree", "move", "fdopen")

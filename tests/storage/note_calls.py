@@ -49,7 +49,7 @@ def note_calls(thread: Thread) -> dict[str, Call]:
         "notes.has_any": notes.has_any,
         "notes.rows_at": lambda tx, who: notes.rows_at(tx, who, [PROFILE_PLACE, *note_places(uid)]),
         "indexed_rows.shown_beside": lambda tx, who: indexed_rows.shown_beside(tx, who, uid),
-        "indexed_rows.index_notes": lambda tx, who: indexed_rows.index_notes(tx, who, uid, search_text, anew=True),
+        "indexed_rows.index_notes": lambda tx, who: indexed_rows.index_notes(tx, who, uid, search_text),
         "indexed_rows.messages_of, of notes": lambda tx, who: indexed_rows.messages_of(tx, who, keys),
         "working_memory.read_newest_of": lambda tx, who: working_memory.read_newest_of(tx, who, uid),
     }

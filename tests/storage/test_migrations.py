@@ -1,4 +1,4 @@
-"""Migrations: many processes at once, a kill at any statement, a failure half way, a database from a newer version."""
+"""Migrations: many processes at once, a kill at any statement, a failure half way, a newer or an earlier database."""
 
 import asyncio
 import contextlib
@@ -10,21 +10,15 @@ import anyio
 import asyncpg
 import pytest
 
-from layerlore.storage.audit import idempotency
-from layerlore.storage.audit.idempotency import Request
-from layerlore.storage.core.errors import DatabaseTooNew
+from layerlore.storage.core.errors import DatabaseTooNew, DatabaseTooOld
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import entries, entry_marks
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.migrations import runner
 from layerlore.storage.drivers.migrations.runner import Migration
 from layerlore.storage.drivers.postgres import database as postgres_database
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.removal import forget_candidates
-from layerlore.storage.threads import threads
-from layerlore.storage.work import open_work
 
-from .building import ANA, draft, execute, having, only, rows, say, seqs
+from .building import draft, execute, having, only, rows, say, seqs
 from .conftest import Forking
 
 
@@ -51,19 +45,6 @@ VERSIONS = [(step.version,) for step in runner.migrations("sqlite")]
 
 async def reopened(url: str) -> Database:
     return await open_database(url, Path())
-
-
-@contextlib.asynccontextmanager
-async def opened_as_of(version: int, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
-    """The database as an older layerlore made and opened it, which knew no step behind this version."""
-    known = {dialect: runner.migrations(dialect)[:version] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: known[dialect])
-        database = await reopened(url)
-        try:
-            yield database
-        finally:
-            await database.close()
 
 
 @pytest.fixture
@@ -185,7 +166,7 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     again = opened[0]
     try:
         steps = await again.read_installation(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
-        assert steps[0] == (1, "messages_and_threads")
+        assert steps[0] == (1, "baseline")
         assert steps[1:] == [*VERSIONS_AND_NAMES[1:], (LATEST + 1, "another")]
         assert await only(again, "SELECT a FROM extra") == "one;two"
         assert await only(again, "SELECT value FROM installation WHERE name = 'hmac_key'") == key
@@ -223,45 +204,34 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database:
     assert await database.read_installation(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
 
 
-async def test_what_the_first_version_stored_is_there_after_the_later_steps(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_as_of(1, database_url, monkeypatch) as old:
-        values = "'local', 'agent', 'ana', 'uid', 'main'"
-        await old.write_installation(
-            execute,
-            "INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, "
-            f"updated_at, next_seq, last_created_at, message_count, token_count) VALUES ({values}, '{{}}', 5, 6, 1, 0, 0, 0)",
-        )
-    database = await reopened(database_url)
-    try:
-        assert (
-            await database.read_installation(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
-        )
-        assert (await database.read(threads.find, ANA, "main")).updated_at == 6
-        assert (await say(database, "main", draft("walrus"))).thread.thread_uid == "uid"
-    finally:
-        await database.close()
-
-
-BEFORE_ENTRIES_WERE_SEARCHED = """
-INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, title, metadata, created_at, updated_at,
-    next_seq, last_created_at, message_count, token_count)
-VALUES ('local', 'agent', 'ana', 'uid', 'main', 'Walrus', '{}', 5, 5, 4, 5, 3, 9);
-INSERT INTO messages (tenant_id, agent_id, resource_id, thread_uid, seq, id, role, parts, metadata, tokens, encoding,
-    created_at, said_at, revision)
-SELECT 'local', 'agent', 'ana', 'uid', n, 'm' || n, 'user', '[]', '{}', 3, 'none', 5, 5, 1
-FROM (SELECT 1 AS n UNION SELECT 2 UNION SELECT 3) AS numbers;
-INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, chunk, text_version, role, said_at, chars,
-    session_seq, @lexemes)
-SELECT tenant_id, agent_id, resource_id, thread_uid, seq, 0, 2, role, 5, 6, 1, @walrus FROM messages ORDER BY seq;
-INSERT INTO search_vectors SELECT row_id, 'm', 's', 8, @code, @vector FROM search_rows;
-DELETE FROM messages WHERE seq = 3;
+LEDGER_OF_BEFORE = """
+CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL);
+INSERT INTO schema_migrations VALUES (1, 'messages_and_threads', 0), (@version, 'later', 0);
+CREATE TABLE messages (a TEXT)
 """
-OF_DIALECT = {
-    "sqlite": {"@lexemes": "session_mark", "@walrus": "NULL", "@code": "x'01'", "@vector": "x'01'"},
-    "postgres": {"@lexemes": "lexemes", "@walrus": "'walrus'::tsvector", "@code": "B'1'", "@vector": "'\\x01'"},
-}
+
+
+@pytest.mark.parametrize("version", [2, 31])
+async def test_a_database_of_before_the_baseline_is_refused_and_left_alone(
+    version: int, database_url: str, server: "asyncpg.Connection[asyncpg.Record] | None"
+) -> None:
+    script = LEDGER_OF_BEFORE.replace("@version", str(version))
+    if server is not None:
+        await server.execute(script)
+    else:
+        with contextlib.closing(driver.connect(database_url.removeprefix("sqlite://"), synchronous="OFF")) as file:
+            file.executescript(script)
+    before = await tables(database_url, server)
+    carried_over = (
+        r"export it with layerlore at commit \w+ \(`layerlore export`\), and import .* \(`layerlore import`\)"
+    )
+    with pytest.raises(DatabaseTooOld, match=carried_over):
+        await (await reopened(database_url)).close()
+    assert await tables(database_url, server) == before
+
+
+A_VECTOR = "INSERT INTO search_vectors SELECT row_id, 'm', 's', 8, @code, @vector FROM search_rows"
+OF_DIALECT = {"sqlite": {"@code": "x'01'", "@vector": "x'01'"}, "postgres": {"@code": "B'1'", "@vector": "'\\x01'"}}
 AN_ENTRY = """
 INSERT INTO entries (tenant_id, agent_id, resource_id, entry_id, content, content_hash, status, origin, trust, model,
     prompt, created_at, seen_at)
@@ -269,125 +239,30 @@ VALUES ('local', 'agent', 'ana', 'e', 'c', 'h', 'active', 'extracted', 'user', '
 """
 
 
-async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_them(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_searched_rows_go_with_their_message_or_entry_and_their_ids_are_never_given_again(
+    database: Database,
 ) -> None:
-    async with opened_as_of(4, database_url, monkeypatch) as old:
-        script = BEFORE_ENTRIES_WERE_SEARCHED
-        for name, value in OF_DIALECT[old.backend.name].items():
-            script = script.replace(name, value)
-        for statement in script.split(";\n")[:-1]:
-            await old.write_installation(execute, statement)
-        if old.backend.name == "sqlite":
-            words = "INSERT INTO search_text (rowid, text, scope) SELECT row_id, 'walrus', '1' FROM search_rows"
-            await old.write_installation(execute, words)
-        kept = await old.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
-    database = await reopened(database_url)
-    try:
-        assert [seq for _, seq in kept] == [1, 2]
-        (first, _), (second, _) = kept
-        assert await database.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id") == kept
-        assert await database.read_installation(rows, "SELECT row_id FROM search_vectors ORDER BY 1") == [
-            (first,),
-            (second,),
-        ]
-        assert await database.read_installation(rows, "SELECT raw_tokens, title_by FROM threads") == [(9, "caller")]
-        new = (await say(database, "main", draft("walrus", id="new"))).stored[0].seq
-        assert await only(database, f"SELECT row_id FROM search_rows WHERE seq = {new}") > second + 1, "never again"
-        # What a foreign key did: rows go with their message, and vectors and words with their row.
-        await database.write_installation(execute, "DELETE FROM messages WHERE seq = 1")
-        assert await only(database, "SELECT min(row_id) FROM search_rows") == second
-        assert await only(database, "SELECT min(row_id) FROM search_vectors") == second
-        if database.backend.name == "sqlite":
-            assert await only(database, "SELECT min(rowid) FROM search_text") == second
-        await database.write_installation(execute, AN_ENTRY)
-        await database.write_installation(
-            execute, "UPDATE search_rows SET thread_uid = 'entry:e', seq = 1 WHERE seq = 2"
-        )
-        await database.write_installation(execute, "DELETE FROM entries")
-        assert await database.read_installation(rows, "SELECT seq FROM search_rows") == [(new,)]
-    finally:
-        await database.close()
-
-
-KEPT_ANSWER = """
-INSERT INTO idempotency (tenant_id, agent_id, resource_id, key, body_hmac, answer, created_at)
-VALUES ('local', 'agent', 'ana', '{key}', 'body', '{{"n": 1}}', 1)
-"""
-
-
-async def test_keys_that_were_kept_as_sent_are_kept_as_hashes_and_still_known(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_as_of(11, database_url, monkeypatch) as old:
-        for key in ("schlüssel-🔑", "\x01forget:token"):
-            await old.write_installation(execute, KEPT_ANSWER.format(key=key))
-    database = await reopened(database_url)
-    try:
-        kept = await database.read(idempotency.find_kept, ANA, Request("schlüssel-🔑", "body"))
-        assert kept == {"n": 1}
-        told = repr(await database.read_installation(rows, "SELECT key FROM idempotency"))
-        assert "schlüssel" not in told
-        assert await database.read(forget_candidates.chosen_by, ANA, "token") == {"n": 1}
-    finally:
-        await database.close()
-
-
-BEFORE_PLANS_WERE_OPEN = """
-INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, updated_at,
-    next_seq, last_created_at, message_count, token_count)
-SELECT 'local', 'agent', 'ana', name, name, '{}', 5, 5, 1, 0, 0, 0
-FROM (SELECT 'begun' AS name UNION SELECT 'going' UNION SELECT 'done' UNION SELECT 'quoted') AS names;
-INSERT INTO plans (tenant_id, agent_id, resource_id, thread_uid, revision, plan, actor, created_at)
-SELECT 'local', 'agent', 'ana', thread_uid, 1, '{"goal":"old","steps":[]}', 'a', 6 FROM threads;
-INSERT INTO plans (tenant_id, agent_id, resource_id, thread_uid, revision, plan, actor, created_at) VALUES
-    ('local', 'agent', 'ana', 'going', 2, '{"goal":"new","steps":[{"id":"s1","status":"in_progress"}]}', 'a', 7),
-    ('local', 'agent', 'ana', 'done', 2, '{"goal":"new","steps":[{"id":"s1","status":"completed"}]}', 'a', 7),
-    ('local', 'agent', 'ana', 'quoted', 2,
-     '{"goal":"say \\"status\\":\\"pending\\"","steps":[{"id":"s1","status":"failed"}]}', 'a', 7)
-"""
-
-
-async def test_plans_that_were_kept_before_are_open_if_something_in_them_is_left(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_as_of(14, database_url, monkeypatch) as old:
-        for statement in BEFORE_PLANS_WERE_OPEN.split(";\n"):
-            await old.write_installation(execute, statement)
-    database = await reopened(database_url)
-    try:
-        work = await database.read(open_work.find_open, ANA, other_than="", now=9, most=9)
-        assert [(each.thread_id, each.plan["goal"]) for each in work.plans] == [("going", "new"), ("begun", "old")]
-    finally:
-        await database.close()
-
-
-async def test_entries_that_were_kept_before_are_not_pinned_and_can_be(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_as_of(24, database_url, monkeypatch) as old:
-        await old.write_installation(execute, AN_ENTRY.replace("extracted", "caller"))
-    database = await reopened(database_url)
-    try:
-        (kept,) = (await database.read(entries.read_seen, ANA, ["e"])).values()
-        assert (kept.content, kept.status, kept.pinned_at) == ("c", "active", None)
-        await database.write(entry_marks.pin, ANA, "e", at=9)
-        assert [each.pinned_at for each in await database.read(entry_marks.read_pinned, ANA)] == [9]
-    finally:
-        await database.close()
-
-
-async def test_entries_that_were_kept_before_have_no_unproven_words(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_as_of(26, database_url, monkeypatch) as old:
-        await old.write_installation(execute, AN_ENTRY.replace("extracted", "caller"))
-    database = await reopened(database_url)
-    try:
-        (kept,) = (await database.read(entries.read_seen, ANA, ["e"])).values()
-        assert (kept.content, kept.unproven_words) == ("c", [])
-    finally:
-        await database.close()
+    await say(database, "main", draft("walrus"), draft("walrus"), draft("walrus"))
+    script = A_VECTOR
+    for name, value in OF_DIALECT[database.backend.name].items():
+        script = script.replace(name, value)
+    await database.write_installation(execute, script)
+    found = await database.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq")
+    (first,), (second,), (third,) = found
+    assert first < second < third
+    await database.write_installation(execute, "DELETE FROM messages WHERE seq = 3")
+    new = (await say(database, "main", draft("walrus", id="new"))).stored[0].seq
+    assert await only(database, f"SELECT row_id FROM search_rows WHERE seq = {new}") > third, "never again"
+    # Rows go with their message, and vectors and words with their row.
+    await database.write_installation(execute, "DELETE FROM messages WHERE seq = 1")
+    assert await only(database, "SELECT min(row_id) FROM search_rows") == second
+    assert await database.read_installation(rows, "SELECT row_id FROM search_vectors") == [(second,)]
+    if database.backend.name == "sqlite":
+        assert await only(database, "SELECT min(rowid) FROM search_text") == second
+    await database.write_installation(execute, AN_ENTRY)
+    await database.write_installation(execute, "UPDATE search_rows SET thread_uid = 'entry:e', seq = 1 WHERE seq = 2")
+    await database.write_installation(execute, "DELETE FROM entries")
+    assert await database.read_installation(rows, "SELECT seq FROM search_rows") == [(new,)]
 
 
 def test_steps_are_numbered_from_one_without_gaps_and_alike_for_both_databases() -> None:

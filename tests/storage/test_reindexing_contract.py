@@ -1,35 +1,16 @@
-"""Rows that older rules made: carried over by the migration, and made anew from their messages."""
-
-from pathlib import Path
+"""Rows of the index that older rules made: found, and made anew from their messages."""
 
 import pytest
 
 from layerlore.storage.core.records import Indexed, Message, Scope
-from layerlore.storage.core.scopes import scope_token
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.migrations import runner
-from layerlore.storage.drivers.sessions import SESSION_GAP_MS
 from layerlore.storage.index import vectors
 from layerlore.storage.index.lexical import TEXT_VERSION
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.removal import deletions
 
-from .building import ANA, BEN, NOW, draft, drop, execute, having, indexed, only, rows, say, search_text, uid
+from .building import ANA, BEN, NOW, draft, drop, execute, having, indexed, only, say, search_text, uid
 from .vectoring import embed_all, pending
-
-
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """Here the tables are made by the tests."""
-    return f"sqlite:///{tmp_path / 'memory.db'}"
-
-
-@pytest.fixture
-def postgres_url(empty_postgres_url: str) -> str:
-    """Here the tables are made by the tests."""
-    return empty_postgres_url
-
 
 pytestmark = pytest.mark.anyio
 
@@ -85,61 +66,13 @@ async def test_nothing_deleted_is_indexed_again(database: Database) -> None:
     assert await having(database, "pear") == []
 
 
-OLD_THREAD = (
-    "INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, updated_at,"
-    " next_seq, last_created_at, message_count, token_count)"
-    " VALUES ('local', 'agent', 'ana', 'old', 'main', '{}', 5, 6, 4, 0, 3, 9)"
-)
-OLD_MESSAGE = (
-    "INSERT INTO messages (tenant_id, agent_id, resource_id, thread_uid, seq, id, role, name, parts, metadata, tokens,"
-    " encoding, created_at, said_at, revision) VALUES ('local', 'agent', 'ana', 'old', :seq, 'm' || :seq, 'user',"
-    " 'Kim', '[{\"type\":\"text\",\"text\":\"walrus\"}]', '{}', 3, 'e', :said_at, :said_at, 1)"
-)
-OLD_ROW = "INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, text_version"
-OLD_WORDS = {
-    "sqlite": [
-        OLD_ROW + ") VALUES ('local', 'agent', 'ana', 'old', {seq}, 1)",
-        "INSERT INTO search_text (rowid, text, scope) VALUES (last_insert_rowid(), 'walrus', '{token}')",
-    ],
-    "postgres": [
-        OLD_ROW + ", lexemes) VALUES ('local', 'agent', 'ana', 'old', {seq}, 1, array_to_tsvector("
-        "ARRAY['walrus', ':' || '{token}']))"
-    ],
-}
-
-
-async def test_what_the_second_version_indexed_is_found_and_is_made_anew(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = {dialect: runner.migrations(dialect)[:2] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: known[dialect])
-        old = await open_database(database_url, Path())
-        await old.write_installation(execute, OLD_THREAD)
-        for seq, hours in ((1, 0), (2, 1), (3, 9)):
-            said_at = NOW + hours * SESSION_GAP_MS // 6
-            await old.write_installation(
-                execute, OLD_MESSAGE.replace(":seq", str(seq)).replace(":said_at", str(said_at))
-            )
-            for sql in OLD_WORDS[old.backend.name]:
-                await old.write_installation(execute, sql.format(seq=seq, token=scope_token(ANA)))
-        before = await old.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq")
-        await old.close()
-    database = await open_database(database_url, Path())
-    try:
-        assert await database.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq") == before
-        kept = "SELECT seq, chunk, role, speaker, said_at, session_seq, session_mark FROM search_rows ORDER BY seq"
-        assert await database.read_installation(rows, kept) == [
-            (1, 0, "user", "Kim", NOW, 1, None),
-            (2, 0, "user", "Kim", NOW + SESSION_GAP_MS // 6, 1, None),
-            (3, 0, "user", "Kim", NOW + SESSION_GAP_MS * 3 // 2, 3, None),
-        ]
-        assert len(await having(database, "walrus")) == 3
-        assert await stale(database) == [(ANA, "old", seq) for seq in (1, 2, 3)]
-        assert await database.write(indexed_rows.rebuild_rows, ANA, "old", [1, 2, 3], search_text) == 3
-        assert await stale(database) == []
-        assert len(await having(database, "walrus")) == 3
-        assert await only(database, "SELECT min(text_version) FROM search_rows") == TEXT_VERSION
-        assert await only(database, "SELECT min(row_id) FROM search_rows") > before[-1][0]
-    finally:
-        await database.close()
+async def test_rows_of_older_rules_are_found_and_get_new_ids_when_they_are_made_anew(database: Database) -> None:
+    uid = (await say(database, "main", *(draft("walrus") for _ in range(3)))).thread.thread_uid
+    await grow_old(database)
+    newest = await only(database, "SELECT max(row_id) FROM search_rows")
+    assert len(await having(database, "walrus")) == 3
+    assert await database.write(indexed_rows.rebuild_rows, ANA, uid, [1, 2, 3], search_text) == 3
+    assert await stale(database) == []
+    assert len(await having(database, "walrus")) == 3
+    assert await only(database, "SELECT min(text_version) FROM search_rows") == TEXT_VERSION
+    assert await only(database, "SELECT min(row_id) FROM search_rows") > newest

@@ -1,5 +1,9 @@
-"""The migrations make what ``storage.core.tables`` says: the same tables, columns, keys and indexes, on both databases."""
+"""The migrations make what ``storage.core.tables`` says, on both databases: the same tables, columns, keys and indexes.
 
+They also make the triggers, functions, policies and grants that the code relies on.
+"""
+
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -8,22 +12,24 @@ import asyncpg
 import pytest
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from layerlore.storage.audit import api_keys
+from layerlore.storage.audit.stored_bytes import COUNTED
+from layerlore.storage.core.all_tenants import LOOKS
 from layerlore.storage.core.tables import journal, metadata, search_rows, search_vectors
 from layerlore.storage.drivers.postgres import sql as postgres_sql
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite import sql as sqlite_sql
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
-
-
-@pytest.fixture
-def postgres_url(empty_postgres_url: str) -> str:
-    """Here the tables are made by the tests."""
-    return empty_postgres_url
-
+from layerlore.storage.index import vectors
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import places
+from layerlore.storage.removal import erasure, expiry
 
 pytestmark = pytest.mark.anyio
 
+LOOKING = (api_keys, erasure, expiry, jobs, places, vectors)  # whose looks are known once they are loaded
+ACTS = ("insert", "update", "delete")
 Catalogue = dict[str, list[tuple[Any, ...]]]
 
 
@@ -79,9 +85,9 @@ async def postgres_catalogue(connection: Any, schema: str) -> Catalogue:
 
 
 @pytest.fixture
-async def both(postgres_url: str) -> AsyncIterator[Callable[[], Awaitable[tuple[Catalogue, Catalogue]]]]:
+async def both(empty_postgres_url: str) -> AsyncIterator[Callable[[], Awaitable[tuple[Catalogue, Catalogue]]]]:
     """Postgres: what was migrated, and what the metadata make, in schemas of their own."""
-    connection = await asyncpg.connect(postgres_url)
+    connection = await asyncpg.connect(empty_postgres_url)
     schema = await connection.fetchval("SELECT current_schema()")
 
     async def catalogues() -> tuple[Catalogue, Catalogue]:
@@ -95,6 +101,14 @@ async def both(postgres_url: str) -> AsyncIterator[Callable[[], Awaitable[tuple[
 
     yield catalogues
     await connection.execute(f"DROP SCHEMA IF EXISTS {schema}_declared CASCADE")
+    await connection.close()
+
+
+@pytest.fixture
+async def migrated(postgres_url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection to a Postgres with every table, as their owner."""
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
     await connection.close()
 
 
@@ -150,3 +164,124 @@ def test_every_tenants_table_leads_its_key_with_the_scope() -> None:
         "installation",
         "spending",
     }
+
+
+def test_on_sqlite_the_triggers_are_those_that_the_code_relies_on(tmp_path: Path) -> None:
+    migrated = driver.connect(str(tmp_path / "migrated.db"), synchronous="OFF")
+    try:
+        migrate_sqlite(migrated)
+        found = dict(migrated.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    finally:
+        migrated.close()
+    others = {
+        *("search_rows_deleted", "messages_deleted", "entries_deleted"),
+        *("search_rows_counted", "search_rows_changed", "search_vectors_counted"),
+        *("journal_no_update", "journal_no_delete"),
+    }
+    assert found.keys() == others | {f"{table}_count_{act}" for table in COUNTED for act in ACTS}
+    for table, columns in COUNTED.items():
+        for act in ACTS:
+            counted = re.findall(r"CAST\((?:new|old)\.(\w+) AS BLOB\)", found[f"{table}_count_{act}"])
+            assert set(counted) == set(columns)
+        assert f"AFTER UPDATE OF {', '.join(columns)} ON {table} " in found[f"{table}_count_update"]
+
+
+async def test_on_postgres_the_triggers_are_those_that_the_code_relies_on(
+    migrated: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    found = await migrated.fetch(
+        "SELECT relname, tgname, proname, prosrc, tgenabled::text FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid "
+        "JOIN pg_proc p ON p.oid = tgfoid WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+    )
+    others = {
+        ("messages", "messages_deleted", "forget_search_rows_of_message"),
+        ("entries", "entries_deleted", "forget_search_rows_of_entry"),
+        ("journal", "journal_no_change", "journal_only_grows"),
+        ("journal", "journal_no_truncate", "journal_only_grows"),
+    }
+    counting = {(table, f"{table}_count_{act}", f"layerlore_stored_{table}") for table in COUNTED for act in ACTS}
+    assert {tuple(row)[:3] for row in found} == others | counting
+    assert {row["tgenabled"] for row in found} == {"O"}
+    for row in found:
+        if row["proname"].startswith("layerlore_stored_"):
+            assert set(re.findall(r"octet_length\((\w+)\)", row["prosrc"])) == set(COUNTED[row["relname"]])
+
+
+async def test_on_postgres_the_functions_are_those_that_the_code_calls(
+    migrated: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    found = await migrated.fetch(
+        "SELECT proname, prosecdef, proconfig, has_function_privilege('pg_monitor', oid, 'EXECUTE') AS open "
+        "FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+    )
+    schema = await migrated.fetchval("SELECT current_schema()")
+    as_owner = {row["proname"] for row in found if row["prosecdef"]}
+    assert as_owner == {*LOOKS, "layerlore_postings"}
+    assert {row["proname"] for row in found} - as_owner == {
+        *("forget_search_rows_of_message", "forget_search_rows_of_entry", "journal_only_grows"),
+        *("layerlore_add_bytes", "layerlore_fold_bytes"),
+        *(f"layerlore_stored_{table}" for table in COUNTED),
+    }
+    for row in found:
+        if row["prosecdef"]:
+            assert (row["proconfig"], row["open"]) == ([f"search_path={schema}, pg_temp"], False)
+
+
+TENANT = "(tenant_id = ( SELECT NULLIF(current_setting('layerlore.tenant'::text, true), ''::text) AS \"nullif\"))"
+IN_SCOPE = (
+    f"({TENANT} AND ((( SELECT current_setting('layerlore.reach'::text, true) AS current_setting) = 'tenant'::text) "
+    "OR ((agent_id = ( SELECT current_setting('layerlore.agent'::text, true) AS current_setting)) "
+    "AND (resource_id = ( SELECT current_setting('layerlore.resource'::text, true) AS current_setting)))))"
+)
+BY_TOKEN = (
+    "(scope_token = ANY (( SELECT string_to_array(current_setting('layerlore.tokens'::text, true), ' '::text) "
+    "AS string_to_array)::text[]))"
+)
+ACROSS = "(( SELECT current_setting('layerlore.across'::text, true) AS current_setting) = 'yes'::text)"
+
+
+async def test_on_postgres_each_table_of_tenants_has_the_policies_that_its_columns_call_for(
+    migrated: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    owner = await migrated.fetchval("SELECT current_user")
+    expected = {
+        ("search_rows", "bound", "ALL", "public", IN_SCOPE, None),
+        ("search_vectors", "bound", "ALL", "public", BY_TOKEN, None),
+        ("search_vectors", "across", "ALL", owner, ACROSS, None),
+        ("journal", "bound", "INSERT", "public", None, TENANT),
+    }
+    for table in metadata.sorted_tables:
+        if "tenant_id" in table.c and table is not journal:
+            # Keys, allowances and bytes are a tenant's; an agent of a key is no scope.
+            bound = IN_SCOPE if {"agent_id", "resource_id"} <= {*table.c.keys()} else TENANT
+            expected.add((table.name, "bound", "ALL", "public", bound, None))
+            expected.add((table.name, "across", "ALL", owner, ACROSS, None))
+    found = await migrated.fetch(
+        "SELECT tablename, policyname, cmd, roles[1]::text, qual, with_check FROM pg_policies "
+        "WHERE schemaname = current_schema()"
+    )
+    assert {tuple(row) for row in found} == expected
+
+
+async def test_on_postgres_the_servers_role_may_do_what_it_needs_and_no_more(serving_url: str) -> None:
+    connection = await asyncpg.connect(serving_url)
+    try:
+        found = await connection.fetch(
+            "SELECT table_name, privilege_type FROM information_schema.role_table_grants "
+            "WHERE grantee = current_user AND table_schema = current_schema()"
+        )
+        may_call = await connection.fetch(
+            "SELECT proname FROM pg_proc WHERE prosecdef AND pronamespace = current_schema()::regnamespace "
+            "AND has_function_privilege(oid, 'EXECUTE')"
+        )
+    finally:
+        await connection.close()
+    rights: dict[str, set[str]] = {}
+    for name, right in found:
+        rights.setdefault(name, set()).add(right)
+    assert rights.pop("schema_migrations") == {"SELECT"}
+    assert rights.pop("journal") == {"INSERT"}
+    tables = {*metadata.tables, "search_rows", "search_vectors", "last_writes"} - {"journal"}
+    assert rights.keys() == tables
+    assert all(found == {"SELECT", "INSERT", "UPDATE", "DELETE"} for found in rights.values())
+    assert {row["proname"] for row in may_call} == {*LOOKS, "layerlore_postings"}

@@ -124,7 +124,7 @@ def index(messages: Any) -> list[str]:
 
 PREFIXED = (
     *("mcp__layerlore__{}", "layerlore_{}", "layerlore.{}", "layerlore:{}", "mcp_layerlore_{}", "mcp--layerlore--{}"),
-    *("@layerlore/{}", "layerlore___{}", "{}_mcp_layerlore", "functions.mcp__layerlore__{}", "memstrata_{}"),
+    *("@layerlore/{}", "layerlore___{}", "{}_mcp_layerlore", "functions.mcp__layerlore__{}"),
 )
 
 

@@ -1,7 +1,7 @@
-"""Brings a database's tables up to date: ``NNNN_what_changed.sqlite.sql`` and ``NNNN_what_changed.postgres.sql``.
+"""The numbered steps that make and update a database: ``NNNN_name.sqlite.sql`` and ``NNNN_name.postgres.sql``.
 
-All steps that a database lacks run in one transaction under a lock, so a kill at any statement leaves it as it was,
-and processes that start together wait for the first. A database from a newer version is refused.
+Each driver takes the steps that its database lacks in one transaction, under a lock. A kill at any statement leaves the
+database as it was, and processes that start together wait for the first.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,12 @@ from functools import cache
 from importlib.resources import files
 
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.errors import DatabaseTooNew
+from layerlore.storage.core.errors import DatabaseTooNew, DatabaseTooOld
 
 _FILE = linear_re.compile(r"(\d{4})_([a-z0-9_]+)\.([a-z]+)\.sql")
+_BASELINE = "baseline"
+_LAST_COMMIT = "21b3d1e"
+"""The last commit whose databases began with another step than the baseline."""
 
 LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -20,6 +23,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at BIGINT NOT NULL
 )
 """
+TAKEN = "SELECT version, name FROM schema_migrations ORDER BY version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +36,28 @@ class Migration:
 @cache
 def migrations(database: str) -> tuple[Migration, ...]:
     """All steps for one database, in order."""
-    found = [
-        (match, entry.read_text(encoding="utf-8"))
-        for entry in files("layerlore.storage.drivers.migrations").iterdir()
-        if (match := _FILE.fullmatch(entry.name)) and match[3] == database
-    ]
-    return tuple(sorted((Migration(int(m[1]), m[2], sql) for m, sql in found), key=lambda step: step.version))
+    steps = []
+    for entry in files("layerlore.storage.drivers.migrations").iterdir():
+        match = _FILE.fullmatch(entry.name)
+        if match and match[3] == database:
+            steps.append(Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")))
+    return tuple(sorted(steps, key=lambda step: step.version))
 
 
 def latest_version(database: str) -> int:
     return migrations(database)[-1].version
+
+
+def reached_version(taken: list[tuple[int, str]]) -> int:
+    """The version of a database that took these steps. Raises DatabaseTooOld."""
+    if not taken:
+        return 0
+    if taken[0] != (1, _BASELINE):
+        raise DatabaseTooOld(
+            "this database was made by an earlier layerlore, and this one cannot update it: export it with layerlore at "
+            f"commit {_LAST_COMMIT} (`layerlore export`), and import the file into a new database (`layerlore import`)"
+        )
+    return taken[-1][0]
 
 
 def pending(database: str, version: int) -> list[Migration]:

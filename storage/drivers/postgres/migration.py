@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from layerlore.storage.drivers.migrations.runner import LEDGER, latest_version, pending
+from layerlore.storage.drivers.migrations.runner import LEDGER, TAKEN, latest_version, pending, reached_version
 
 _LOCK = 0x6C617965726C6F  # "layerlo": the advisory lock of our migrations on a Postgres database
 
@@ -28,7 +28,10 @@ $do$
 
 
 async def migrate_postgres(connection: Any) -> int:
-    """Apply what is missing on an asyncpg connection. Returns the version reached. Raises DatabaseTooNew."""
+    """Apply what is missing on an asyncpg connection. Returns the version reached.
+
+    Raises DatabaseTooNew or DatabaseTooOld.
+    """
     latest = latest_version("postgres")
     if await postgres_version(connection) == latest:
         return latest
@@ -50,8 +53,8 @@ async def migrate_postgres(connection: Any) -> int:
 
 
 async def postgres_version(connection: Any) -> int:
-    """The schema version of a database; 0: it has no tables of ours."""
+    """The schema version of a database; 0: it has no tables of ours. Raises DatabaseTooOld."""
     if await connection.fetchval("SELECT to_regclass('schema_migrations')") is None:
         return 0
-    version: int = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations")
-    return version
+    taken = await connection.fetch(TAKEN)
+    return reached_version([(row["version"], row["name"]) for row in taken])

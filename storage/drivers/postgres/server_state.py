@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from layerlore.storage.core.errors import DatabaseTooOld
 from layerlore.storage.drivers.postgres.errors import UNREADABLE_URL
 from layerlore.storage.drivers.postgres.migration import postgres_version
 from layerlore.storage.drivers.postgres.url import read_url
@@ -34,6 +35,8 @@ async def look_at_server(url: str) -> ServerState:
                 return ServerState(version, server=await connection.fetchval("SHOW server_version"))
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
+    except DatabaseTooOld as error:
+        return ServerState(failure=str(error))
     except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return ServerState(failure=_why(error))
 

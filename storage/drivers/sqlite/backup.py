@@ -69,6 +69,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
         NotFound: there is no such backup.
         Conflict: it is damaged, or no memory of ours.
         DatabaseTooNew: a newer layerlore wrote it.
+        DatabaseTooOld: an earlier layerlore wrote it.
         StorageUnavailable: a server has the store open, or it cannot be written.
         OSError: a file cannot be read or written.
     """
@@ -112,7 +113,7 @@ def _copy(backup: Path, copy: Path) -> None:
 
 
 def _checked(copy: Path, backup: Path) -> tuple[int, tuple[str, ...]]:
-    """Its version, and which of its content is damaged. Raises Conflict or DatabaseTooNew."""
+    """Its version, and which of its content is damaged. Raises Conflict, DatabaseTooNew or DatabaseTooOld."""
     beside = " (with what lies beside it as -wal: if that is of another file, move it away)"
     named = f"{backup}{beside if any(backup.with_name(backup.name + each).is_file() for each in _BESIDE) else ''}"
     try:

@@ -1,17 +1,16 @@
 """Brings the tables of a SQLite file up to date."""
 
-import hashlib
 import secrets
 from collections.abc import Iterator
 
-from layerlore.storage.drivers.migrations.runner import LEDGER, latest_version, pending
+from layerlore.storage.drivers.migrations.runner import LEDGER, TAKEN, latest_version, pending, reached_version
 from layerlore.storage.drivers.sqlite import driver
 
 
 def migrate_sqlite(connection: driver.Connection) -> int:
     """Apply what is missing, in the connection's thread. Returns the version reached.
 
-    Raises DatabaseTooNew, or SQLite's busy error when another process holds the lock.
+    Raises DatabaseTooNew, DatabaseTooOld, or SQLite's busy error when another process holds the lock.
     """
     if sqlite_version(connection) == latest_version("sqlite"):
         return latest_version("sqlite")
@@ -24,8 +23,6 @@ def migrate_sqlite(connection: driver.Connection) -> int:
 
 
 def _migrate_sqlite(connection: driver.Connection) -> int:
-    # Steps hash keys with it; Postgres has a function of its own.
-    connection.create_function("sha256_hex", 1, _sha256_hex, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(LEDGER)
@@ -45,17 +42,12 @@ def _migrate_sqlite(connection: driver.Connection) -> int:
     return latest_version("sqlite")
 
 
-def _sha256_hex(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def sqlite_version(connection: driver.Connection) -> int:
-    """The schema version of a file; 0: it has no tables of ours."""
+    """The schema version of a file; 0: it has no tables of ours. Raises DatabaseTooOld."""
     exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'").fetchone()
     if not exists:
         return 0
-    version: int = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()[0]
-    return version
+    return reached_version(connection.execute(TAKEN).fetchall())
 
 
 def _statements(script: str) -> Iterator[str]:

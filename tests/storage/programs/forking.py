@@ -118,6 +118,10 @@ class DyingPostgres(DyingConnection):
         self._count()
         return await self._connection.execute(*arguments, **options)
 
+    async def fetch(self, *arguments: Any) -> Any:
+        self._count()
+        return await self._connection.fetch(*arguments)
+
     async def fetchval(self, *arguments: Any) -> Any:
         self._count()
         return await self._connection.fetchval(*arguments)
