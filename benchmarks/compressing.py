@@ -8,16 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layerlore.extraction.chat.port import Chat, ChatAnswer
-from layerlore.extraction.jobs.attempt import attempt
-from layerlore.extraction.jobs.endings import Endings
+from layerlore.extraction.jobs.worker import Endings, attempt
 from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.kind import EXTRACTIVE, JobKind, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.extraction.kinds.reflector import Reflector
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
-from layerlore.memory.observations.observation_text import render_observations
-from layerlore.memory.observations.schedule import activate_observations
+from layerlore.memory.observations.observation_text import activate_observations, render_observations
 from layerlore.memory.parts.parts import part_texts
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.runtime.runtime import close_engine, open_engine

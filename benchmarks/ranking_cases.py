@@ -23,11 +23,10 @@ from layerlore.memory.embedding.relevance import RelevanceEvidence
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.recall.candidates import Place, gather_candidates
-from layerlore.memory.recall.pool import Flags, Floats
+from layerlore.memory.recall.ranking import Flags, Floats, measure_signals
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, prepare_recall
-from layerlore.memory.recall.signals import measure_signals
+from layerlore.memory.recall.results import judge
 from layerlore.memory.recall.vector_writer import VectorWriter
-from layerlore.memory.recall.verdicts import judge
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx

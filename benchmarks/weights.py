@@ -12,7 +12,7 @@ from benchmarks.embedders import EMBEDDERS
 from benchmarks.metrics import mean
 from benchmarks.ranking_cases import Case, Cases, read_cases
 from benchmarks.tables import figure, table
-from layerlore.memory.recall.pool import Floats
+from layerlore.memory.recall.ranking import Floats
 
 # The signals that are fitted, and the formula that the fit begins from and is held to where the cases say little.
 PRIOR = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from layerlore.server.access.permissions import join_rights
+from layerlore.server.access.caller import join_rights
 from layerlore.server.access.principal import RIGHTS, Right
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.toolsets import DECLARATIONS

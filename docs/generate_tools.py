@@ -12,7 +12,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import Tool
 
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.server.access.permissions import join_rights
+from layerlore.server.access.caller import join_rights
 from layerlore.server.settings.settings import TOOLSETS, load_settings
 from layerlore.server.tools.declaration import UNLISTED_META, Declaration
 from layerlore.server.tools.toolsets import DECLARATIONS, choose_tools

@@ -9,8 +9,7 @@ from datetime import datetime
 
 from benchmarks.long_runs.planting import LongRun
 from layerlore.extraction.chat.port import Chat
-from layerlore.extraction.jobs.attempt import NoModel, attempt
-from layerlore.extraction.jobs.endings import Endings
+from layerlore.extraction.jobs.worker import Endings, NoModel, attempt
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind
 from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.context.context import get_context

@@ -4,27 +4,195 @@ import asyncio
 import functools
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
-from layerlore.extraction.chat.failures import SETUP_PAUSE_MS, RequestRefused, convert_error
 from layerlore.extraction.chat.models import Models, choose_models
 from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
-from layerlore.extraction.chat.replies import Reply, read_reply
 from layerlore.memory.embedding.litellm_module import lacks_address, load_litellm
 from layerlore.memory.embedding.port import clip_text
-from layerlore.memory.embedding.worker import Worker
+from layerlore.memory.embedding.service import Worker
 from layerlore.memory.rules.json_schema import check_schema
-from layerlore.memory.settings.llm import LlmSettings
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.settings.notes import LlmSettings
+from layerlore.memory.usage.model_usage import ModelUsage, read_usage
+from layerlore.memory.usage.prices import load_prices, price_call
 from layerlore.prompts import render
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.extraction.kinds.kind import Material
+SETUP_PAUSE_MS = 300_000
+_LONGEST_PAUSE_MS = 3_600_000
+
+_OF_SETUP = "setup"
+_OF_MOMENT = "moment"
+_OF_REQUEST = "request"
+
+# litellm's errors, the more specific first: what to say, and what is at fault.
+_ERRORS: tuple[tuple[str, str, str], ...] = (
+    ("AuthenticationError", "its key is missing or was refused", _OF_SETUP),
+    ("PermissionDeniedError", "its key may not use it", _OF_SETUP),
+    ("NotFoundError", "no such model there", _OF_SETUP),
+    ("LiteLLMUnknownProvider", "no such model: auto, none, or PROVIDER/MODEL as litellm names it", _OF_SETUP),
+    ("PaymentRequiredError", "the account has no credit left", _OF_SETUP),
+    ("ContextWindowExceededError", "the material is too long for it", _OF_REQUEST),
+    ("ContentPolicyViolationError", "the provider's content policy refused the material", _OF_MOMENT),
+    ("UnsupportedParamsError", "it does not support what was asked for", _OF_REQUEST),
+    ("BadRequestError", "the request was refused", _OF_REQUEST),
+    ("UnprocessableEntityError", "the request was refused", _OF_REQUEST),
+    ("RateLimitError", "too many requests", _OF_MOMENT),
+    ("Timeout", "no answer in time", _OF_MOMENT),
+    ("InternalServerError", "no connection, or an error there", _OF_MOMENT),
+    ("ServiceUnavailableError", "unavailable", _OF_MOMENT),
+    ("BadGatewayError", "unavailable", _OF_MOMENT),
+    ("APIConnectionError", "no connection, or an unreadable answer", _OF_MOMENT),
+)
+# Errors for which litellm has no class of its own, by their words, and the class to treat them as.
+_WORDS = (
+    ("insufficient_quota", "PaymentRequiredError"),
+    ("Missing credentials", "AuthenticationError"),
+    ("API key not valid", "AuthenticationError"),
+    ("LLM Provider NOT provided", "LiteLLMUnknownProvider"),
+    # llama-cpp-python's server, which knows no schema, answers with status 500.
+    ("'response_format'", "UnsupportedParamsError"),
+)
+_STATUSES = {402: "PaymentRequiredError", 403: "PermissionDeniedError", 413: "ContextWindowExceededError"}
+_IN_ITS_WORDS = linear_re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Gemini puts it in the body
+
+
+class RequestRefused(ChatFailed):
+    """The provider refused the request; it may accept one without a schema."""
+
+
+def convert_error(model: str, error: Exception) -> ChatFailed:
+    """Log an error of litellm, and return the failure to raise for it."""
+    log.warning("asking %s failed: %s: %.300s", model, type(error).__name__, error)
+    words = str(error)
+    kinds = [
+        *(kind for part, kind in _WORDS if part in words),
+        *(kind.__name__ for kind in type(error).__mro__),
+        _STATUSES.get(getattr(error, "status_code", 0), ""),
+    ]
+    for kind, reason, fault in _ERRORS:
+        if kind in kinds:
+            return _failure(f"{model}: {reason}", kind, fault, error)
+    status = getattr(error, "status_code", None)
+    return ChatFailed(
+        f"{model}: {type(error).__name__} {status or ''}".rstrip(),
+        retryable=not isinstance(status, int) or status >= 500,
+    )
+
+
+def _failure(text: str, kind: str, fault: str, error: Exception) -> ChatFailed:
+    if fault == _OF_SETUP:
+        return ChatFailed(text, retryable=True, retry_after_ms=SETUP_PAUSE_MS, of_setup=True)
+    if fault == _OF_REQUEST:
+        refused = RequestRefused if kind != "ContextWindowExceededError" else ChatFailed
+        return refused(text, retryable=False)
+    return ChatFailed(text, retryable=True, retry_after_ms=read_retry_after(error))
+
+
+def read_retry_after(error: Exception) -> int | None:
+    """How long the provider asks to wait, in milliseconds: an hour at most. None if it does not say."""
+    headers: Any = getattr(error, "litellm_response_headers", None)
+    headers = headers or getattr(getattr(error, "response", None), "headers", None) or {}
+    said = _milliseconds(headers.get("retry-after-ms"), 1) or _milliseconds(headers.get("retry-after"), 1000)
+    if said is None:
+        found = _IN_ITS_WORDS.search(str(error))
+        said = _milliseconds(found[1], 1000) if found else None
+    return None if said is None else max(0, min(said, _LONGEST_PAUSE_MS))
+
+
+def _milliseconds(value: Any, unit: int) -> int | None:
+    """A number of units, or the time until an HTTP date."""
+    if value is None:
+        return None
+    try:
+        return round(min(float(value), _LONGEST_PAUSE_MS) * unit)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return round((parsedate_to_datetime(str(value)).timestamp() - time.time()) * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+_LIMITS = Limits()
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete text of a model, and the cost of the request."""
+
+    text: str
+    spent: Spent
+
+
+def read_reply(model: str, talk: list[Json], answered: Any, most: int) -> Reply:
+    """Read the text and its cost. Raises ChatFailed for a refusal, and for an answer that is empty, was cut off, or has
+    more characters than ``most``."""
+    choice = next(iter(_field(answered, "choices") or ()), None)
+    message = _field(choice, "message")
+    text = _text_of(_field(message, "content"))
+    cost = _cost(model, talk, text, _field(answered, "usage"))
+    problem = _problem(text, message, _field(choice, "finish_reason"), most)
+    if problem:
+        raise ChatFailed(f"{model}: {problem}", retryable=True, spent=cost)
+    return Reply(text, cost)
+
+
+def _problem(text: str, message: Any, finish: Any, most: int) -> str:
+    if finish == "content_filter":
+        return "the provider's content filter stopped the answer"
+    if _refusal(message):
+        return "it refused to answer"
+    if len(text) > most:
+        return f"its answer has {len(text):,} characters; at most {most:,} are allowed (llm.max_answer_tokens)"
+    if finish == "length":
+        return "its answer was cut off: it needs more tokens than llm.max_answer_tokens, or than the model has"
+    return "" if text.strip() else "its answer is empty"
+
+
+def _refusal(message: Any) -> bool:
+    return bool(_field(message, "refusal") or _field(_field(message, "provider_specific_fields"), "refusal"))
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message, which some providers return in parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(_text_of(_field(part, "text")) for part in content)
+    return ""
+
+
+def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
+    """The cost as the provider counted it, else an estimate at four characters a token."""
+    raw = used.model_dump(exclude_none=True) if hasattr(used, "model_dump") else used
+    try:
+        usage = read_usage(raw, "usage", _LIMITS) if raw else None
+    except InvalidInput:
+        usage = None
+    if usage is None or not (usage.input or usage.output):
+        sent = sum(len(each["content"]) for each in talk)
+        usage = ModelUsage(input=-(-sent // _CHARACTERS_A_TOKEN), output=-(-len(text) // _CHARACTERS_A_TOKEN))
+    return price_call(usage, model, load_prices()).spent
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,15 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from layerlore.extraction.chat.port import NOTHING, ChatFailed
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.usage.model_usage import NANO
-from layerlore.storage.audit import spending
-from layerlore.storage.audit.spending import OfDay, day_of, next_day
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import OfDay, day_of, next_day
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs, tenant_jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Kind
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class TenantBudget:
         if not self._daily_tokens:
             return False
         tenant, now = Tenant(claim.scope.tenant_id), self._engine.now()
-        spent = await self._engine.database.read(spending.read_of_tenant, tenant, day_of(now))
+        spent = await self._engine.database.read(usage.read_of_tenant, tenant, day_of(now))
         if spent < self._daily_tokens:
             return False
         await self._engine.database.write(_put_off, tenant, claim, self._kinds, until=next_day(now), now=now)
@@ -88,4 +89,68 @@ class TenantBudget:
 
 async def _put_off(tx: Tx, tenant: Tenant, claim: Claim, kinds: Collection[Kind], *, until: int, now: int) -> None:
     await jobs.hand_back(tx, claim, now=now)
-    await tenant_jobs.put_off(tx, tenant, kinds, until=until, now=now)
+    await jobs.put_off(tx, tenant, kinds, until=until, now=now)
+
+
+FIRST_MS = 1_000
+LONGEST_MS = 300_000
+# So that the pause before the last attempt is the longest one.
+_FACTOR: float = (LONGEST_MS / FIRST_MS) ** (1 / (MOST_FAILURES - 2))
+
+OUTAGE = 3
+"""After this many requests in a row without an answer, of any jobs, no model is asked for a while."""
+OUTAGE_MS = 5_000
+
+
+def retry_pause_ms(failures: int, chance: float, retry_after_ms: int | None = None) -> int:
+    """Milliseconds until the next attempt, after this many failures in a row: from one second to five minutes, or as
+    long as the provider asked for, if that is longer. ``chance`` (0 to 1) makes it up to a quarter longer, so that jobs
+    that failed together do not come back together."""
+    pause: float = min(FIRST_MS * _FACTOR ** (max(1, failures) - 1), LONGEST_MS)
+    return round(max(pause, retry_after_ms or 0) * (1 + chance / 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why no model is asked, and until when, in milliseconds since 1970."""
+
+    reason: str
+    until: int
+
+
+class ModelPauses:
+    """The present pause of one worker. Times are milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._pause: Pause | None = None
+        self._failures = 0
+
+    def at(self, now: int) -> Pause | None:
+        """The pause that holds now, if any."""
+        return self._pause if self._pause is not None and self._pause.until > now else None
+
+    def begin(self, reason: str, until: int) -> None:
+        """Begin a pause, unless a longer one holds."""
+        if self._pause is not None and self._pause.until >= until:
+            return
+        log.warning("no model is asked for a while: %s", reason)
+        self._pause = Pause(reason, until)
+
+    def note_failure(self, error: ChatFailed, now: int) -> None:
+        """Note that a model gave no answer. The pause is what the provider asked for, else a guess."""
+        if error.of_setup:
+            self.begin(str(error), now + (error.retry_after_ms or LONGEST_MS))
+            return
+        if error.retry_after_ms:
+            self.begin(str(error), now + error.retry_after_ms)
+        if not error.retryable or error.spent != NOTHING:
+            self._failures = 0  # the model is there: the answer or the request is at fault
+        elif self.at(now) is None:  # during a pause, a failure of an earlier request says nothing new
+            self._failures += 1
+            if self._failures >= OUTAGE:
+                pause = OUTAGE_MS * 2 ** min(self._failures - OUTAGE, 10)
+                self.begin(str(error), now + min(pause, LONGEST_MS))
+
+    def note_success(self) -> None:
+        """Note that a model answered."""
+        self._failures = 0

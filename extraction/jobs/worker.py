@@ -5,25 +5,302 @@ longer than its lease, loses its jobs to others and can no longer store their re
 """
 
 import contextlib
+import json
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
 
 from layerlore.extraction.chat.port import Chat, ChatFailed
-from layerlore.extraction.jobs.attempt import NoModel, attempt
-from layerlore.extraction.jobs.budget import DailyBudget, TenantBudget
-from layerlore.extraction.jobs.endings import Endings
-from layerlore.extraction.jobs.pauses import ModelPauses, Pause
-from layerlore.extraction.kinds.kind import MODEL_KINDS, JobKind
-from layerlore.memory.engine.engine import Engine
-from layerlore.storage.audit import spending
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.extraction.jobs.budget import DailyBudget, ModelPauses, Pause, TenantBudget, retry_pause_ms
+from layerlore.extraction.kinds.kind import (
+    EXTRACTIVE,
+    MODEL_KINDS,
+    AnswerRefused,
+    Author,
+    Digesting,
+    Ended,
+    Enriching,
+    JobKind,
+    Joining,
+    Material,
+    MendableAnswer,
+    PartialAnswer,
+    Stale,
+)
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.prompts import render
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.core import scopes
+from layerlore.storage.core.errors import LayerloreError, NotFound
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.core.scopes import NoteKind
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import notes
 from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Fenced, Kind
+
+
+class NoModel(Exception):
+    """The kind has no model, and no answer without one: the job waits for the host's model."""
+
+
+async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None) -> None:
+    """Do a claimed job. If this raises, nothing is stored. Without a chat the answer is the kind's own digest. A model is
+    asked once more for what is refused of its answer about a turn.
+
+    Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
+    """
+    engine = engine.for_agent(claim.scope.agent_id)
+    if engine.memory != "on":  # the memory was closed since the job was asked for
+        await engine.database.write(jobs.finish, claim, now=engine.now())
+        return
+    material = await prepare(engine, kind, claim)
+    if material is None:
+        return
+    result = await _find_result(engine, kind, claim, material, chat)
+    for reason in await _store(engine, result):
+        log.warning("%s: left out of an answer: %s", kind.name, reason)
+
+
+async def _find_result(engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None) -> "Result":
+    """The checked answer. Raises AnswerRefused if nothing of it can be stored, asked again or not."""
+    answer, by = await _answer(engine, kind, claim, material, chat)
+    first: Result | None = None
+    try:
+        first = await judge_answer(engine, kind, claim, material, answer, by)
+        wrong = first.mendable
+    except AnswerRefused as refused:
+        if chat is None or material.turn is None:
+            raise
+        wrong = (refused.for_model,)
+    if first is not None and (not wrong or chat is None or material.turn is None):
+        return first
+    again = ask_again(material, answer, wrong)
+    try:
+        corrected, by = await _answer(engine, kind, claim, again, chat)
+        second = await judge_answer(engine, kind, claim, again, corrected, by)
+    except (AnswerRefused, ChatFailed):
+        if first is None:
+            raise
+        return first
+    if first is None or not isinstance(kind, Joining):
+        return second
+    return replace(second, value=kind.join(first.value, second.value, material))
+
+
+def ask_again(material: Material, answer: Json, wrong: Sequence[str]) -> Material:
+    """The material once more, with the answer that was refused and the reasons."""
+    content = {**json.loads(material.content), "refused_answer": answer, "refused": list(wrong)}
+    instructions = f"{material.instructions}\n\n{render('refused').text}"
+    return replace(material, instructions=instructions, content=json.dumps(content, ensure_ascii=False), again=True)
+
+
+async def prepare(engine: Engine, kind: JobKind, claim: Claim) -> Material | None:
+    """Read the job's material. None: there is nothing to do, and the job is finished. Raises Fenced, StorageUnavailable."""
+    try:
+        material = await engine.database.read(kind.prepare, claim, engine)
+    except NotFound:  # deleted since the job was asked for
+        material = None
+    if material is None:
+        await engine.database.write(jobs.finish, claim, now=engine.now())
+    return material
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A checked answer of one kind, that can be stored. ``refused``: why parts of it are left out; ``mendable``: which of
+    them its author can mend; ``stays_open``: the job is not ended, and waits for these."""
+
+    kind: JobKind
+    claim: Claim
+    material: Material
+    value: Any
+    by: Author
+    refused: tuple[str, ...] = ()
+    mendable: tuple[str, ...] = ()
+    stays_open: bool = False
+
+
+async def judge_answer(
+    engine: Engine, kind: JobKind, claim: Claim, material: Material, answer: Json, by: Author
+) -> Result:
+    """Check an answer to the material, and make it what can be stored. Raises AnswerRefused, Stale."""
+    read = value = kind.read(answer, material)
+    if isinstance(kind, Enriching):
+        value = await kind.enrich(engine, material, value)
+    partial = value if isinstance(value, PartialAnswer) else read
+    refused = tuple(partial.refused) if isinstance(partial, PartialAnswer) else ()
+    mendable = tuple(value.mendable) if isinstance(value, MendableAnswer) else ()
+    return Result(kind, claim, material, value, by, refused, mendable)
+
+
+# The notes that a kind of job writes, which are to be found at once.
+_NOTES: dict[Kind, NoteKind] = {
+    "profile": "profile",
+    "session_memory": "session_memory",
+    "observe": "observation",
+    "reflect": "observation",
+    "digest": "observation",
+}
+
+
+async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
+    """Store an answer together with its job's end, unless the job stays open. Raises Stale, and Fenced once another worker has the job: then the
+    whole transaction must be undone."""
+    claim = result.claim
+    # A fenced worker would meet rows that another one wrote. The check and the job's end are in one transaction.
+    if await jobs.find_held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
+        raise jobs.Fenced("another worker has the job")
+    found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
+    ended = found if isinstance(found, Ended) else Ended(found)
+    if (note := _NOTES.get(claim.kind)) is not None:
+        uid = "" if note == "profile" else claim.thread_uid
+        await notes.refresh(tx, claim.scope, uid, engine.search_text_of, (note,))
+    if result.stays_open:
+        await jobs.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
+    else:
+        await jobs.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
+    return replace(ended, refused=(*result.refused, *ended.refused))
+
+
+async def conclude(
+    engine: Engine, kind: JobKind, claim: Claim, material: Material, answer: Json, by: Author
+) -> Sequence[str]:
+    """Check an answer to the material, and store it together with the job's end, or store nothing.
+
+    Returns why parts of the answer were left out. Raises AnswerRefused, Stale, Fenced, StorageUnavailable.
+    """
+    return await _store(engine, await judge_answer(engine, kind, claim, material, answer, by))
+
+
+class _Stored(TypedDict):
+    refused: list[str]
+
+
+async def _store(engine: Engine, result: Result) -> Sequence[str]:
+    now, claim = engine.now(), result.claim
+
+    async def store(tx: Tx) -> _Stored:
+        ended = await store_result(tx, engine, result, now=now)
+        return {"refused": list(ended.refused)}
+
+    # This write also wakes the worker, since it may have made other jobs due.
+    stored = await engine.write(
+        claim.scope, Sent(Origin(result.kind.name, "", f"job:{result.kind.name}")), [], now, store
+    )
+    return stored["refused"]
+
+
+async def _answer(
+    engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None
+) -> tuple[Json, Author]:
+    if chat is None or material.silent:
+        digest = kind.digest(material) if isinstance(kind, Digesting) else None
+        if digest is None:
+            raise NoModel()
+        return digest, Author(EXTRACTIVE, material.prompt)
+    try:
+        answer = await chat.answer(kind.name, material)
+    except ChatFailed as error:
+        await _count(engine, kind, claim, chat.model(kind.name), error.spent)
+        raise
+    # Count the cost before the answer is checked.
+    await _count(engine, kind, claim, answer.model, answer.usage)
+    return answer.json, Author(answer.model, material.prompt)
+
+
+async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent: Spent) -> None:
+    if spent == Spent():
+        return
+    with anyio.CancelScope(shield=True):
+        await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=engine.now())
+
+
+async def _add(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
+    spent = line.spent
+    # Nothing is kept about a resource that was erased meanwhile, except the sums that budgets need.
+    if await scopes.still_known(tx, claim.scope, claim.thread_uid):
+        await usage.add(tx, claim.scope, claim.thread_uid, [line], now=now)
+    tokens = spent.input_tokens + spent.output_tokens
+    await usage.add_spending(tx, usage.OfDay(tokens, spent.cost_nano_usd), now=now)
+    await usage.add_of_tenant(tx, Tenant(claim.scope.tenant_id), tokens, now=now)
+
+
+MOST_STALE = 3
+"""After this many changes of its material in a row, a job has failed."""
+
+
+class Endings:
+    """Ends claims. ``chance`` returns numbers from 0 to 1."""
+
+    def __init__(self, engine: Engine, chance: Callable[[], float]) -> None:
+        self._engine = engine
+        self._chance = chance
+        self._stale: dict[tuple[Scope, str, Kind], int] = {}
+
+    def note_success(self, claim: Claim) -> None:
+        """Forget how often the job's material changed."""
+        self._stale.pop((claim.scope, claim.thread_uid, claim.kind), None)
+
+    async def end_failed(self, claim: Claim, error: Exception) -> None:
+        """End the claim as the error requires. Raises nothing: a claim that cannot be ended ends with its lease."""
+        try:
+            await self._end(claim, error)
+        except LayerloreError as unavailable:
+            log.warning("%s: the job is free when its lease has run out: %s", claim.kind, unavailable)
+
+    async def hand_back(self, claim: Claim) -> None:
+        """Make the job due at once for any worker. Raises StorageUnavailable."""
+        await self._engine.database.write(jobs.hand_back, claim, now=self._engine.now())
+
+    async def _end(self, claim: Claim, error: Exception) -> None:
+        match error:
+            case Fenced():
+                log.info("%s: another worker has the job by now; nothing was stored", claim.kind)
+            case NoModel():
+                await self.hand_back(claim)
+            case Stale() if self._is_patient(claim):
+                await self.hand_back(claim)
+            case ChatFailed(of_setup=True):
+                await self.hand_back(claim)
+            case ChatFailed():
+                await self._fail(claim, str(error), error.retryable, error.retry_after_ms)
+            case _:
+                await self._fail(claim, _describe(claim, error))
+
+    def _is_patient(self, claim: Claim) -> bool:
+        key = (claim.scope, claim.thread_uid, claim.kind)
+        self._stale[key] = self._stale.get(key, 0) + 1
+        return self._stale[key] % MOST_STALE != 0
+
+    async def _fail(self, claim: Claim, text: str, retryable: bool = True, retry_after_ms: int | None = None) -> None:
+        failures, now = claim.attempts + 1, self._engine.now()
+        dead = not retryable or failures >= MOST_FAILURES
+        log.warning("%s: attempt %d failed%s: %s", claim.kind, failures, ", the last" if dead else "", text)
+        await self._engine.database.write(
+            jobs.fail,
+            claim,
+            error=self._engine.redactor.text(text)[0],
+            retry_at=now + retry_pause_ms(failures, self._chance(), retry_after_ms),
+            dead=dead,
+            now=now,
+        )
+
+
+def _describe(claim: Claim, error: Exception) -> str:
+    if isinstance(error, Stale):
+        return f"its material kept changing: {error}"
+    if isinstance(error, LayerloreError | AnswerRefused):
+        return str(error)
+    log.error("%s: a defect", claim.kind, exc_info=error)
+    return f"an unexpected error ({type(error).__name__}), see the log"
+
 
 log = logging.getLogger(__name__)
 
@@ -162,9 +439,9 @@ class JobWorker:
         if not self._budget.limited:
             return False
         now = self._engine.now()
-        spent = await self._engine.database.read_installation(spending.read_of_day, spending.day_of(now))
+        spent = await self._engine.database.read_installation(usage.read_of_day, usage.day_of(now))
         if reason := self._budget.exhausted(spent):
-            self._pauses.begin(reason, spending.next_day(now))
+            self._pauses.begin(reason, usage.next_day(now))
         return bool(reason)
 
     async def _work(self, lane: _Lane, claim: Claim) -> None:

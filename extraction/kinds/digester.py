@@ -9,23 +9,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from layerlore.extraction.kinds.kind import EXTRACTIVE, Author, Claim, Kind, Material, ModelAnswer, Stale
-from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread
+from layerlore.extraction.kinds.kind import (
+    EXTRACTIVE,
+    Author,
+    Claim,
+    Kind,
+    Material,
+    ModelAnswer,
+    Stale,
+    check_unchanged,
+    lock_thread,
+)
 from layerlore.extraction.kinds.observer import (
     MOST_MESSAGES,
     NOTHING,
-    collect_sources,
-    lock_unchanged,
-    publish_notes,
-    store_notes,
-)
-from layerlore.extraction.kinds.observer_notes import (
     SCHEMA,
     NoteSources,
     ObserverAnswer,
     ObserverResult,
+    collect_sources,
     enrich_notes,
+    lock_unchanged,
+    publish_notes,
     read_notes,
+    store_notes,
 )
 from layerlore.extraction.kinds.reflector import SCHEMA as REFLECTION
 from layerlore.extraction.kinds.reflector import Reflection, check_rows_unchanged, read_reflection
@@ -33,12 +40,11 @@ from layerlore.memory.digest.digest import digest, take_notes
 from layerlore.memory.digest.sentences import find_values
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import observation_sources, observations
-from layerlore.storage.derived.observation_sources import Gap
-from layerlore.storage.derived.observations import Cursor, Marker, Observation
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Cursor, Gap, Marker, Observation
 from layerlore.storage.messages import pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -228,7 +234,7 @@ def _extract(masked: Sequence[Message], counter: TokenCounter, most_tokens: int)
 
 async def _first_gap(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> GapInput | None:
     """The first gap of a thread, if it has any."""
-    gaps = await observation_sources.gaps(tx, scope, thread.thread_uid)
+    gaps = await observations.gaps(tx, scope, thread.thread_uid)
     if not gaps:
         return None
     gap = gaps[0]
@@ -251,11 +257,11 @@ async def _read_gap(tx: Tx, scope: Scope, thread: Thread, gap: Gap, upto: int, m
 async def _fill_gap(tx: Tx, claim: Claim, inputs: GapInput, result: ObserverResult, by: Author) -> None:
     """Store the extracts of a gap's messages. Raises Stale if the gap or its messages have changed."""
     thread = await lock_thread(tx, claim)
-    if inputs.gap not in await observation_sources.gaps(tx, claim.scope, claim.thread_uid):
+    if inputs.gap not in await observations.gaps(tx, claim.scope, claim.thread_uid):
         raise Stale("others filled this gap meanwhile")
     now = await _read_gap(tx, claim.scope, thread, inputs.gap, inputs.upto, len(inputs.messages) + 1)
     check_unchanged(now, inputs.messages)
-    await observation_sources.close(tx, claim.scope, claim.thread_uid, inputs.gap, inputs.upto, now=result.now)
+    await observations.close(tx, claim.scope, claim.thread_uid, inputs.gap, inputs.upto, now=result.now)
     await observations.add(
         tx,
         claim.scope,

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import anyio
 
+from layerlore.extraction.kinds.documents import clean_text
 from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
@@ -19,9 +20,11 @@ from layerlore.extraction.kinds.kind import (
     ModelAnswer,
     Stale,
     TurnPart,
+    check_unchanged,
+    lock_thread,
+    read_earlier,
+    read_new,
 )
-from layerlore.extraction.kinds.model_text import clean_text
-from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
 from layerlore.extraction.kinds.transcript import lines_as_json
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries import entries as keeping
@@ -31,11 +34,11 @@ from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, li
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery
 from layerlore.memory.recall.memory_block import find_entries
-from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.notes import EntryRules
 from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.prompts import render
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, working_memory
@@ -265,7 +268,7 @@ class EntryExtractor:
         have changed."""
         inputs: EntriesInput = material.inputs
         thread = await _lock_unchanged(tx, claim, inputs)
-        await resource_lock.hold(tx, claim.scope)
+        await scopes.hold(tx, claim.scope)
         changed: list[str] = []
         places: list[str] = []
         duplicates = list(result.duplicates)

@@ -18,15 +18,17 @@ from layerlore.extraction.kinds.kind import (
     ModelAnswer,
     Stale,
     TurnPart,
+    check_unchanged,
+    lock_thread,
+    read_earlier,
+    read_new,
 )
-from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
 from layerlore.extraction.kinds.transcript import TranscriptLine, lines_as_json
 from layerlore.memory.documents.document_lines import list_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.evidence import EvidenceText
-from layerlore.memory.entries.proof import EvidenceRefused, list_quotations, prove
-from layerlore.memory.entries.unproven import list_unproven
+from layerlore.memory.entries.proof import EvidenceRefused, list_quotations, list_unproven, prove
 from layerlore.memory.text.trust import find_trust
 from layerlore.prompts import render
 from layerlore.storage.core.records import Message, Thread

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-from layerlore.extraction.kinds.kind import EXTRACTIVE, AnswerRefused, Author, Claim, Kind, Material, Stale
-from layerlore.extraction.kinds.model_text import clean_line, find_repetition
-from layerlore.extraction.kinds.new_messages import lock_thread
-from layerlore.extraction.kinds.observer_notes import NOTE_CHARS, count_tokens
+from layerlore.extraction.kinds.documents import clean_line, find_repetition
+from layerlore.extraction.kinds.kind import EXTRACTIVE, AnswerRefused, Author, Claim, Kind, Material, Stale, lock_thread
+from layerlore.extraction.kinds.observer import NOTE_CHARS, count_tokens
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.trust import TRUSTS, find_lowest_trust

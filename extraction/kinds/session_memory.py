@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.extraction.kinds import documents
+from layerlore.extraction.kinds.documents import clean_line, find_repetition
 from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
@@ -18,11 +19,13 @@ from layerlore.extraction.kinds.kind import (
     Kind,
     Material,
     ModelAnswer,
+    NewMessages,
     Stale,
     TurnPart,
+    check_unchanged,
+    lock_thread,
+    read_new,
 )
-from layerlore.extraction.kinds.model_text import clean_line, find_repetition
-from layerlore.extraction.kinds.new_messages import NewMessages, check_unchanged, lock_thread, read_new
 from layerlore.extraction.kinds.transcript import lines_as_json
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine

@@ -5,9 +5,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Kind, Material, Stale
-from layerlore.extraction.kinds.model_text import clean_text, find_repetition
-from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, take_fitting
+from layerlore.extraction.kinds.documents import clean_text, find_repetition
+from layerlore.extraction.kinds.kind import (
+    AnswerRefused,
+    Author,
+    Claim,
+    Kind,
+    Material,
+    Stale,
+    check_unchanged,
+    lock_thread,
+    take_fitting,
+)
 from layerlore.extraction.kinds.transcript import lines_as_json, read_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.overflow import count_step, find_policy, find_trimmed
@@ -16,8 +25,8 @@ from layerlore.memory.window.policy import WindowPolicy
 from layerlore.prompts import render
 from layerlore.storage.core.records import Json, Message, Origin, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import observations, summaries
-from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived import observations, session_notes
+from layerlore.storage.derived.session_notes import Summary
 from layerlore.storage.messages import pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -71,7 +80,7 @@ class Summariser:
         policy = find_policy(engine, thread) if thread else None
         if thread is None or policy is None or not policy.summarise:
             return None
-        previous = await summaries.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq)
+        previous = await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq)
         began, out = await _find_trimmed(tx, claim, thread, policy, previous)
         if sum(tokens for _, tokens in out) < count_step(policy):
             return None
@@ -128,7 +137,7 @@ class Summariser:
         first, last = inputs.messages[0].seq, inputs.messages[-1].seq
         from_seq = inputs.previous.from_seq if inputs.previous else first
         made = Summary(last, from_seq, result.text, result.tokens, by.model, by.prompt, result.now)
-        await summaries.add(tx, claim.scope, claim.thread_uid, made)
+        await session_notes.add_summary(tx, claim.scope, claim.thread_uid, made)
         happened = NewEvent("summary_updated", {"from_seq": from_seq, "to_seq": last})
         await events.record(tx, claim.scope, thread, [happened], origin=Origin(claim.kind, ""), now=result.now)
         return claim.seq - 1 if inputs.more else None
@@ -149,7 +158,7 @@ async def _find_trimmed(
 async def _lock_unchanged(tx: Tx, claim: Claim, inputs: SummaryInput) -> Thread:
     """The thread, locked. Raises Stale if its last summary or the messages after it have changed."""
     thread = await lock_thread(tx, claim)
-    if await summaries.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq) != inputs.previous:
+    if await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq) != inputs.previous:
         raise Stale("there is a newer summary")
     last = inputs.messages[-1].seq
     now = await pages.read_between(

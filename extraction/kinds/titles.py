@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unicodedata import east_asian_width
 
+from layerlore.extraction.kinds.documents import clean_text
 from layerlore.extraction.kinds.kind import (
     EXTRACTIVE,
     AnswerRefused,
@@ -18,7 +19,6 @@ from layerlore.extraction.kinds.kind import (
     Stale,
     TurnPart,
 )
-from layerlore.extraction.kinds.model_text import clean_text
 from layerlore.extraction.kinds.transcript import read_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said

@@ -1,20 +1,38 @@
-"""The blocks of a context beside the window: each whole, or as much of it as a number of tokens has room for."""
+"""The blocks of a context, the lines of its messages, and the lines of ``<memory>``."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
 from typing import Literal
 
-from layerlore.memory.documents.document_text import render_block
-from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_readable
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
+from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.hit_lines import (
+    MemoryLine,
+    MessageTexts,
+    ShownTexts,
+    find_place,
+    fold_message,
+    fold_text,
+    mark_best,
+    render_lines,
+)
+from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
+from layerlore.memory.recall.packing import pack_ranked, rank_messages
+from layerlore.memory.recall.recall_text import UNSURE
 from layerlore.memory.text.blocks import wrap_block
-from layerlore.memory.text.quotation import Tag, quote_line
+from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text
+from layerlore.memory.text.trust import describe_speaker
 from layerlore.memory.work import attempts
+from layerlore.memory.work.plan import find_current_step, render_open
+from layerlore.memory.work.plan import render_lines as render_plan_lines
 from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import OPEN
-from layerlore.memory.work.plan_text import find_current_step, render_lines, render_open
-from layerlore.storage.core.records import Plan
-from layerlore.storage.work.attempts import AttemptPage
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.records import Json, Message, Plan
+from layerlore.storage.work.steps import AttemptPage
 
 BlockName = Literal[
     "user-profile",
@@ -97,7 +115,7 @@ def make_plan_piece(plan: Plan, counter: TokenCounter) -> ContextPiece:
     def shown(text: str) -> str:
         return wrap_block("plan", text, description)
 
-    lines = render_lines(plan)
+    lines = render_plan_lines(plan)
 
     def fit(most: int) -> tuple[str, str]:
         kept = _choose_plan_lines(plan, lines, lambda text: counter.text(shown(text)) <= most)
@@ -199,3 +217,243 @@ def _cut(text: str, shown: Callable[[str], str], most: int, counter: TokenCounte
             return made
         left -= over
     return ""
+
+
+OVERHEAD = 2
+"""Tokens of a line beside its message's own, which have some for number and role: the break of the line, and one."""
+# A number has a token for so many digits, and OVERHEAD has the first.
+_DIGITS = 3
+# Counting so many again costs little.
+_SHORT = 100
+# A part in brackets: "[tool result name: ...]".
+_BRACKETS = 6
+# Between two parts.
+_BREAK = 2
+# What "(" takes more than "<", and a space at the beginning of a line more than none.
+_MORE_A_SIGN = 2
+_SIGNS = ("<", "&", "[")
+_PARTED = linear_re.compile(r"[\r\n](?=[\d\s])")
+
+
+def render_message(message: Message) -> str:
+    """``#12 user Anna: the text``; predefined messages have no number. Only its first line begins without a space, so
+    that nothing in the text passes for another message."""
+    number = f"#{message.seq} " if message.seq > 0 else ""
+    return f"{number}{describe_speaker(message)}: {indent_lines(plain_text(message.parts, quote_text))}"
+
+
+def weigh_message(message: Message, counter: TokenCounter) -> Message:
+    """Give the message the most tokens that it takes, less OVERHEAD. A short one is counted as it is shown; stored counts
+    leave out names, brackets and addresses, and may be of another encoding."""
+    seen = (message.seq, message.role, message.name, message.tokens, message.encoding, repr(message.parts))
+    tokens = counter.once(hash(seen), lambda: _count_tokens(message, counter))
+    return message if tokens == message.tokens else replace(message, tokens=tokens)
+
+
+def _count_tokens(message: Message, counter: TokenCounter) -> int:
+    if message.tokens <= _SHORT:
+        line = render_message(message)
+        return max(counter.text(line), counter.text(f"{line}\n")) - OVERHEAD
+    tokens = message.tokens if message.encoding == counter.name else counter.parts(message.parts)
+    tokens += (len(str(message.seq)) - 1) // _DIGITS
+    speaker = describe_speaker(message)
+    if speaker != message.role:
+        tokens += counter.known(speaker)
+    return tokens + sum(_count_more(part, counter) for part in message.parts) + _BREAK * (len(message.parts) - 1)
+
+
+def _count_more(part: Json, counter: TokenCounter) -> int:
+    if part["type"] == "text":
+        return _count_framing(part["text"])
+    shown = plain_text([part])
+    more = _BRACKETS + _count_framing(shown)
+    if part["type"] == "file":
+        return more + counter.known(shown)
+    # The name of a call is counted with its arguments.
+    return more + (counter.known(part["name"]) if part.get("name") and part["type"] != "tool_call" else 0)
+
+
+def _count_framing(text: str) -> int:
+    """What quoting and indenting a text may add: a break of a line and a space are one token, but before a digit and
+    another break."""
+    if text.isascii() and not any(sign in text for sign in _SIGNS):
+        return len(_PARTED.findall(text))
+    shown = quote_text(text)
+    return len(_PARTED.findall(shown)) + _MORE_A_SIGN * sum(shown.count(sign) - text.count(sign) for sign in "(")
+
+
+# A shorter text than this stands in much that does not repeat it.
+_SHORTEST_REPEATED = 24
+# With so many tokens more than the lines take, every line is there.
+_LEAST_LEFT = 80
+# Entries take at most this share of the room where there are lines, too.
+_ENTRY_SHARE = 0.5
+
+
+class FoldedTexts:
+    """The texts of messages and blocks in small letters and on one line, each made once."""
+
+    def __init__(self, fold: Callable[[Message], str] = fold_message) -> None:
+        self._fold = fold
+        # With the message itself, so that no other one comes to have its id.
+        self._messages: dict[int, tuple[Message, str]] = {}
+        self._blocks: dict[str, str] = {}
+
+    def of_message(self, message: Message) -> str:
+        known = self._messages.get(id(message))
+        if known is None:
+            known = self._messages[id(message)] = (message, self._fold(message))
+        return known[1]
+
+    def of_block(self, block: str) -> str:
+        known = self._blocks.get(block)
+        if known is None:
+            known = self._blocks[block] = fold_text(block)
+        return known
+
+
+class ShownAlready:
+    """What a context of a thread shows beside its memories: these messages (predefined ones too; of those ``cut`` not all)
+    and these blocks. What came from the seq ``asked`` on is what is being answered."""
+
+    def __init__(
+        self,
+        thread_id: str,
+        messages: Sequence[Message],
+        asked: int,
+        blocks: Sequence[str],
+        folded: FoldedTexts,
+        *,
+        cut: Collection[int] = (),
+    ) -> None:
+        self._thread_id = thread_id
+        self._messages = messages
+        self._seqs = frozenset(each.seq for each in messages if each.seq not in cut and not _is_blanked(each))
+        self._asked = asked
+        self._blocks = blocks
+        self._folded = folded
+
+    @cached_property
+    def _text(self) -> str:
+        """All that is shown, a line each."""
+        return "\n".join([*map(self._folded.of_message, self._messages), *map(self._folded.of_block, self._blocks)])
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return frozenset(self._text.split("\n"))
+
+    def has(self, texts: MessageTexts) -> bool:
+        """Whether the message is among them, or says what stands there."""
+        message = texts.message
+        if (
+            message.whose != "you"
+            and message.thread_id == self._thread_id
+            and (message.seq in self._seqs or 0 < self._asked <= message.seq)
+        ):
+            return True
+        text = texts.folded
+        return text in (self._text if len(text) >= _SHORTEST_REPEATED else self._lines)
+
+    def has_entry(self, entry: Message) -> bool:
+        """Whether all that the entry rests on is shown, or its own text is."""
+        sources = entry.metadata["sources"]
+        own = entry.whose != "you"
+        told = [own and each["thread_id"] == self._thread_id and each["seq"] in self._seqs for each in sources]
+        return (bool(told) and all(told)) or self.has(MessageTexts(entry))
+
+
+def _is_blanked(message: Message) -> bool:
+    """Whether the window shows nothing of the message but that there were results."""
+    return all(part["type"] == "tool_result" and part["result"] == "" for part in message.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMemory:
+    """The block of memories (None: there are none that fit), and whether it has all that were found."""
+
+    block: ShownBlock | None = None
+    is_whole: bool = True
+
+    @property
+    def tokens(self) -> int:
+        return self.block.tokens if self.block else 0
+
+
+class MemoryFitter:
+    """Fits what is recalled into a context, as often as its room is settled anew. What depends neither on the room nor on
+    what is shown beside is made once, and of hits only for those that are looked at."""
+
+    def __init__(self, recalled: RecalledMemory, counter: TokenCounter, *, now: int) -> None:
+        self._recalled = recalled
+        self._counter = counter
+        self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
+        self._texts = [hit.texts for hit in recalled.hits]
+        self._scores = {find_place(hit.message): hit.score for hit in recalled.hits}
+        self._coming = rank_messages(self._texts)
+        self._ranked: list[int] = []
+        self._lines: dict[int, MemoryLine] = {}
+
+    def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
+        """The block of what is recalled in at most ``most`` tokens."""
+        recalled, counter = self._recalled, self._counter
+        kept = [line for entry, line in self._entries if not shown.has_entry(entry)]
+        says_more = any(not shown.has(texts) for texts in self._texts)
+        if not kept and not says_more:
+            return FittedMemory()
+        room = most - count_cost(counter, wrap_memory_block(["-"], [UNSURE]))
+        fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
+        packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
+        unsure = [UNSURE] if packed and recalled.confidence == "unsure" else []
+        text = wrap_memory_block(fitting, [*unsure, *render_lines(mark_best(packed, self._scores))])
+        missing = len(kept) - len(fitting)
+        tokens = count_cost(counter, text)
+        # A line that does not fit is cut to what is left: where more is left, there is none.
+        is_whole = not missing and tokens + _LEAST_LEFT <= most
+        if not text and not missing:
+            return FittedMemory(None, is_whole)
+        told = f"{missing} older memories" if missing else ""
+        return FittedMemory(ShownBlock("memory", text, tokens, told), is_whole)
+
+    def _list_places(self) -> Iterator[int]:
+        """The places of all hits in the order in which they are chosen, as far as they are asked for."""
+        for number in count():
+            if number == len(self._ranked):
+                place = next(self._coming, None)
+                if place is None:
+                    return
+                self._ranked.append(place)
+            yield self._ranked[number]
+
+    def _list_new(self, shown: ShownAlready) -> Iterator[tuple[int, MemoryLine]]:
+        """The lines of the hits that are not shown and that no better hit repeats, each with its place among all hits, in
+        the order in which they are chosen."""
+        listed = ShownTexts()
+        new: list[bool] = []
+        for place in self._list_places():
+            for better in range(len(new), place + 1):
+                texts = self._texts[better]
+                new.append(not shown.has(texts) and listed.add(texts.message))
+            if new[place]:
+                yield place, self._make_line(place)
+
+    def _make_line(self, place: int) -> MemoryLine:
+        known = self._lines.get(place)
+        if known is None:
+            chunk = self._recalled.hits[place].chunk
+            known = self._lines[place] = self._texts[place].make_line(self._recalled.sought, chunk)
+        return known
+
+
+def _count(lines: Collection[str], counter: TokenCounter) -> int:
+    return sum(counter.known(f"{line}\n") for line in lines)
+
+
+def _fit_entries(lines: Sequence[str], room: int, counter: TokenCounter) -> list[str]:
+    """The newest that fit."""
+    fitting: list[str] = []
+    for line in lines:
+        room -= counter.known(f"{line}\n")
+        if room < 0:
+            break
+        fitting.append(line)
+    return fitting

@@ -21,7 +21,7 @@ from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
 from layerlore.memory.documents import working_memory
-from layerlore.memory.documents.document_text import drop_expired_lines, render_block
+from layerlore.memory.documents.working_memory import drop_expired_lines, render_block
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.recall.hit_lines import make_line
@@ -38,9 +38,9 @@ from layerlore.memory.rules.ages import age
 from layerlore.memory.rules.validation import check_text
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
-from layerlore.memory.work import attempts, open_work, plan
+from layerlore.memory.work import attempts, plan
+from layerlore.memory.work.plan import render_lines, render_open
 from layerlore.memory.work.plan_rules import is_open
-from layerlore.memory.work.plan_text import render_lines, render_open
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
@@ -222,13 +222,13 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
     if own_plan is None or not is_open(own_plan):
-        found = await open_work.read_elsewhere(engine, scope, thread_id)
+        found = await plan.read_elsewhere(engine, scope, thread_id)
         elsewhere = wrap_open_work(render_open(found)) if found else ""
     try:
         logged = await attempts.list_attempts(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
     except NotFound:
         return ResumableWork([], elsewhere)
-    suspended = await open_work.read_suspended(engine, scope, thread_id)
+    suspended = await plan.read_suspended(engine, scope, thread_id)
     texts = [wrap_open_work(render_open(suspended))] if suspended else []
     texts += [wrap_block("plan", "\n".join(render_lines(own_plan)))] if own_plan else []
     by_task = [

@@ -13,8 +13,7 @@ from layerlore.memory.context.context_answers import (
     BriefingPlan,
     BriefingSections,
 )
-from layerlore.memory.documents.document_text import render_block
-from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_readable
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
@@ -23,11 +22,11 @@ from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, escape_tags, format_speaker, join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import find_outside_trust
 from layerlore.memory.work import attempts
-from layerlore.memory.work.plan_text import find_current_step, render_phase, render_step
+from layerlore.memory.work.plan import find_current_step, render_phase, render_step
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Plan
-from layerlore.storage.work.attempts import Attempt
+from layerlore.storage.work.steps import Attempt
 
 FEWEST_TOKENS = 300
 MOST_TOKENS = 20_000

@@ -8,7 +8,7 @@ from itertools import chain
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from layerlore.memory.context.message_lines import render_message, weigh_message
+from layerlore.memory.context.blocks import render_message, weigh_message
 from layerlore.memory.digest.digest import (
     OF_USERS,
     DigestNote,
@@ -21,7 +21,7 @@ from layerlore.memory.digest.digest import (
 )
 from layerlore.memory.observations.observation_text import EXTRACTED, count_observations, render_observations
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.message_texts import fold_message
+from layerlore.memory.recall.hit_lines import fold_message
 from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Row, Tx

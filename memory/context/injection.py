@@ -1,30 +1,23 @@
-"""What a host puts into a conversation by itself, unasked: what its context would tell beside its own messages, within a
-hard number of tokens, and nothing twice.
-
-Lines that may not be about the question are marked.
-"""
+"""Text that a host adds to a conversation: at each prompt, and once when a connection opens."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
-from layerlore.memory.context.material import find_thread, find_with_person, make_pieces
+from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.context.person import PersonMemory, read_person, read_subject
-from layerlore.memory.context.shares import share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
-from layerlore.memory.recall.memory_block import (
-    RecalledMemory,
-    prepare_memory,
-    render_entry,
-    wrap_memory_block,
-)
+from layerlore.memory.recall.memory_block import RecalledMemory, prepare_memory, render_entry, wrap_memory_block
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
+from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import working_memory
+from layerlore.storage.work import plans
 
 # A host did not ask, so only the best messages are shown: at most 8, each at least 0.3 times as likely as the best.
 _MOST_MESSAGES = 8
@@ -196,3 +189,30 @@ def _mark_message(message: Message) -> str:
 
 def _mark(what: str) -> str:
     return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+OPENING_TOKENS = 250
+"""The most that an opening takes."""
+
+
+async def make_opening(engine: Engine, scope: Scope, thread_id: str, max_tokens: int) -> str:
+    """The profile, the thread's open plan and the work that is open, as the blocks of a context, cut to ``max_tokens``; "" if there
+    is nothing of these."""
+    person = None
+    if scope.person:
+        person = PersonMemory(await engine.database.read(working_memory.read_newest, scope.of_person, None))
+    return await engine.database.read(_gather_of_opening, scope, engine, thread_id, person, max_tokens)
+
+
+async def _gather_of_opening(
+    tx: Tx, scope: Scope, engine: Engine, thread_id: str, person: PersonMemory | None, max_tokens: int
+) -> str:
+    thread = await find_thread(tx, scope, thread_id)
+    pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
+    kept = await plans.read_newest(tx, scope, thread) if thread else None
+    # A context shows a plan that is done, too: what comes unasked is what is still open.
+    open_plan = ["plan"] if kept is not None and is_open(kept.plan) else []
+    chosen = [piece for piece in pieces if piece.name in ("user-profile", *open_plan, "open-work")]
+    shares = share_blocks({piece.name: piece.tokens for piece in chosen}, max_tokens, 0)
+    shown = [piece.within(shares.get(piece.name, 0), engine.tokens) for piece in chosen]
+    return "\n".join(block.text for block in shown if block.text)

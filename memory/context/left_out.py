@@ -18,7 +18,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import name_days
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import indent_lines, quote_text
-from layerlore.memory.window.cuts import find_level
+from layerlore.memory.window.fit import find_level
 from layerlore.storage.core.records import Message
 from layerlore.storage.messages.windows import RunState
 

@@ -1,11 +1,12 @@
 """The material of a context: everything it is made of, read in one transaction and cut to the room there is. Of images
 and files the newest are read as they are, as many as an answer has room for, and notes for the others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layerlore.memory.context.blocks import (
+    OVERHEAD,
     ContextPiece,
     make_attempts_piece,
     make_document_piece,
@@ -21,12 +22,9 @@ from layerlore.memory.context.caches import (
     WindowMessages,
 )
 from layerlore.memory.context.left_out import LeftOut, ModelSummary
-from layerlore.memory.context.message_lines import OVERHEAD
 from layerlore.memory.context.person import PersonMemory
-from layerlore.memory.context.shares import ContextShares, MemoryClaim, share_blocks, share_rest
 from layerlore.memory.context.window_loader import LoadedWindow, find_floor, load_window
-from layerlore.memory.documents.document_text import drop_expired_lines
-from layerlore.memory.documents.working_memory import WorkingMemoryDocument
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument, drop_expired_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES
 from layerlore.memory.parts.media import list_media, make_media_note
@@ -36,21 +34,106 @@ from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.window.fit import find_newest_from_user
 from layerlore.memory.window.omissions import blank_results
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
-from layerlore.memory.window.runs import find_settled_start
-from layerlore.memory.window.view import build_window
-from layerlore.memory.work.open_work import find_elsewhere, find_suspended
+from layerlore.memory.window.view import ASKED_SHARE, build_window, find_settled_start
+from layerlore.memory.work.plan import find_elsewhere, find_suspended
 from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Message, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, summaries, working_memory
+from layerlore.storage.derived import entries, session_notes, working_memory
 from layerlore.storage.derived.subjects import subject_in
 from layerlore.storage.messages import windows
-from layerlore.storage.messages.light_parts import place_of
+from layerlore.storage.messages.messages import place_of
 from layerlore.storage.threads import threads
-from layerlore.storage.work import attempts, plans
+from layerlore.storage.work import plans, steps
 from layerlore.storage.work.plans import Revision
+
+ORDER = (
+    "user-profile",
+    "session-memory",
+    "current-task",
+    "plan",
+    "previous-attempts",
+    "open-work",
+    "predefined-messages",
+)
+"""The blocks that need only so much, the most important first."""
+
+# Of what these blocks leave, notes may take this share where not every message is shown, and so many tokens more, but
+# no more than the larger share.
+_NOTES = 0.3
+_MORE_NOTES = 400
+_MOST_NOTES = 0.45
+# The same in the shapes of providers, where a window keeps its start: till it moves on, it needs room to grow.
+_NOTES_BESIDE_SETTLED = 0.25
+
+
+def share_blocks(needs: Mapping[str, int], room: int, others: int) -> dict[str, int]:
+    """What each block may take of what it needs: together half of the room, or what ``others`` leave of it. Each takes at
+    most half of what those before it left; what is left then goes to them in their order."""
+    left = max(0, room // 2, room - _round_up(others))
+    wanted = [name for name in ORDER if needs.get(name)]
+    given: dict[str, int] = {}
+    for name in wanted:
+        given[name] = min(needs[name], left // 2)
+        left -= given[name]
+    for name in wanted:
+        more = min(needs[name] - given[name], left)
+        given[name] += more
+        left -= more
+    return given
+
+
+def _round_up(tokens: int) -> int:
+    """Round up by an eighth at most: a block that is cut keeps its bytes while messages come that are longer or
+    shorter."""
+    step = 1 << max(0, tokens.bit_length() - 4)
+    return -(-tokens // step) * step
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryClaim:
+    """What memories may claim: ``most`` tokens, and no more than is said in all threads (``outside``), or in others where
+    all messages of this one are shown (``elsewhere``). It depends on what is stored, not on what is asked."""
+
+    most: int = 0
+    outside: int = 0
+    elsewhere: int = 0
+
+    def within(self, room: int) -> int:
+        """The tokens that are set aside where not all messages are shown: at most half of what blocks leave."""
+        return max(0, min(self.most, self.outside, room // 2))
+
+    @property
+    def beside_all(self) -> int:
+        """The tokens that are set aside where all messages are shown."""
+        return min(self.most, self.elsewhere)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShares:
+    """Tokens beside the blocks: the ``room`` for messages, ``notes`` and ``memory``; so many as are ``settled`` the messages
+    have whatever is noted and recalled."""
+
+    room: int
+    notes: int
+    memory: int
+    settled: int
+
+
+def share_rest(room: int, claim: MemoryClaim, messages: int, asked: int, *, keeps_start: bool) -> ContextShares:
+    """Share out what the blocks leave. ``messages``: what all of them would take that may be shown; ``asked``: what the
+    user's newest takes, for which notes make room within a half of all."""
+    memory = claim.within(room)
+    notes = int(min(room * _MOST_NOTES, room * _NOTES + _MORE_NOTES))
+    if keeps_start:
+        notes = int(room * _NOTES_BESIDE_SETTLED)
+    settled = room - memory - notes
+    if not keeps_start:
+        notes = min(notes, room - memory - min(int(asked / ASKED_SHARE) + 1, room // 2))
+    return ContextShares(room, max(notes, room - memory - messages), memory, settled)
+
 
 CLOSING_TOKENS = 80
 """Set aside for the line that says what is in the context; a longer one takes its room from the messages."""
@@ -272,7 +355,7 @@ async def _find_summary(
 ) -> tuple[ModelSummary | None, int]:
     """The newest summary that a model made of messages behind the seq ``after`` and before ``before``; and the seq of the
     last message that is told with it."""
-    made = await summaries.newest(tx, scope, thread.thread_uid, before=before)
+    made = await session_notes.newest(tx, scope, thread.thread_uid, before=before)
     if made is None or made.upto_seq <= after:
         return None, after
     began = max(after, made.from_seq - 1)
@@ -367,7 +450,7 @@ async def _make_own_pieces(
         pieces.append(make_task_piece(thread.current_task, thread.next_step, counter))
     if open_plan is not None:
         pieces.append(make_plan_piece(open_plan.plan, counter))
-    logged = await attempts.read_newest(tx, scope, thread, task_key="", limit=MOST_ATTEMPTS)
+    logged = await steps.read_newest(tx, scope, thread, task_key="", limit=MOST_ATTEMPTS)
     if logged.attempts:
         pieces.append(make_attempts_piece(logged, counter))
     return pieces

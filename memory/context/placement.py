@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from layerlore.memory.context.blocks import ShownBlock
+from layerlore.memory.context.blocks import OVERHEAD, FoldedTexts, MemoryFitter, ShownAlready, ShownBlock, weigh_message
 from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
 from layerlore.memory.context.material import ContextMaterial, count_messages
-from layerlore.memory.context.memory_lines import FoldedTexts, MemoryFitter, ShownAlready
-from layerlore.memory.context.message_lines import OVERHEAD, weigh_message
 from layerlore.memory.context.window_loader import find_floor
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages
 from layerlore.memory.window.omissions import strip_orphans, strip_runs
-from layerlore.memory.window.runs import RunFitter
+from layerlore.memory.window.view import RunFitter
 from layerlore.storage.core.records import Message
 
 # Messages take what notes and memories leave, and so some of these are needed no more: a few rounds settle that.

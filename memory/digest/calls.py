@@ -15,8 +15,7 @@ from layerlore.memory.digest.result_lines import (
     read_lines,
 )
 from layerlore.memory.digest.sentences import LONGEST, shorten
-from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
-from layerlore.memory.parts.parts import result_parts
+from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, result_parts
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message
 

@@ -7,22 +7,211 @@ while, and queries learn that at once.
 """
 
 import asyncio
+import contextvars
 import functools
 import logging
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from layerlore.memory.embedding.port import CLOSED, Embedder, EmbeddingFailed, Vectors
-from layerlore.memory.embedding.row_queue import RowQueue
-from layerlore.memory.embedding.worker import Worker, WorkerStopped
 from layerlore.storage.core.records import Scope
+from layerlore.storage.index.vectors import PendingRow
+
+T = TypeVar("T")
+
+
+class WorkerStopped(Exception):
+    """The work was not begun, because the worker has been stopped."""
+
+
+class Worker:
+    """Does what it is given in order, on up to ``threads`` threads, which begin with the first piece of work."""
+
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self._name = name
+        self._most = threads
+        self._threads: list[threading.Thread] = []
+        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._changed = threading.Condition()
+        self._began: dict[Future[Any], float] = {}
+        self._stopped = False
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Cancelling the future takes the work out of the queue; what has begun is finished."""
+        future: Future[T] = Future()
+        with self._changed:
+            if self._stopped:
+                future.set_exception(WorkerStopped())
+                return future
+            while self._queue and self._queue[0][0].cancelled():
+                self._queue.popleft()[0].set_running_or_notify_cancel()
+            self._queue.append((future, work))
+            if len(self._threads) < self._most and len(self._began) + len(self._queue) > len(self._threads):
+                thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        return future
+
+    def wait_turn(self, seconds: float) -> bool:
+        """Wait for all the work that there is now, at most that long. Whether it has ended; what is submitted meanwhile
+        is not waited for, since under load there always is some."""
+        with self._changed:
+            ahead = [*self._began, *(future for future, _ in self._queue)]
+        return not wait(ahead, seconds).not_done
+
+    def is_stalled(self, seconds: float) -> bool:
+        """Whether every thread there may be has been at the same piece of work for longer than that."""
+        since = time.monotonic() - seconds
+        with self._changed:
+            return len(self._began) == self._most and max(self._began.values()) < since
+
+    def stop(self) -> None:
+        """What has not begun fails with WorkerStopped; the threads end after what they do now."""
+        with self._changed:
+            self._stopped = True
+            left = [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
+            self._queue.clear()
+            self._changed.notify_all()
+        for future in left:
+            future.set_exception(WorkerStopped())
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads of a stopped worker, at most that long. Whether they have ended."""
+        for thread in self._threads:
+            thread.join(seconds)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._queue) or self._stopped)
+                if not self._queue:
+                    return
+                future, work = self._queue.popleft()
+                if not future.set_running_or_notify_cancel():
+                    continue
+                self._began[future] = time.monotonic()
+            try:
+                self._do(future, work)
+            finally:
+                with self._changed:
+                    del self._began[future]
+                    self._changed.notify_all()
+
+    @staticmethod
+    def _do(future: Future[Any], work: Callable[[], Any]) -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
+BATCH_ROWS = 16
+"""Rows that are embedded together, of one scope: some 50 ms with an embedder on this machine."""
+
+MOST_BATCHES = 2
+"""Batches at a time: one is read or stored while the other one is embedded."""
+
+Embed = Callable[[Sequence[PendingRow]], Awaitable[Collection[int]]]
+"""Embeds rows of one scope and stores their vectors. Returns the ids of those that have one now; raises if that failed."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A row that ``askers`` wait for. ``ended``: whether it has a vector now, or why it could not be embedded."""
+
+    row: PendingRow
+    ended: "asyncio.Future[bool]"
+    askers: int = 0
+    begun: bool = False
+
+    def fail(self, error: Exception) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error)
+            # Whoever waited may have gone.
+            self.ended.exception()
+
+
+class RowQueue:
+    """The rows that somebody waits for, in the order in which they were asked for. Tasks of its own embed them, for as long
+    as there are any; nobody's end ends the work that others wait for."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, _Asked] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
+        """Wait until the rows are embedded, by ``embed`` unless others asked for them first. Returns how many have a vector
+        now; raises what ``embed`` raised."""
+        asked = [self._ask(row) for row in rows]
+        try:
+            if not all(each.begun for each in asked) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
+                # Not in the context of whoever happens to be the first.
+                task = asyncio.create_task(self._work(embed), context=contextvars.Context())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            return sum([await asyncio.shield(each.ended) for each in asked])
+        finally:
+            for each in asked:
+                each.askers -= 1
+
+    async def close(self) -> None:
+        """End the work; whoever waits is told so (EmbeddingFailed)."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._asked.values():
+            each.fail(EmbeddingFailed(CLOSED))
+        self._asked.clear()
+
+    def _ask(self, row: PendingRow) -> _Asked:
+        asked = self._asked.get(row.row_id)
+        if asked is None:
+            asked = self._asked[row.row_id] = _Asked(row, asyncio.get_running_loop().create_future())
+        asked.askers += 1
+        return asked
+
+    async def _work(self, embed: Embed) -> None:
+        while batch := self._begin_batch():
+            try:
+                made = await embed([each.row for each in batch])
+                for each in batch:
+                    each.ended.set_result(each.row.row_id in made)
+            except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+                for each in batch:
+                    each.fail(error)
+            except asyncio.CancelledError:
+                for each in batch:
+                    each.fail(EmbeddingFailed(CLOSED))
+                raise
+            finally:
+                for each in batch:
+                    del self._asked[each.row.row_id]
+
+    def _begin_batch(self) -> list[_Asked]:
+        """The rows that were asked for first, of one scope. What nobody waits for any more is left out."""
+        waiting = [each for each in self._asked.values() if not each.begun]
+        for each in waiting:
+            if not each.askers:
+                del self._asked[each.row.row_id]
+        wanted = [each for each in waiting if each.askers]
+        batch = [each for each in wanted if each.row.scope == wanted[0].row.scope][:BATCH_ROWS]
+        for each in batch:
+            each.begun = True
+        return batch
+
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,7 @@
 import anyio
 
 from layerlore.memory.engine import journal
-from layerlore.memory.engine.denials import PAUSE_SECONDS, Denial
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.engine import PAUSE_SECONDS, Denial, Engine
 
 
 async def report_denial(engine: Engine, denial: Denial) -> None:

@@ -1,32 +1,25 @@
 """The engine: what every operation of memory works with, made once by the composition root and passed first."""
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import journal
-from layerlore.memory.engine.caches import Caches
-from layerlore.memory.engine.denials import Denials
 from layerlore.memory.engine.journal import WriteOutcome, count_written
-from layerlore.memory.engine.news import Wake, Written
 from layerlore.memory.parts import search_words
 from layerlore.memory.parts.parts import MEDIA
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.context import ContextRules
-from layerlore.memory.settings.documents import WorkingMemoryRules
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.mode import MemoryMode
-from layerlore.memory.settings.observations import ObservationRules
-from layerlore.memory.settings.recall import RecallRules
-from layerlore.memory.settings.retention import RetentionRules
-from layerlore.memory.settings.titles import TitleRules
+from layerlore.memory.settings.context import ContextRules, RecallRules
+from layerlore.memory.settings.notes import EntryRules, ObservationRules, RetentionRules, TitleRules, WorkingMemoryRules
+from layerlore.memory.settings.section import MemoryMode
 from layerlore.memory.usage.call_counts import CallCounts
 from layerlore.memory.window.policy import WindowRules
 from layerlore.storage.audit import stored_bytes
@@ -35,6 +28,141 @@ from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Indexed, Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
+
+PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Who was refused what, in which scope, and by which class of error. Of a scope that the principal may not name,
+    the agent is empty: a line holds no text that somebody else chose."""
+
+    scope: Scope
+    origin: Origin
+    error: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What has one line a second. Tools and resources are not in it: a caller could go through endless ones."""
+        return self.scope.tenant_id, self.origin.principal, self.error
+
+
+@dataclass(slots=True)
+class _Counted:
+    last: Denial
+    more: int = 0
+    written_now: bool = True
+
+
+class Denials:
+    """The denied calls of one event loop."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[str, str, str], _Counted] = {}
+        self._some = asyncio.Event()
+
+    def count(self, denial: Denial) -> bool:
+        """Count a denied call. Returns whether it is to be written at once."""
+        counted = self._counted.get(denial.kind)
+        if counted is None:
+            self._counted[denial.kind] = _Counted(denial)
+            self._some.set()
+            return True
+        counted.last = denial
+        counted.more += 1
+        return False
+
+    async def wait(self) -> None:
+        """Return once a denied call was counted, or one is still to be written."""
+        await self._some.wait()
+
+    def take(self, *, all_of_them: bool = False) -> list[tuple[Denial, int]]:
+        """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. What was written
+        since the last time waits for the next, unless ``all_of_them``."""
+        due: list[tuple[Denial, int]] = []
+        for kind, counted in list(self._counted.items()):
+            if counted.written_now and not all_of_them:
+                counted.written_now = False
+            elif counted.more:
+                due.append((counted.last, counted.more))
+                counted.more = 0
+            else:
+                del self._counted[kind]
+        if not self._counted:
+            self._some.clear()
+        return due
+
+
+class Cache(Protocol):
+    """A cache that a room keeps in the engine. It is made without arguments."""
+
+    def forget(self, scope: Scope) -> None:
+        """Forget what was made of a scope's texts, at least."""
+
+
+C = TypeVar("C", bound=Cache)
+
+
+class Caches:
+    """One cache of each kind. The engine knows none of the kinds: a room asks for its own by its class."""
+
+    def __init__(self) -> None:
+        self._made: dict[type[Cache], Cache] = {}
+
+    def of(self, kind: type[C]) -> C:
+        """The cache of a kind, made if it is not there yet. Threads may ask at the same time."""
+        found = self._made.get(kind)
+        if found is None:
+            found = self._made.setdefault(kind, kind())
+        return cast("C", found)
+
+    def forget(self, scope: Scope) -> None:
+        """Have every cache forget a scope."""
+        for cache in list(self._made.values()):
+            cache.forget(scope)
+
+
+class Written:
+    """The scopes whose memory was written to. For one event loop, with one task that waits."""
+
+    def __init__(self) -> None:
+        self._scopes: set[Scope] = set()
+        self._noted = asyncio.Event()
+
+    def notify(self, scope: Scope) -> None:
+        """Note that something of a scope was committed."""
+        self._scopes.add(scope)
+        self._noted.set()
+
+    async def wait(self) -> None:
+        """Return once there is something to take."""
+        await self._noted.wait()
+
+    def take(self) -> set[Scope]:
+        """The scopes that were noted since the last time."""
+        scopes, self._scopes = self._scopes, set()
+        self._noted.clear()
+        return scopes
+
+
+class Wake:
+    """A signal that something was written. For one event loop, with one task that waits."""
+
+    def __init__(self) -> None:
+        self._noted = asyncio.Event()
+
+    def notify(self) -> None:
+        """Note that something was committed."""
+        self._noted.set()
+
+    async def wait(self) -> None:
+        """Return once something was committed since the signal was cleared."""
+        await self._noted.wait()
+
+    def clear(self) -> None:
+        """Wait for the next commit from now on."""
+        self._noted.clear()
+
 
 Redaction = Literal["all", "derived", "off"]
 

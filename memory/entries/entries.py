@@ -1,7 +1,7 @@
 """Entries as they are kept: one that is known is refreshed, one that says the same as another is not kept again, and a
 correction takes the place of the one entry that it corrects. Everything else is kept beside what is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -11,13 +11,16 @@ import numpy as np
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.rules.ages import is_line_expired
 from layerlore.memory.statements.contradictions import contradicts, is_other_value
 from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import TRUSTS, Trust
-from layerlore.storage.core.records import Scope, SearchText
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.records import Message, Scope, SearchText
+from layerlore.storage.core.scopes import read_note_place
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_marks
-from layerlore.storage.derived.entries import Entry, NewEntry
+from layerlore.storage.derived import entries, entry_curation
+from layerlore.storage.derived.entries import PLACE, Entry, NewEntry
 from layerlore.storage.index import embedders, lexical, vectors
 from layerlore.storage.index.vectors import NewVector
 from layerlore.storage.messages import indexed_rows
@@ -185,7 +188,7 @@ async def keep_entry(
     if embedded:
         await _store_vectors(tx, scope, entry_id, embedded)
     await entries.supersede(tx, scope, corrected.gone, entry_id, now=now)
-    pinned = await entry_marks.inherit_pin(tx, scope, entry_id, corrected.gone, now=now)
+    pinned = await entry_curation.inherit_pin(tx, scope, entry_id, corrected.gone, now=now)
     await _mark_contradicted(tx, scope, entry_id, new.seen_at, against)
     is_open = new.kind == "correction" and not corrected.gone
     likely = [entry_id for entry_id in beside if near[entry_id] >= _LIKELY]
@@ -204,7 +207,7 @@ async def keep_entry(
 async def _find_wrong(tx: Tx, scope: Scope, content: str) -> Entry | None:
     """An entry that is marked as wrong and says the same."""
     key = entries.content_key(content)
-    for entry in await entry_marks.list_wrong(tx, scope):
+    for entry in await entry_curation.list_wrong(tx, scope):
         if entries.content_key(entry.content) == key or says_same(content, entry.content):
             return entry
     return None
@@ -212,12 +215,12 @@ async def _find_wrong(tx: Tx, scope: Scope, content: str) -> Entry | None:
 
 async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, against: Sequence[Entry]) -> None:
     """Note of each entry that another says otherwise, by the newer one."""
-    await entry_marks.mark_contradicted(
+    await entry_curation.mark_contradicted(
         tx, scope, [each.entry_id for each in against if each.seen_at <= seen_at], entry_id
     )
     newer = max((each for each in against if each.seen_at > seen_at), key=lambda each: each.seen_at, default=None)
     if newer is not None:
-        await entry_marks.mark_contradicted(tx, scope, [entry_id], newer.entry_id)
+        await entry_curation.mark_contradicted(tx, scope, [entry_id], newer.entry_id)
 
 
 def _find_corrected(
@@ -295,3 +298,42 @@ async def _store_vectors(tx: Tx, scope: Scope, entry_id: str, embedded: Embedded
         for vector in [embedded.chunks[chunk]]
     ]
     await vectors.put(tx, scope, embedded.model, dimension, new)
+
+
+def is_expired(found: Message, now: int) -> bool:
+    """Whether it is an entry or a line of a document that has ended."""
+    if read_note_place(found.thread_id) is not None:
+        return any(is_line_expired(part["text"], now) for part in found.parts if part["type"] == "text")
+    # The metadata of any other message are its client's own.
+    expires_at = found.metadata.get("expires_at") if found.thread_id.startswith(PLACE) else None
+    return isinstance(expires_at, int) and expires_at <= now
+
+
+def drop_expired(found: Iterable[Message], now: int) -> list[Message]:
+    """The messages without those that have ended."""
+    return [message for message in found if not is_expired(message, now)]
+
+
+USER = linear_re.compile(
+    r"users?|benutzer\w*|nutzer\w*|utilisat\w*|usuari\w*|utente|gebruiker|uzytkown\w*|kullanici\w*|пользовател\w*|用户"
+)
+"""The words for the user, folded."""
+_OF_MYSELF = linear_re.compile(
+    r"^\W*(?:i|i['’][^\W\d_]+|my|ich|mein\w*|je|j['’][^\W\d_]+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
+    linear_re.IGNORECASE,
+)
+_THIS_PROJECT = linear_re.compile(
+    r"\b(?:this|these|our) (?:projects?|repo(?:sitor(?:y|ies))?s?|code ?base|code|branch|package|service|app|module)\b"
+    r"|\b(?:dies\w*|unser\w*|ce|notre|est[ae]|nuestr[oa]) (?:projekt\w*|repo\w*|projet|dépôt|proyecto|código)\b",
+    linear_re.IGNORECASE,
+)
+
+
+def tells_of_user(content: str, kind: str = "") -> bool:
+    """Whether a note to keep is about the user, whatever project it came up in: what the user prefers, or what it says of
+    the user or in the first person. What a decision is about, or this project, is the project's."""
+    if kind == "decision" or _THIS_PROJECT.search(content):
+        return False
+    return kind == "preference" or bool(
+        _OF_MYSELF.search(content) or any(USER.fullmatch(word) for word in split_words(content)[:3])
+    )

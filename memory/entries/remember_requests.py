@@ -8,26 +8,22 @@ from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
-from layerlore.memory.entries.entries import KeptEntry
+from layerlore.memory.entries.entries import KeptEntry, tells_of_user
 from layerlore.memory.entries.entry_answers import NamedEntry, RememberedEntry
-from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
-from layerlore.memory.entries.persons import tells_of_user
-from layerlore.memory.entries.proof import EvidenceRefused, is_retold, link_replies, list_quotations, prove
-from layerlore.memory.entries.quotes import add_quotes
-from layerlore.memory.entries.saying_sentences import find_saying
+from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label, add_quotes
+from layerlore.memory.entries.proof import EvidenceRefused, find_saying, is_retold, link_replies, list_quotations, prove
 from layerlore.memory.parts.search_words import split_words
-from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.expiry import read_expiry
+from layerlore.memory.rules.ages import iso, read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists
+from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.derived.subjects import read_subject
 from layerlore.storage.messages import pages
@@ -137,7 +133,7 @@ async def remember(
     async def write(tx: Tx) -> RememberedEntry:
         found = elsewhere or await _find_evidence(tx, owner, engine, thread_id, quoted)
         trust = "user" if asked.by_person else found.trust
-        await resource_lock.hold(tx, owner)
+        await scopes.hold(tx, owner)
         old = await _find_replaced(tx, owner, asked.replaces)
         kind = asked.kind or _inherit_kind(old)
         loses_kind = kind in OF_USERS and trust != "user"
@@ -267,7 +263,7 @@ async def _add_contents(engine: Engine, scope: Scope, answer: RememberedEntry) -
         ids.append(answer["id"])
     if not ids:
         return answer
-    there = await engine.database.read(entry_lists.read_named, scope, ids)
+    there = await engine.database.read(entry_curation.read_named, scope, ids)
     texts = {entry_id: engine.derived_text(entry.content) for entry_id, entry in there.items()}
     for each in named:
         if each["id"] in texts:

@@ -7,10 +7,10 @@ from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
-from layerlore.memory.messages import turn_worth
+from layerlore.memory.messages import overflow
 from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
-from layerlore.memory.observations import schedule
+from layerlore.memory.observations import observation_text
 from layerlore.memory.parts.echoes import list_unanswered
 from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
 from layerlore.memory.parts.parts import part_texts
@@ -21,9 +21,8 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Gathering, Kind
-from layerlore.storage.messages import addition, answered_calls, pages
-from layerlore.storage.messages.light_parts import as_models_see
-from layerlore.storage.messages.messages import Appended
+from layerlore.storage.messages import orphans, pages
+from layerlore.storage.messages.messages import Appended, as_models_see
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
@@ -72,7 +71,7 @@ async def add_messages(
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
     async def write(tx: Tx) -> AddedMessages:
-        appended = await addition.add(
+        appended = await orphans.add(
             tx,
             scope,
             thread_id,
@@ -82,7 +81,7 @@ async def add_messages(
             now=now,
             search_text=engine.search_text_of,
         )
-        noted = await schedule.request_observation(
+        noted = await observation_text.request_observation(
             tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
         )
         await request_turn_work(tx, engine, scope, appended, drafts, now=now)
@@ -147,7 +146,7 @@ async def _read_answered(
 ) -> list[Json]:
     """The calls that are stored already and that results among the messages answer."""
     ids = list_unanswered(part for message in incoming for part in message.parts)
-    return await engine.database.read(answered_calls.of_next, scope, thread_id, ids) if ids else []
+    return await engine.database.read(pages.of_next, scope, thread_id, ids) if ids else []
 
 
 async def make_drafts(
@@ -290,7 +289,7 @@ async def request_turn_work(
 async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequence[Draft]) -> bool:
     """Whether the user says something in the turn that ends, or the assistant worked with tools in it."""
     added = _list_added(appended, drafts)
-    if any(turn_worth.works(draft.parts) for draft, _ in added):
+    if any(overflow.works(draft.parts) for draft, _ in added):
         return True
     asked = [draft.parts for draft, _ in added if draft.role == "user"]
     if not asked:
@@ -301,9 +300,9 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
                 asked = [message.parts]
                 break
             since.append(message.parts)
-        if not asked or any(map(turn_worth.works, since)):
+        if not asked or any(map(overflow.works, since)):
             return True
-    return any(map(turn_worth.tells, asked))
+    return any(map(overflow.tells, asked))
 
 
 def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:

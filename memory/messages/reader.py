@@ -1,12 +1,11 @@
 """The reading of messages: pages of a thread and parts of a message, as programs and models are given them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.messages.clock_repair import read_repaired
 from layerlore.memory.messages.message_answers import (
     CutMessage,
     MessageContent,
@@ -18,29 +17,190 @@ from layerlore.memory.messages.message_answers import (
     PageHead,
     ShownMessage,
 )
-from layerlore.memory.messages.message_slices import PartPlace, parse_place, slice_parts, unknown_part
-from layerlore.memory.messages.page_text import render_closing, render_entry, render_head
-from layerlore.memory.parts.media import (
-    Media,
-    find_media,
-    list_media,
-    make_media_note,
-    replace_base64,
-    replace_media,
-)
-from layerlore.memory.parts.parts import media_bytes, plain_text, result_parts
+from layerlore.memory.messages.threads import read_repaired
+from layerlore.memory.parts.media import Media, find_media, list_media, make_media_note, replace_base64, replace_media
+from layerlore.memory.parts.parts import MEDIA, media_bytes, plain_text, result_parts
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
-from layerlore.memory.rules.validation import check_id, describe_choices
+from layerlore.memory.rules.validation import check_id, describe, describe_choices
 from layerlore.memory.text.blocks import PREAMBLE
-from layerlore.memory.text.quotation import count_hidden
+from layerlore.memory.text.quotation import count_hidden, format_speaker, indent_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import ALL_ROLES, Json, Message, Role, Scope, Thread
+from layerlore.storage.core.records import ALL_ROLES, Json, Message, Role, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import pages
+
+_PLACE = linear_re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
+# Less than this is not begun at the end of an answer that holds something already.
+_LEAST_BYTES = 4 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlace:
+    """A place in a message. ``SEQ.PART`` or ``SEQ.PART.INNER`` is one image or file; ``SEQ.PART~CHAR`` is the content
+    from there on."""
+
+    seq: int
+    part: int
+    inner: int | None = None
+    char: int | None = None
+
+    @property
+    def named(self) -> str:
+        return f"{self.seq}.{self.part}" + ("" if self.inner is None else f".{self.inner}")
+
+
+def parse_place(text: str) -> PartPlace:
+    """Parse a place. Raises InvalidInput for a text that is none."""
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise unknown_part(text)
+    seq, part, inner, char = (None if group is None else int(group) for group in match.groups())
+    assert seq is not None
+    assert part is not None
+    return PartPlace(seq, part, inner, char)
+
+
+def unknown_part(text: str) -> InvalidInput:
+    """The error for a place at which a thread has nothing."""
+    return InvalidInput(
+        f"part: there is nothing at {describe(text)}; give a `part` as an answer of get_messages has it"
+    )
+
+
+def slice_parts(parts: Sequence[Json], seq: int, part: int, char: int, most: int) -> tuple[list[Json], str]:
+    """The parts from a place on that have at most ``most`` bytes in an answer, and the place where they go on, "" at
+    the end. The last one may be cut: a text in its text, any other part in its JSON, which then stands under ``json``.
+
+    Raises InvalidInput for a place that is beyond the end."""
+    found: list[Json] = []
+    left = most
+    for at in range(part, len(parts)):
+        begin = char if at == part else 0
+        if begin > len(_text(parts[at])):
+            break
+        rest = _piece(parts[at], begin) if begin else parts[at]
+        size = count_sent_bytes(to_json(rest))
+        if size <= left:
+            found.append(rest)
+            left -= size
+            continue
+        if found and left < _LEAST_BYTES:
+            return found, f"{seq}.{at}~{begin}"
+        end = _end(parts[at], begin, left)
+        return [*found, _piece(parts[at], begin, end)], f"{seq}.{at}~{end}"
+    if not found and (part or char):
+        raise unknown_part(f"{seq}.{part}~{char}")
+    return found, ""
+
+
+def _text(part: Json) -> str:
+    return str(part["text"]) if part["type"] == "text" else to_json(part)
+
+
+def _piece(part: Json, begin: int, end: int | None = None) -> StoredJson:
+    return {"type": part["type"], "text" if part["type"] == "text" else "json": _text(part)[begin:end]}
+
+
+def _end(part: Json, begin: int, most: int) -> int:
+    """The end of the longest piece of a part that has at most ``most`` bytes in an answer; at least one character."""
+    fits, over = begin + 1, min(len(_text(part)), begin + most // 2) + 1
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if count_sent_bytes(to_json(_piece(part, begin, middle))) <= most:
+            fits = middle
+        else:
+            over = middle
+    return fits
+
+
+_NEXT: Mapping[str, str] = {"before": "earlier ones", "after": "later ones", "offset": "the next ones"}
+_SETS: tuple[Literal["historyIds", "inputIds", "responseIds"], ...] = ("historyIds", "inputIds", "responseIds")
+_DAY_CHARS = len("2026-11-22")
+
+
+def render_page(page: MessagePage) -> str:
+    """Render an answer of ``memory.messages.reader`` as text. The last line names what is needed to go on."""
+    lines: list[str] = []
+    before: ShownMessage | None = None
+    thread = page.get("thread_id", "")
+    for entry in page["messages"]:
+        lines.append(f"{render_head(entry, before, thread)}{render_entry(entry)}")
+        before = entry
+    return "\n".join([*([PREAMBLE] if lines else []), *lines, render_closing(page)])
+
+
+def render_head(entry: ShownMessage, before: ShownMessage | None, page_thread: str) -> str:
+    """The line that the entry needs above it beside another one; "" if that is of the same thread and day."""
+    thread, day = _find_place(entry, page_thread)
+    thread_before, day_before = _find_place(before, page_thread) if before else ("", "")
+    if (thread, day) == (thread_before, day_before):
+        return ""
+    return f"[{'same thread' if thread == thread_before else f'thread {quote_line(thread)}'}, {day}]\n"
+
+
+def render_entry(entry: ShownMessage) -> str:
+    """``#12 user Anna: the text``; behind it the places of images, files and what was cut, as ``part`` takes them."""
+    speaker = entry.get("speaker") or format_speaker(entry["role"], entry.get("name"))
+    text = quote_text(entry["text"]) if "text" in entry else _render_parts(entry["parts"])
+    named = "".join(f' [part="{place}"]' for place in _list_places(entry.get("parts", ())))
+    return f"#{entry['seq']} {speaker}: {indent_lines(text)}{named}{_describe_cut(entry)}"
+
+
+def _render_parts(parts: Sequence[Json]) -> str:
+    # A part that was cut inside is the beginning of its JSON.
+    return "\n".join(quote_text(part["json"]) if "json" in part else plain_text([part], quote_text) for part in parts)
+
+
+def _list_places(parts: Sequence[Json]) -> Iterator[str]:
+    for part in parts:
+        inner = result_parts(part.get("result")) if part["type"] == "tool_result" else ()
+        yield from (each["part"] for each in (part, *inner) if each["type"] in MEDIA and "part" in each)
+
+
+def _describe_cut(entry: ShownMessage) -> str:
+    cut = entry.get("cut")
+    if cut is None:
+        return ""
+    goes_on = f', goes on with part="{cut["part"]}"' if "part" in cut else ""
+    return f" [cut: {cut['bytes']:,} bytes in all{goes_on}]"
+
+
+def _find_place(entry: ShownMessage, page_thread: str) -> tuple[str, str]:
+    """The thread and the day of a message."""
+    return entry.get("thread_id") or page_thread, entry["said_at"][:_DAY_CHARS]
+
+
+def render_closing(page: MessagePage) -> str:
+    """The last line: which messages these are, whether something is cut, and what continues."""
+    entries = page["messages"]
+    following: NextPage = page.get("next", {})
+    said = [
+        f"messages{_describe_range(page, entries) if entries else _describe_empty(page)}",
+        *([page["cut"]] if "cut" in page else []),
+        *(f"{_NEXT[name]}: {name}={value}" for name, value in following.items() if name in _NEXT),
+        *([f'goes on: part="{following["part"]}"'] if "part" in following else []),
+        *(f"{name}: {', '.join(page[name])}" for name in _SETS if page.get(name)),
+    ]
+    return f"[{'; '.join(said)}]"
+
+
+def _describe_range(page: MessagePage, entries: Sequence[ShownMessage]) -> str:
+    if "thread_id" not in page:
+        return f": {len(entries):,} shown; {page['total']:,} in all"
+    first, last = entries[0]["seq"], entries[-1]["seq"]
+    return f" #{first}{'' if first == last else f'-#{last}'}; {page['total']:,} in all"
+
+
+def _describe_empty(page: MessagePage) -> str:
+    if page["total"]:
+        return f": none from here on; {page['total']:,} in all"
+    return f": none in thread {quote_line(page['thread_id'])}" if "thread_id" in page else ": none"
+
 
 Detail = Literal["low", "high"]
 PageDetail = Literal["low", "normal", "high"]

@@ -1,12 +1,12 @@
 """Threads as a caller lists and describes them, with the policy of their window."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.messages.clock_repair import read_repaired
 from layerlore.memory.messages.thread_answers import (
     ListedThread,
     MaskedSecrets,
@@ -22,17 +22,45 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
 from layerlore.memory.text.quotation import make_visible
-from layerlore.memory.usage.sums import present_spent
+from layerlore.memory.usage.prices import present_spent
 from layerlore.memory.window.policy import WindowPolicy, dump_policy, read_policy
 from layerlore.storage.audit import usage
-from layerlore.storage.core.damaged_values import value_of
-from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound, StorageUnavailable
+from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.threads import events, thread_lists, threads
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads import threads as thread_lists
+from layerlore.storage.threads.clock_repair import is_ahead, mend
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description, OrderBy
+
+T = TypeVar("T")
+
+
+async def read_repaired(
+    engine: Engine,
+    scope: Scope,
+    read: Callable[[Tx, Scope], Awaitable[T]],
+    threads_in: Callable[[T], Iterable[Thread]],
+) -> T:
+    """Read; if threads in the answer lie in the future, bring them back and read again. Raises what ``read`` raises."""
+    found = await engine.database.read(read, scope)
+    now = engine.now()
+    uids = [thread.thread_uid for thread in threads_in(found) if is_ahead(thread, now)]
+    if not uids:
+        return found
+    with suppress(StorageUnavailable):
+        await engine.database.write(_mend_all, scope, uids, now)
+        found = await engine.database.read(read, scope)
+    return found
+
+
+async def _mend_all(tx: Tx, scope: Scope, uids: list[str], now: int) -> None:
+    for uid in sorted(uids):
+        if (thread := await threads.lock_uid(tx, scope, uid)) is not None:
+            await mend(tx, scope, thread, now)
+
 
 # The databases' integers have 64 bits.
 _LARGEST = 2**63

@@ -5,30 +5,30 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.moving.line_forms import RECORD, Line
-from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.moving.moved_drafts import ImportReport
 from layerlore.memory.moving.shared_lines import (
     DOCUMENT,
     ID,
     MOST_QUOTES,
     ORIGINS,
+    SharedLines,
     is_gone,
     later,
     make_gone,
 )
-from layerlore.storage.core import resource_lock
-from layerlore.storage.core.damaged_values import value_of
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core import scopes
+from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_marks, notes, working_memory
+from layerlore.storage.derived import entries, entry_curation, notes, working_memory
 from layerlore.storage.derived.entries import Entry, Status, content_hash, content_key
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.moving import shared_rows
-from layerlore.storage.moving.shared_rows import SharedRow, ToldEntry
+from layerlore.storage.moving import moved_entries
+from layerlore.storage.moving.moved_entries import SharedRow, ToldEntry
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -68,7 +68,7 @@ class SharedExchange:
 
     async def begin(self) -> None:
         """Read what is shared, and bring into it what happened here since."""
-        await resource_lock.hold(self._tx, self._scope)
+        await scopes.hold(self._tx, self._scope)
         await self._read()
         for row in list(self._rows.values()):
             gone = row.entry_id is not None and row.entry_id not in self._entries
@@ -90,12 +90,12 @@ class SharedExchange:
         await self._note_document()
 
     async def _read(self) -> None:
-        for each in await shared_rows.read_entries(self._tx, self._scope):
+        for each in await moved_entries.read_entries(self._tx, self._scope):
             self._entries[each.entry.entry_id] = each
             # Under another hash lies what was erased, or what another entry says.
             if each.entry.content_hash == content_hash(each.entry.content):
                 self._by_content[content_key(each.entry.content)] = each.entry.entry_id
-        for row in await shared_rows.read_lines(self._tx, self._scope):
+        for row in await moved_entries.read_lines(self._tx, self._scope):
             self._rows[row.share_id] = row
             if row.line is not None and row.share_id != DOCUMENT:
                 self._lines[row.share_id] = value_of(row.line)
@@ -104,7 +104,7 @@ class SharedExchange:
 
     async def end(self) -> None:
         """Store the lines that changed."""
-        await shared_rows.put_lines(self._tx, self._scope, [self._rows[id_] for id_ in sorted(self._changed)])
+        await moved_entries.put_lines(self._tx, self._scope, [self._rows[id_] for id_ in sorted(self._changed)])
 
     # What happened here
 
@@ -283,7 +283,7 @@ class SharedExchange:
             passed = {old}
             while by is not None and by not in passed and by in self._entries:
                 if self._entries[by].entry.status == "active":
-                    await entry_marks.inherit_pin(self._tx, self._scope, by, [old], now=self._now)
+                    await entry_curation.inherit_pin(self._tx, self._scope, by, [old], now=self._now)
                     break
                 passed.add(by)
                 by = self._entries[by].entry.superseded_by
@@ -302,9 +302,9 @@ class SharedExchange:
         else:
             shown = replace(told.entry, status="dropped", superseded_by=None, seen_at=self._now)
         if told is None:
-            await shared_rows.add_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
+            await moved_entries.add_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
         elif shown != told.entry:
-            await shared_rows.change_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
+            await moved_entries.change_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
         self._entries[entry_id] = ToldEntry(shown, shown.status != "dropped")
         if shown.status == "superseded" and shown.pinned_at and told is not None and told.entry.status == "active":
             self._pinned.append(entry_id)
@@ -463,3 +463,72 @@ def _has_all(quotes: Iterable[Json], there: Sequence[Json]) -> bool:
 
 def _changed_at(row: SharedRow) -> int:
     return int(value_of(row.line)["changed_at"]) if row.line is not None else 0
+
+
+BATCH = 2_000
+"""Lines that one transaction takes in."""
+
+
+async def list_shared(engine: Engine, scope: Scope) -> dict[str, Line]:
+    """The lines that a scope shares, by their ids, with what happened since they were last asked for."""
+    seed, now = engine.new_id(), engine.now()
+    found: dict[str, Line] = {}
+
+    async def unit(tx: Tx, of: Scope) -> None:
+        exchange = SharedExchange(tx, of, engine, seed, now)
+        await exchange.begin()
+        await exchange.end()
+        found.clear()
+        found.update(exchange.list_lines())
+
+    await engine.database.write(unit, scope)
+    return found
+
+
+async def take_shared(
+    engine: Engine, scope: Scope, given: SharedLines, sent: Sent, *, accept: bool = False, dry_run: bool = False
+) -> ImportReport:
+    """Have a scope follow lines that others share, and say what became of each. ``accept``: the user vouches for them, so
+    that they count as this machine's own. Raises LimitExceeded beyond the quota, StorageUnavailable."""
+    report = ImportReport(masked=given.masked)
+    ids = sorted(given.lines)
+    for at in range(0, len(ids), BATCH):
+        some = {id_: given.lines[id_] for id_ in ids[at : at + BATCH]}
+        taken = await _take_some(engine, scope, some, sent, accept=accept, dry_run=dry_run)
+        for kind, outcomes in taken.counts.items():
+            for outcome, number in outcomes.items():
+                report.add(kind, outcome, number)
+        for each in taken.skipped:
+            report.skip(each.kind, each.where, each.why, 0)
+    return report
+
+
+class _Undone(Exception):
+    """A dry run ends its transaction with it."""
+
+
+async def _take_some(
+    engine: Engine, scope: Scope, lines: Mapping[str, Line], sent: Sent, *, accept: bool, dry_run: bool
+) -> ImportReport:
+    seed, now = engine.new_id(), engine.now()
+    found = [ImportReport()]
+
+    async def unit(tx: Tx) -> dict[str, int]:
+        exchange = SharedExchange(tx, scope, engine, seed, now)
+        await exchange.begin()
+        await exchange.take(lines, sent.origin, accept=accept)
+        await exchange.end()
+        found[:] = [exchange.report]
+        return {"entries": len(exchange.touched)}
+
+    async def tried(tx: Tx, _: Scope) -> None:
+        await unit(tx)
+        raise _Undone
+
+    if dry_run:
+        try:
+            await engine.database.write(tried, scope)
+        except _Undone:
+            return found[0]
+    await engine.write(scope, sent, [], now, unit)
+    return found[0]

@@ -23,7 +23,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry
 from layerlore.storage.messages import places
 from layerlore.storage.moving import shown_rows
-from layerlore.storage.moving.moved_tables import (
+from layerlore.storage.moving.moved_rows import (
     LOGS,
     NOTES,
     PLAN,

@@ -11,24 +11,27 @@ from itertools import groupby
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.moving.line_forms import RECORD, Line, LineForms, check_header
-from layerlore.memory.moving.line_numbers import is_number
-from layerlore.memory.moving.line_sources import read_entry_sources, read_runs
-from layerlore.memory.moving.moved_drafts import DraftMaker, NumberedLine, ReadyMessages
-from layerlore.memory.moving.reports import ImportReport
-from layerlore.memory.moving.thread_places import ThreadPlaces
+from layerlore.memory.moving.line_forms import (
+    RECORD,
+    Line,
+    LineForms,
+    ThreadPlaces,
+    check_header,
+    is_number,
+    read_entry_sources,
+    read_runs,
+)
+from layerlore.memory.moving.moved_drafts import DraftMaker, ImportReport, NumberedLine, ReadyMessages
 from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes as indexed_notes
 from layerlore.storage.derived.entries import Entry, content_hash
-from layerlore.storage.messages import erased_ids, messages
-from layerlore.storage.moving import moved_entries, moved_messages, moved_rows, moved_threads
+from layerlore.storage.messages import messages
+from layerlore.storage.moving import moved_entries, moved_rows, moved_threads
 from layerlore.storage.moving.moved_entries import MovedEntry
-from layerlore.storage.moving.moved_messages import MessagePut, MovedMessage
-from layerlore.storage.moving.moved_rows import RowsPut, VersionRun
-from layerlore.storage.moving.moved_tables import (
+from layerlore.storage.moving.moved_rows import (
     LOGS,
     MOVED,
     NOTES,
@@ -38,8 +41,10 @@ from layerlore.storage.moving.moved_tables import (
     RUN,
     SESSION_MEMORY,
     MovedTable,
+    RowsPut,
+    VersionRun,
 )
-from layerlore.storage.moving.moved_threads import DESCRIBED, Mode, MovedThread
+from layerlore.storage.moving.moved_threads import DESCRIBED, MessagePut, Mode, MovedMessage, MovedThread
 from layerlore.storage.threads import threads
 
 _AT_END = {each.line for each in (*NOTES, PLAN, SESSION_MEMORY)}
@@ -258,7 +263,7 @@ class Import:
         found: list[MessagePut] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
-            found[:] = await moved_messages.put_messages(
+            found[:] = await moved_threads.put_messages(
                 tx,
                 self._where,
                 thread.places.uid,
@@ -497,4 +502,4 @@ async def _find(tx: Tx, scope: Scope, name: str) -> str | None:
 async def _known(tx: Tx, scope: Scope, uid: str, ids: Sequence[str]) -> tuple[int, int]:
     """How many of these messages are there, and how many were erased."""
     there = await messages.ids_there(tx, scope, uid, ids)
-    return len(there), len(await erased_ids.find(tx, scope, uid, sorted({*ids} - {*there})))
+    return len(there), len(await messages.find(tx, scope, uid, sorted({*ids} - {*there})))

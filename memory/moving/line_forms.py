@@ -1,34 +1,168 @@
-"""Rows as lines of an export, and lines as rows again, checked and masked as what enters by the tools is.
+"""Rows as lines of an export, and lines as rows again, checked and masked."""
 
-A line is a JSON object that says in ``record`` what it is. Times are milliseconds since 1970 (UTC); what is stored as JSON is JSON here, too.
-``docs/moving.md`` describes each type.
-"""
-
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.remember_requests import KINDS
-from layerlore.memory.moving.line_numbers import MOST_SMALL, is_number
-from layerlore.memory.moving.work_lines import check_plan, check_run
-from layerlore.memory.removal.content_forms import StoredContent
+from layerlore.memory.removal.redaction import StoredContent
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import (
-    check_json,
-    check_text,
-    describe,
-    describe_choices,
-)
+from layerlore.memory.rules.validation import check_json, check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS
-from layerlore.memory.work.plan_rules import MOST_BYTES
+from layerlore.memory.work.pending_calls import check_calls
+from layerlore.memory.work.plan_rules import MOST_BYTES, STATUSES
+from layerlore.memory.work.run_lists import LINE_COUNTS
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.content_columns import CONTENT
-from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import to_json, value_of
+from layerlore.storage.core.records import Json
 from layerlore.storage.derived.entries import Origin
-from layerlore.storage.moving.moved_tables import PLAN, RUN, MovedColumn, MovedTable, describe_columns
-from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED
+from layerlore.storage.moving.moved_entries import MovedSource
+from layerlore.storage.moving.moved_rows import PLAN, RUN, MovedColumn, MovedTable, VersionRun, describe_columns
+from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED, MessagePut
+
+MOST_SMALL = 2**31
+"""Some columns hold numbers below this: revisions, levels."""
+
+
+def is_number(value: Any, most: int = 2**53) -> TypeGuard[int]:
+    """Whether a value is a whole number that any program reads exactly, and with which the databases can count on."""
+    return type(value) is int and abs(value) < most
+
+
+class ThreadPlaces:
+    """By the seq that a message had, where it is. Only what is elsewhere is written down. ``same_uid``: the thread has the
+    uid that it had."""
+
+    def __init__(self, uid: str, same_uid: bool) -> None:
+        self.uid = uid
+        self.same_uid = same_uid
+        self.same = True
+        self._elsewhere: dict[int, tuple[int, int] | None] = {}
+        self._texts: set[int] = set()
+
+    def put(self, seq: int, revision: int, put: MessagePut, changed: bool) -> None:
+        """Note where a message is. ``changed``: its text is another, so that no place in it is where it was."""
+        if put.seq != seq or put.revision != revision:
+            self._elsewhere[seq] = (put.seq, put.revision)
+        if changed or put.status == "kept":
+            self._texts.add(seq)
+        if put.seq != seq or put.status == "kept":
+            self.same = False
+
+    def lose(self, seq: int) -> None:
+        """Note that a message is not here."""
+        self._elsewhere[seq] = None
+        self.same = False
+
+    def find(self, seq: int, revision: int | None = None) -> tuple[int, int] | None:
+        """The seq and the revision of a message; None if it is not here, or not with the text of that revision."""
+        if revision is not None and seq in self._texts:
+            return None
+        return self._elsewhere.get(seq, (seq, revision or 1))
+
+    def find_run(self, first: int, last: int) -> tuple[int, int] | None:
+        """The shortest run that has all messages of a run; None if none of them is here."""
+        moved = {seq: place for seq, place in self._elsewhere.items() if first <= seq <= last}
+        seqs = [place[0] for place in moved.values() if place is not None]
+        while first in moved:
+            first += 1
+        while last in moved:
+            last -= 1
+        seqs += [first, last] if first <= last else []
+        return (min(seqs), max(seqs)) if seqs else None
+
+
+_NUMBERS = ("seq", "revision", "starts", "ends", "created_at")
+
+
+def read_runs(line: Json, version: int, here: Mapping[str, ThreadPlaces]) -> list[VersionRun]:
+    """The runs of messages that a version was made from, as far as their threads are here."""
+    found = []
+    for source, places in _sources(line, here):
+        first, last = source.get("from_seq"), source.get("to_seq")
+        if is_number(first) and is_number(last) and (run := places.find_run(first, last)):
+            found.append(VersionRun(version, places.uid, *run))
+    return found
+
+
+def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[MovedSource]:
+    """Where in messages that are here, with the text they had, an entry is said."""
+    found = []
+    for source, places in _sources(line, here):
+        if not all(is_number(source.get(name)) for name in _NUMBERS) or not isinstance(source.get("label"), str):
+            continue
+        place = places.find(source["seq"], source["revision"])
+        if place is not None:
+            span = (source["starts"], source["ends"], source["label"], source["created_at"])
+            found.append(MovedSource(places.uid, *place, *span))
+    return found
+
+
+def _sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[tuple[Json, ThreadPlaces]]:
+    sources = line.get("sources")
+    named = [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    return [(each, here[name]) for each in named if isinstance(name := each.get("thread"), str) and name in here]
+
+
+_CLAIM = ("claim", "claimed_by", "claimed_at", "claimed_until")
+
+
+def check_run(line: Json, where: str, limits: Limits) -> None:
+    """Raises InvalidInput or LimitExceeded for a run that no tool could have stored."""
+    if not isinstance(line.get("metadata"), dict):
+        raise InvalidInput(f"{where}.metadata: must be an object, not {describe(line.get('metadata'))}")
+    # Masking made ids and names longer than they came in.
+    masked = limits.model_copy(update={"id_chars": 2 * limits.id_chars, "name_chars": 2 * limits.name_chars})
+    try:
+        check_calls(line.get("pending"), masked)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}.{str(error).replace('pending_tool_calls', 'pending', 1)}") from None
+    shapes: Mapping[str, Callable[[Any], bool]] = {
+        "resumed": _is_answer,
+        "answered": lambda each: isinstance(each, str),
+        "usage": _is_spent,
+    }
+    for name, fits in shapes.items():
+        value = line.get(name)
+        if not isinstance(value, list) or not all(map(fits, value)):
+            raise InvalidInput(f"{where}.{name}: is not what an export writes there")
+    if line.get("status") == "running" and any(line.get(name) is None for name in _CLAIM):
+        raise InvalidInput(f"{where}: a run that is running has {', '.join(_CLAIM)}")
+
+
+def check_plan(plan: Any, where: str) -> None:
+    """Raises InvalidInput for a plan that no tool could have stored."""
+    texts, numbers = ("goal", "current_phase"), ("iteration", "last_id")
+    whole = isinstance(plan, dict) and isinstance(plan.get("steps"), list)
+    if not whole or not _has_texts(plan, texts) or not all(is_number(plan.get(name)) for name in numbers):
+        raise InvalidInput(f"{where}: must have {', '.join((*texts, *numbers, 'steps'))}, as an export writes them")
+    ids = [step["id"] for step in plan["steps"] if _is_step(step)]
+    if len(set(ids)) < len(plan["steps"]):
+        raise InvalidInput(f"{where}.steps: each must have an id of its own, phase, status and description")
+
+
+def _is_step(step: Any) -> bool:
+    named = isinstance(step, dict) and _has_texts({"result": "", **step}, ("id", "phase", "description", "result"))
+    return named and step.get("status") in STATUSES
+
+
+def _has_texts(value: Json, names: Sequence[str]) -> bool:
+    return all(isinstance(value.get(name), str) for name in names)
+
+
+def _is_answer(value: Any) -> bool:
+    if not isinstance(value, dict) or "data" not in value or not is_number(value.get("at")):
+        return False
+    return all(isinstance(value.get(name, ""), str) for name in ("tool_call_id", "decision", "by"))
+
+
+def _is_spent(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 2 + LINE_COUNTS:
+        return False
+    return all(isinstance(each, str) for each in value[:2]) and all(map(is_number, value[2:]))
+
 
 Line = dict[str, Any]
 """A line of a file: a JSON object whose keys are names of columns, as its table has them (``docs/moving.md``)."""

@@ -1,21 +1,90 @@
 """Lines of messages made ready to be stored: checked like what add_messages takes, masked, counted, their words found."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.addition import make_drafts
-from layerlore.memory.moving.line_forms import RECORD, Line, check_names
-from layerlore.memory.moving.line_numbers import is_number
-from layerlore.memory.moving.reports import Skipped
+from layerlore.memory.moving.line_forms import RECORD, Line, check_names, is_number
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import describe
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
-from layerlore.storage.messages.answered_calls import REACH
-from layerlore.storage.moving.moved_messages import MovedMessage
+from layerlore.storage.messages.pages import REACH
+from layerlore.storage.moving.moved_threads import MovedMessage
+
+MOST_SKIPPED = 1_000
+"""So many are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """One thing, or several of a kind after one another, that an import left out: where the first stands, and why."""
+
+    kind: str
+    where: str
+    why: str
+    count: int = 1
+
+
+class ShownSkip(TypedDict):
+    kind: str
+    where: str
+    why: str
+    count: int
+
+
+class ShownReport(TypedDict):
+    """A report as a program reads it."""
+
+    counts: dict[str, dict[str, int]]
+    skipped: list[ShownSkip]
+    skipped_count: int
+    masked: int
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """By kind (``message``, ``entry`` and so on) what was added, was there already (``unchanged``), took the place of
+    something (``replaced``) or was left out (``skipped``), and how many secrets were masked."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    skipped_count: int = 0
+    masked: int = 0
+
+    def add(self, kind: str, outcome: str, number: int = 1) -> None:
+        if number:
+            self.counts.setdefault(kind, Counter())[outcome] += number
+
+    def skip(self, kind: str, where: str, why: str, number: int = 1) -> None:
+        self.add(kind, "skipped", number)
+        self.skipped_count += number
+        last = self.skipped[-1] if self.skipped else None
+        if last is not None and (last.kind, last.why) == (kind, why):
+            self.skipped[-1] = replace(last, count=last.count + number)
+        elif len(self.skipped) < MOST_SKIPPED:
+            self.skipped.append(Skipped(kind, where, why, number))
+
+    def count(self, kind: str) -> int:
+        """How many of a kind were looked at."""
+        return self.counts[kind].total() if kind in self.counts else 0
+
+    def show(self) -> ShownReport:
+        """The report as JSON."""
+        skipped: list[ShownSkip] = []
+        for each in self.skipped:
+            skipped.append({"kind": each.kind, "where": each.where, "why": each.why, "count": each.count})
+        return {
+            "counts": {kind: dict(outcomes) for kind, outcomes in self.counts.items()},
+            "skipped": skipped,
+            "skipped_count": self.skipped_count,
+            "masked": self.masked,
+        }
+
 
 _NAMES = (
     RECORD,

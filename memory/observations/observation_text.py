@@ -1,25 +1,34 @@
-"""The text of observations as a model reads it: one note a line, by day, oldest first; and their list for programs.
-
-Until a reflection or a deletion the block only grows: what it is later begins with what it is now (but for the closing
-tags), so that a prompt cache keeps it."""
+"""Observations: when they are made, which ones wait, and their text for a model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from layerlore.memory.digest.digest import find_worth, weigh_extract
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.observations.observation_answers import NoteRow, ObservationPage, ObservationRow
+from layerlore.memory.observations.observation_answers import (
+    NoteRow,
+    ObservationPage,
+    ObservationRow,
+    QueuedNote,
+    WaitingNotes,
+)
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import day, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.pages import fit_entries
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import observations
+from layerlore.storage.derived import observations, session_notes
 from layerlore.storage.derived.observations import Observation
+from layerlore.storage.derived.session_notes import Note
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Kind
 from layerlore.storage.threads import threads
+from layerlore.storage.threads.events import NewEvent
 
 CLOSING = "\n</value>\n</observations>"
 
@@ -169,3 +178,89 @@ def show_note(row: Observation) -> NoteRow:
         "to_seq": row.to_seq,
         "trust": row.trust,
     }
+
+
+# An observer that was asked at the same time comes first, if it is quick.
+_PATIENCE_MS = 30_000
+
+
+async def request_observation(
+    tx: Tx, scope: Scope, thread: Thread, more_raw: int, rules: ObservationRules, *, now: int
+) -> list[NewEvent]:
+    """What an append makes due, in its transaction: mostly nothing. ``thread`` is as the append left it.
+
+    Returns what is to be written to the thread's log.
+    """
+    raw = thread.raw_tokens
+    if more_raw <= 0:
+        return []
+    happened: list[NewEvent] = []
+    rose = raw // rules.step > (raw - more_raw) // rules.step
+    passed = raw >= rules.message_tokens > raw - more_raw
+    if raw >= rules.message_tokens and thread.buffered_seq > thread.observed_seq:
+        thread, happened = await activate_observations(tx, scope, thread, rules, now=now)
+    wanted: list[tuple[Kind, int, int]] = []
+    if rose or passed:
+        wanted.append(("observe", thread.next_seq - 1, now))
+        if thread.raw_tokens >= rules.stand_in_tokens:
+            wanted.append(_digest(thread, now))
+    if wanted:
+        await jobs.request_many(tx, scope, thread.thread_uid, wanted, now=now)
+    return happened
+
+
+def _digest(thread: Thread, now: int) -> tuple[Kind, int, int]:
+    # Events are counted on with every change, so that this is above whatever was done.
+    return "digest", thread.next_seq + thread.next_event_seq, now + _PATIENCE_MS
+
+
+async def activate_observations(
+    tx: Tx, scope: Scope, thread: Thread, rules: ObservationRules, *, now: int
+) -> tuple[Thread, list[NewEvent]]:
+    """Put the notes that were made ahead in the place of their messages, and ask for a reflection if they are many.
+
+    Returns the thread as it is then, and what is to be written to its log.
+    """
+    # Read again: what was replaced by an append may have moved the observer's cursor back.
+    found = await threads.lock_uid(tx, scope, thread.thread_uid)
+    activated = await observations.activate(tx, scope, found, keep=rules.keep) if found is not None else None
+    if activated is None:
+        return thread, []
+    wanted: list[tuple[Kind, int, int]] = []
+    if activated.tokens >= rules.reflect_tokens:
+        wanted.append(("reflect", activated.observed_seq, now))
+    if activated.tokens >= rules.reflect_stand_in_tokens:
+        wanted.append(_digest(thread, now))
+    if wanted:
+        await jobs.request_many(tx, scope, thread.thread_uid, wanted, now=now)
+    after = replace(thread, observed_seq=activated.observed_seq, raw_tokens=activated.raw_tokens)
+    return after, [NewEvent("observations_activated", {"observed_seq": activated.observed_seq})]
+
+
+_SHARE = 4  # of an answer that they may take
+
+
+async def list_waiting_notes(engine: Engine, scope: Scope, thread_id: str) -> WaitingNotes:
+    """The newest of a thread's waiting notes, in their order, as many as a part of an answer holds: ``noted_ahead`` and
+    ``for_session_memory``, each left out where there is none."""
+    ahead, queued = await engine.database.read(_read, scope, thread_id)
+    most = engine.limits.answer_bytes // _SHARE
+    waiting: WaitingNotes = {}
+    if ahead:
+        waiting["noted_ahead"] = fit_entries([show_note(row) for row in reversed(ahead)], most)[::-1]
+    if queued:
+        waiting["for_session_memory"] = fit_entries([_show_note(note) for note in reversed(queued)], most)[::-1]
+    return waiting
+
+
+async def _read(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observation], list[Note]]:
+    try:
+        thread = await threads.find(tx, scope, thread_id)
+    except NotFound:
+        return [], []
+    ahead = await observations.read(tx, scope, thread.thread_uid, "buffered")
+    return ahead, await session_notes.queued(tx, scope, thread.thread_uid)
+
+
+def _show_note(note: Note) -> QueuedNote:
+    return {"category": note.category, "text": note.text, "from_seq": note.from_seq, "to_seq": note.to_seq}

@@ -14,9 +14,12 @@
 
 from typing import Any
 
-from layerlore.memory.parts.canonical_shape import PASSED_OVER, Reader, read_text_part
-from layerlore.memory.parts.fields import (
+from layerlore.memory.parts.chat_shapes import PASSED_OVER, Reader, read_text_part
+from layerlore.memory.parts.parts import (
     MediaSource,
+    file_part,
+    image_part,
+    join_result,
     read_arguments,
     read_base64,
     read_call_id,
@@ -27,11 +30,6 @@ from layerlore.memory.parts.fields import (
     read_text,
     read_tool_name,
     read_url,
-)
-from layerlore.memory.parts.parts import (
-    file_part,
-    image_part,
-    join_result,
     reasoning_part,
     text_part,
     tool_call_part,

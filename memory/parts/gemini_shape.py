@@ -13,8 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from layerlore.memory.parts.fields import (
+from layerlore.memory.parts.parts import (
     MediaSource,
+    file_part,
+    image_part,
+    join_result,
     read_arguments,
     read_base64,
     read_call_id,
@@ -23,11 +26,6 @@ from layerlore.memory.parts.fields import (
     read_text,
     read_tool_name,
     read_written,
-)
-from layerlore.memory.parts.parts import (
-    file_part,
-    image_part,
-    join_result,
     reasoning_part,
     text_part,
     tool_call_part,

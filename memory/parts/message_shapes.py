@@ -15,27 +15,35 @@ from layerlore.memory.parts.ai_sdk_shape import (
     read_ui_tool_block,
 )
 from layerlore.memory.parts.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
-from layerlore.memory.parts.canonical_shape import CANONICAL_READERS, Reader, read_custom_part, read_file_part
-from layerlore.memory.parts.fields import read_list, read_object
-from layerlore.memory.parts.gemini_shape import is_gemini_part, name_calls, read_gemini_part
-from layerlore.memory.parts.langchain_shape import (
+from layerlore.memory.parts.chat_shapes import (
+    ANSWER_KEYS,
+    CANONICAL_READERS,
     LANGCHAIN_MEDIA_MARKS,
     LANGCHAIN_READERS,
+    OPENAI_READERS,
+    Reader,
     find_langchain,
+    read_answer,
     read_chain_call,
     read_chain_media,
     read_chain_reasoning,
-    split_calls,
-)
-from layerlore.memory.parts.openai_shape import (
-    ANSWER_KEYS,
-    OPENAI_READERS,
-    read_answer,
+    read_custom_part,
+    read_file_part,
     read_openai_file_block,
     read_reasoning,
     read_tool_message,
+    split_calls,
 )
-from layerlore.memory.parts.parts import custom_part, media_bytes, part_text_bytes, says_something, text_part
+from layerlore.memory.parts.gemini_shape import is_gemini_part, name_calls, read_gemini_part
+from layerlore.memory.parts.parts import (
+    custom_part,
+    media_bytes,
+    part_text_bytes,
+    read_list,
+    read_object,
+    says_something,
+    text_part,
+)
 from layerlore.memory.parts.responses_shape import (
     OPAQUE_ITEMS,
     RESPONSES_ITEMS,

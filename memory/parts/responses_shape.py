@@ -14,10 +14,13 @@ An item is a message of its own; its `id` is the message's.
 
 from typing import Any
 
-from layerlore.memory.parts.canonical_shape import PASSED_OVER, Reader
-from layerlore.memory.parts.fields import (
+from layerlore.memory.parts.chat_shapes import PASSED_OVER, Reader
+from layerlore.memory.parts.parts import (
     UNREAD_ARGUMENTS,
     MediaSource,
+    file_part,
+    image_part,
+    join_result,
     read_arguments,
     read_base64,
     read_call_id,
@@ -28,11 +31,6 @@ from layerlore.memory.parts.fields import (
     read_tool_name,
     read_url,
     read_written,
-)
-from layerlore.memory.parts.parts import (
-    file_part,
-    image_part,
-    join_result,
     reasoning_part,
     text_part,
     tool_call_part,

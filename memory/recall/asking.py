@@ -6,10 +6,10 @@ import numpy as np
 
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.index_rows import RowIdArray
 from layerlore.storage.core.records import Json, Message, Scope, Thread
-from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import indexed_rows, turns
+from layerlore.storage.messages import indexed_rows, windows
 from layerlore.storage.threads import threads
 
 # Of a message that is longer than two of these its beginning and its end are asked: there the question stands.
@@ -22,7 +22,7 @@ async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Mes
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:
         return None
-    asked = await turns.find_last_said(tx, scope, thread)
+    asked = await windows.find_last_said(tx, scope, thread)
     return (thread, asked) if asked else None
 
 

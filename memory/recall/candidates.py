@@ -4,28 +4,34 @@ the rows around both, with everything that ranking needs.
 The matches of words are read while the query is still being embedded, in a transaction of its own. A row that is gone
 by the second transaction is left out there; one that is new can still be found by its vector."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import anyio
 import numpy as np
 from numpy.typing import NDArray
 
+from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.relevance import Calibration, RelevanceEvidence, measure_standing, measure_unknown
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.past_days import PastDays
 from layerlore.memory.recall import ranking
 from layerlore.memory.recall.asking import read_asking_rows, read_shown_notes
-from layerlore.memory.recall.pool import Flags, Floats, Ints, Pool
-from layerlore.memory.recall.signals import Question
-from layerlore.memory.settings.recall import RecallRules
-from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows
+from layerlore.memory.recall.ranking import Flags, Floats, Ints, Pool, Question
+from layerlore.memory.recall.vector_writer import embed_awaited
+from layerlore.memory.settings.context import RecallRules
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows, RowIdArray, sort_distinct
 from layerlore.storage.core.records import ROLES, Scope
-from layerlore.storage.core.row_ids import sort_distinct
 from layerlore.storage.core.scopes import RECALL_KINDS, Kind, RecallKind, index_kinds, read_note_place
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, notes, subjects
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
+from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.threads import threads
 
@@ -374,3 +380,42 @@ class _VectorReader:
             known = find_among(self._row_ids, row_ids)
             found[known] = self._cosines[query][np.searchsorted(self._row_ids, row_ids[known])]
         return found
+
+
+MOST_ROWS = 8
+"""Rows that a recall embeds itself: the chunks of a turn or two, some 30 ms with an embedder on this machine."""
+WAIT_SECONDS = 1.0
+"""How long it waits for that at most, or for others who are at them."""
+# Beyond those that it embeds, it only has to know whether there are more.
+_MOST_READ = 2 * MOST_ROWS
+
+
+async def find_unembedded(
+    tx: Tx, scope: Scope, embedding: EmbeddingService | None, asking: RowIdArray
+) -> Sequence[PendingRow]:
+    """The rows among those stored last that still wait for a vector of the embedder in use; none without one. Those of the
+    caller's own question (``asking``) answer nothing, and nobody waits for them."""
+    if embedding is None:
+        return ()
+    left_out = {*embedding.refused.get(scope, ())}
+    asked = set(asking.tolist())
+    rows = await indexed_rows.find_unembedded(
+        tx, scope, embedding.embedder.name, most=_MOST_READ + len(left_out) + len(asked)
+    )
+    lacking = [row for row in rows if row.row_id not in left_out]
+    others = [row for row in lacking if row.row_id not in asked]
+    # Behind so many of the question's own, others would not be seen.
+    return others if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES else lacking
+
+
+async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> bool:
+    """Embed the rows, if they are few and the embedder is on this machine. Whether all of them have their vectors now;
+    a text that the model refuses needs none. Raises nothing but cancellation."""
+    if not rows:
+        return True
+    if len(rows) > MOST_ROWS or not embedding.embedder.local:
+        return False
+    with anyio.move_on_after(WAIT_SECONDS), contextlib.suppress(EmbeddingFailed, LayerloreError):
+        await embed_awaited(engine, embedding, rows)
+        return True
+    return False

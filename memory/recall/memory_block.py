@@ -6,23 +6,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.entry_expiry import drop_expired, is_expired
-from layerlore.memory.entries.quotes import add_contradicted
+from layerlore.memory.entries.entries import drop_expired, is_expired
+from layerlore.memory.entries.evidence import add_contradicted
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
-from layerlore.memory.rules.ages import age, day
-from layerlore.memory.rules.expiry import name_end
-from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.rules.ages import age, day, name_end
+from layerlore.memory.settings.context import RecallRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists, entry_marks, subjects
+from layerlore.storage.derived import entries, entry_curation, subjects
 from layerlore.storage.derived.entries import Entry
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
@@ -106,10 +105,10 @@ async def _find_kept(
     fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
-    preferred = await entry_lists.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
-    standing = [*await entry_marks.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
+    preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
+    standing = [*await entry_curation.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
     if prepared is None:
-        newest = await entry_lists.read_page(tx, scope, before=None, limit=rules.auto_inject_top_k + len(others))
+        newest = await entry_curation.read_page(tx, scope, before=None, limit=rules.auto_inject_top_k + len(others))
         standing += _leave_out(newest, others, rules.auto_inject_top_k)
     standing = _leave_out(standing, others, len(standing))
     wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)

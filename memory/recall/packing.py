@@ -8,8 +8,7 @@ from heapq import heappop, heappush
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.excerpts import pick_sentences
-from layerlore.memory.recall.hit_lines import Beside, MemoryLine, Place, make_head, make_line
-from layerlore.memory.recall.message_texts import MessageTexts
+from layerlore.memory.recall.hit_lines import Beside, MemoryLine, MessageTexts, Place, make_head, make_line
 from layerlore.storage.core.records import Message
 
 # How likely a hit is evidence falls with its rank: about as 1 / rank, in all sets that were measured.

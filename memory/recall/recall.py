@@ -13,8 +13,8 @@ from functools import partial
 from itertools import compress
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.entry_expiry import drop_expired, is_expired
-from layerlore.memory.entries.quotes import add_contradicted, add_quotes
+from layerlore.memory.entries.entries import drop_expired, is_expired
+from layerlore.memory.entries.evidence import add_contradicted, add_quotes
 from layerlore.memory.parts.past_days import PastDays, find_past_days
 from layerlore.memory.parts.search_words import find_query_words, show_word
 from layerlore.memory.recall.candidates import (
@@ -24,15 +24,25 @@ from layerlore.memory.recall.candidates import (
     Vector,
     VectorSpace,
     WordMatches,
+    embed_recent,
+    find_unembedded,
     gather_candidates,
     holds_nothing,
     match_words,
 )
-from layerlore.memory.recall.message_texts import MessageCache, fold_message, fold_text
-from layerlore.memory.recall.recent_rows import embed_recent, find_unembedded
-from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts, find_confidence, join_results
-from layerlore.memory.recall.verdicts import Verdict, Winner, judge, pick_winners
-from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.recall.hit_lines import MessageCache, fold_message, fold_text
+from layerlore.memory.recall.results import (
+    Hit,
+    RecallResult,
+    ScoreParts,
+    Verdict,
+    Winner,
+    find_confidence,
+    join_results,
+    judge,
+    pick_winners,
+)
+from layerlore.memory.settings.context import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope

@@ -9,13 +9,13 @@ from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.hit_lines import (
     Beside,
     MemoryLine,
+    ShownTexts,
     find_place,
     make_line,
     mark_best,
     render_lines,
     show_text,
 )
-from layerlore.memory.recall.message_texts import ShownTexts
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
 from layerlore.memory.recall.recall_answers import (
     AddedScores,

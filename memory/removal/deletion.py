@@ -1,6 +1,7 @@
-"""Deletion of messages and threads, its undo, and the erasure of what was deleted long enough ago."""
+"""Deletion of messages and threads, its undo, retention rules, and the final erasure."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import groupby
 
 from typing_extensions import TypedDict
 
@@ -11,15 +12,15 @@ from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThr
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
+from layerlore.storage.core.records import ALL_ROLES, Origin, Role, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
-from layerlore.storage.derived import entry_restoration, notes, working_memory
-from layerlore.storage.removal import deletions, expiry, restoration
+from layerlore.storage.derived import entry_curation, notes, working_memory
+from layerlore.storage.messages import places
+from layerlore.storage.removal import deletions, retention
 from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.deletions import Deleted, Which
-from layerlore.storage.removal.expiry import Times
-from layerlore.storage.removal.restoration import Deletion
+from layerlore.storage.removal.deletions import Deleted, Deletion, Which
+from layerlore.storage.removal.retention import OldMessage, TimePlace, Times
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -146,7 +147,7 @@ async def _describe_undo(
 
 async def list_deletions(engine: Engine, scope: Scope) -> list[Deletion]:
     """List the deletes that can still be undone, newest first."""
-    return await engine.database.read(restoration.list_deletions, scope)
+    return await engine.database.read(deletions.list_deletions, scope)
 
 
 async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Origin) -> Deletion:
@@ -185,7 +186,7 @@ async def undo_deletion(
 
 
 async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
-    for deletion in await restoration.list_deletions(tx, scope):
+    for deletion in await deletions.list_deletions(tx, scope):
         if deletion.thread_id == thread_id:
             return deletion.deletion_uid
     raise NotFound(
@@ -195,7 +196,7 @@ async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
 
 async def restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
     """Undo a delete in a transaction, with its events. Raises NotFound, Conflict."""
-    restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
+    restored = await deletions.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
     if restored.kind == "thread":
         back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
         await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
@@ -210,21 +211,21 @@ async def restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origi
 
 async def erase_expired(engine: Engine) -> int:
     """Erase for good what was deleted, or cleared, longer ago than ``deleted_days``. Returns how many that were."""
-    now, erased, after = engine.now(), 0, expiry.FIRST
+    now, erased, after = engine.now(), 0, retention.FIRST
     times = Times(now - engine.deleted_days * DAY_MS, now - IDEMPOTENCY_HOURS * 3_600_000)
     before = times.deleted_before
 
     async def deletes(tx: Tx, scope: Scope) -> int:
         answered = times.answered_before
-        return await restoration.erase_expired(tx, scope, deleted_before=before, answered_before=answered)
+        return await deletions.erase_expired(tx, scope, deleted_before=before, answered_before=answered)
 
     async def documents(tx: Tx, scope: Scope) -> int:
         return await working_memory.erase_cleared(tx, scope, cleared_before=before)
 
     async def entries(tx: Tx, scope: Scope) -> int:
-        return await entry_restoration.erase_dropped(tx, scope, dropped_before=before)
+        return await entry_curation.erase_dropped(tx, scope, dropped_before=before)
 
-    while scopes := await engine.database.read_installation(expiry.erasable, times, after=after):
+    while scopes := await engine.database.read_installation(retention.erasable, times, after=after):
         for after in scopes:
             for what, erase in {"deletes": deletes, "documents": documents, "entries": entries}.items():
                 while batch := await engine.database.write(_erase_journaled, after, engine, what, erase, now):
@@ -239,3 +240,95 @@ async def _erase_journaled(
     erased = await erase(tx, scope)
     await journal.append_count(tx, scope, engine.hmac_key, _SERVER, what, erased, now)
     return erased
+
+
+# Messages in one transaction: others that write wait for it.
+_BATCH = 100
+_SCOPES = 100
+_SERVER_OF_RETENTION = Origin("maintenance", "retention", "server")
+_FIRST = TimePlace(-(2**62))
+
+
+async def retain(engine: Engine) -> int:
+    """Take away what the rules of retention leave no place for, of all scopes. Returns how many messages went.
+
+    A scope in which that fails keeps none of the others from it. Raises ExceptionGroup in the end, with what failed.
+    """
+    if not engine.retention.deletes:
+        return 0
+    gone, after = 0, retention.FIRST
+    failed: list[Exception] = []
+    while scopes := await engine.database.read_installation(places.scopes_after, after, _SCOPES):
+        for after in scopes:
+            try:
+                async for found in _list_batches(engine, after):
+                    gone += await _take_away(engine, after, found)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failed.append(error)
+    if failed:
+        raise ExceptionGroup(f"retention failed in {len(failed)} scopes; {gone} messages went from the others", failed)
+    return gone
+
+
+async def _list_batches(engine: Engine, scope: Scope) -> AsyncIterator[list[OldMessage]]:
+    rules, read = engine.retention, engine.database.read
+    bounds = []
+    if rules.message_days:
+        bounds.append(TimePlace(engine.now() - rules.message_days * DAY_MS))
+    if rules.resource_messages:
+        newest = await read(retention.find_newest, scope, rules.resource_messages)
+        bounds += [newest] if newest else []
+    for before in bounds:
+        place = _FIRST
+        while some := await read(retention.find_before, scope, before, place, _BATCH):
+            place = some[-1].place
+            yield some
+    if rules.thread_messages:
+        for thread in await read(retention.list_long, scope, rules.thread_messages):
+            seq = 0
+            while some := await read(retention.find_in_thread, scope, thread, seq, _BATCH):
+                seq = some[-1].place.seq
+                yield some
+
+
+async def _take_away(engine: Engine, scope: Scope, found: list[OldMessage]) -> int:
+    keeps = engine.retention.distilled == "keep"
+    going = [each for each in found if not (keeps and each.evidence)]
+    gone = 0
+    for thread_id, some in groupby(sorted(going, key=lambda each: each.thread_id), key=lambda each: each.thread_id):
+        try:
+            gone += await engine.database.write(_retire, scope, engine, thread_id, [each.id for each in some])
+        except NotFound:
+            continue  # somebody else deleted them meanwhile; what is left is found the next time
+    return gone
+
+
+async def _retire(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: list[str]) -> int:
+    now = engine.now()
+    deleted = await _delete(tx, scope, engine, thread_id, ids, now)
+    number = len(deleted.messages)
+    if number:
+        await record_deletion(tx, scope, deleted, _SERVER_OF_RETENTION, now=now)
+        await retention.count(tx, scope, number)
+        await journal.append_count(tx, scope, engine.hmac_key, _SERVER_OF_RETENTION, "deleted", number, now)
+    return number
+
+
+async def _delete(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: list[str], now: int) -> Deleted:
+    uid = engine.new_id()
+    if engine.retention.distilled == "keep":
+        return await retention.erase_alone(
+            tx, scope, thread_id, ids, deletion_uid=uid, now=now, search_text=engine.search_text_of
+        )
+    return await deletions.delete_messages(
+        tx,
+        scope,
+        thread_id,
+        "ids",
+        ids=ids,
+        roles=ALL_ROLES,
+        deletion_uid=uid,
+        erase=engine.deleted_days == 0,
+        now=now,
+        search_text=engine.search_text_of,
+    )

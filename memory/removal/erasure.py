@@ -28,8 +28,8 @@ from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.removal import erasable_rows, erasure
-from layerlore.storage.removal.erasable_rows import Counts
+from layerlore.storage.removal import erasure
+from layerlore.storage.removal.erasure import Counts
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -124,9 +124,7 @@ async def erase(
     if thread_id:
         check_id(thread_id, "thread", engine.limits.thread_id_chars)
     now, id_ = engine.now(), engine.new_id()
-    agents = (
-        [agent_id] if agent_id is not None else await engine.database.read(erasable_rows.agents_of, tenant, resource_id)
-    )
+    agents = [agent_id] if agent_id is not None else await engine.database.read(erasure.agents_of, tenant, resource_id)
     # That it was asked for has a line in the journal also if no agent keeps anything.
     scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents or [""]]
     receipt = ErasureReceipt(
@@ -163,9 +161,9 @@ async def _count(tx: Tx, _: Tenant, scopes: Sequence[Scope], thread_id: str) -> 
     for scope in scopes:
         await tx.enter(scope)
         if not thread_id:
-            counts += await erasable_rows.count(tx, scope)
-        elif uids := await erasable_rows.find_named(tx, scope, thread_id):
-            counts += await erasable_rows.count_threads(tx, scope, thread_id, uids)
+            counts += await erasure.count(tx, scope)
+        elif uids := await erasure.find_named(tx, scope, thread_id):
+            counts += await erasure.count_threads(tx, scope, thread_id, uids)
     return counts
 
 

@@ -13,19 +13,19 @@ from typing_extensions import TypedDict
 from layerlore.memory.documents.working_memory import record_change
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.entries.marking import set_mark
+from layerlore.memory.entries.curation import set_mark
 from layerlore.memory.removal.deletion import restore
 from layerlore.memory.removal.removal_answers import Undoable, Undone
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.work import plan_rules
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Scope, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_marks, entry_restoration, notes, working_memory
+from layerlore.storage.derived import entries, entry_curation, notes, working_memory
 from layerlore.storage.removal import acts as stored_acts
-from layerlore.storage.removal import restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.removal.acts import Act, ActPart, PartKind
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -145,11 +145,11 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     async def write(tx: Tx) -> Undone:
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
         # Deletes first, then threads in one order, then the resource, as everybody takes them.
-        await restoration.hold(tx, scope, [part.ref for part in first.parts if part.kind == "deletion"])
+        await deletions.hold(tx, scope, [part.ref for part in first.parts if part.kind == "deletion"])
         uids = sorted({part.thread_uid for part in first.parts if part.thread_uid})
         for uid in uids:
             await threads.lock_uid(tx, scope, uid)
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
         act = _expect(await stored_acts.lock(tx, scope, undo_id, since=since), undo_id)
         answer: Undone = {"undo_id": undo_id, "tool": act.tool}
         if act.undone:
@@ -311,7 +311,7 @@ class _UndoTransaction:
 
     async def _undo_dropped(self, places: Sequence[int]) -> None:
         ids = [self.act.parts[place].ref for place in places]
-        back = await entry_restoration.restore_dropped(self.tx, self.scope, ids, search_text=self.engine.search_text_of)
+        back = await entry_curation.restore_dropped(self.tx, self.scope, ids, search_text=self.engine.search_text_of)
         await self._record_entries(places, ids, back)
         self.left += [
             f"entry {id_!r} cannot be brought back: it is erased, another took its place, or the messages that it rests "
@@ -324,7 +324,7 @@ class _UndoTransaction:
         if not places:
             return
         at, new = next((at, part) for at, part in enumerate(self.act.parts) if part.kind in ("kept", "refreshed"))
-        there = await entry_restoration.read_standing(self.tx, self.scope, [new.ref])
+        there = await entry_curation.read_standing(self.tx, self.scope, [new.ref])
         status, by = there.get(new.ref, ("dropped", None))
         if status == "superseded":
             self.left.append(
@@ -336,7 +336,7 @@ class _UndoTransaction:
             await entries.drop(self.tx, self.scope, [new.ref], now=self.now)
             happened = NewEvent("entries_changed", {"ids": [new.ref]})
             await events.record_of_resource(self.tx, self.scope, happened, origin=self.sent.origin, now=self.now)
-        back = await entry_restoration.restore_superseded(
+        back = await entry_curation.restore_superseded(
             self.tx, self.scope, ids, new.ref, search_text=self.engine.search_text_of
         )
         await self._record_entries(places, ids, back)
@@ -345,7 +345,7 @@ class _UndoTransaction:
 
     async def _undo_mark(self, place: int) -> None:
         part = self.act.parts[place]
-        entry = await entry_marks.read_markable(self.tx, self.scope, part.ref)
+        entry = await entry_curation.read_markable(self.tx, self.scope, part.ref)
         if entry is None:
             self.left.append(f"entry {part.ref!r} is gone, or the messages that it rests on are")
             return

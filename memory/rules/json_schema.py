@@ -4,14 +4,16 @@ A schema is draft 2020-12 unless its ``$schema`` names another. ``format`` is no
 the specification allows.
 """
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 from jsonschema import FormatChecker, ValidationError
+from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY as KNOWN_SCHEMAS  # type: ignore[import-untyped]
@@ -19,14 +21,251 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from layerlore.memory.rules.json_patterns import search_pattern
-from layerlore.memory.rules.json_references import SchemaWalk
-from layerlore.memory.rules.json_values import make_equality_key
-from layerlore.memory.rules.json_violations import describe_violations
-from layerlore.memory.rules.validation import check_json, count_json_bytes, describe, load_json
+from layerlore.memory.rules.json_patterns import compile_pattern, search_pattern
+from layerlore.memory.rules.validation import check_json, count_json_bytes, describe, describe_choices, load_json
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, StoredJson
+
+# How many references may lead to places where the draft expects no schema.
+_MOST_ELSEWHERE = 20
+# How many schemas may be applied to one and the same value, each because of the one before.
+_LONGEST_CHAIN = 32
+
+_ONE = ("not", "if", "then", "else")
+_LISTS = ("allOf", "anyOf", "oneOf")
+_TABLES = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef")
+# Pairs of keywords that the package has no bounded way to check.
+_UNFIT = (
+    ("unevaluatedProperties", "patternProperties"),
+    ("unevaluatedProperties", "$dynamicRef"),
+    ("unevaluatedItems", "$dynamicRef"),
+    ("unevaluatedProperties", "$recursiveRef"),
+    ("unevaluatedItems", "$recursiveRef"),
+)
+
+
+class SchemaWalk:
+    """Finds references that cannot be followed: out of the schema, to nothing, or in a circle."""
+
+    def __init__(self, specification: Any, check: Callable[[Any, str], None], schema: Json, where: str) -> None:
+        """``check`` refuses what is no schema by the draft."""
+        self._specification = specification
+        self._check = check
+        self._where = where
+        self._pending: list[tuple[Any, Any]] = []
+        self._seen: dict[int, Json] = {}
+        self._references: list[tuple[Json, str, Any]] = []
+        self._targets: dict[int, list[Any]] = {}
+        self._keywords: set[str] = set()
+        self._elsewhere = 0
+        self._chains: dict[int, int] = {}
+        root = specification.create_resource(schema)
+        base = root.id() or ""
+        try:
+            self._pending.append((schema, Registry().with_resource(base, root).crawl().resolver(base)))
+        except ValueError:
+            raise InvalidInput(f"{where}: its $id is not a valid URI") from None
+
+    def check(self) -> None:
+        """Raises InvalidInput, LimitExceeded."""
+        while self._pending or self._references:
+            if self._pending:
+                self._visit(*self._pending.pop())
+            else:
+                self._follow(*self._references.pop())
+        for one, other in _UNFIT:
+            if {one, other} <= self._keywords:
+                raise InvalidInput(f"{self._where}: {one} beside {other} cannot be checked here")
+        for schema in self._seen.values():
+            self._chain(schema, 1)
+
+    def _visit(self, schema: Any, resolver: Any) -> None:
+        if isinstance(schema, bool) or id(schema) in self._seen:
+            return
+        self._seen[id(schema)] = schema
+        self._keywords.update(schema)
+        if isinstance(schema.get("$schema"), str):
+            raise InvalidInput(f"{self._where}: $schema is allowed only at the top")
+        for pattern in (*([schema["pattern"]] if "pattern" in schema else ()), *schema.get("patternProperties", ())):
+            compile_pattern(pattern, self._where)
+        self._references += [(schema, schema[name], resolver) for name in _REFERENCES if name in schema]
+        for inner in self._specification.create_resource(schema).subresources():
+            self._pending.append((inner.contents, resolver.in_subresource(inner)))
+
+    def _follow(self, schema: Json, reference: str, resolver: Any) -> None:
+        try:
+            target = resolver.lookup(reference)
+        # The last three: a pointer that goes on below a text or a number, or into a list by a name.
+        except (Unresolvable, ValueError, TypeError, AttributeError):
+            raise InvalidInput(
+                f"{self._where}: $ref {describe(reference)} points to nothing; it must name a place in this schema, "
+                "such as '#/$defs/name' (nothing is fetched)"
+            ) from None
+        self._targets.setdefault(id(schema), []).append(target.contents)
+        if id(target.contents) not in self._seen and not isinstance(target.contents, bool):
+            self._elsewhere += 1
+            if self._elsewhere > _MOST_ELSEWHERE:
+                raise LimitExceeded(f"{self._where}: more than {_MOST_ELSEWHERE} $refs point outside of $defs")
+            if not isinstance(target.contents, dict):
+                raise InvalidInput(
+                    f"{self._where}: $ref {describe(reference)} points to something that is not a schema"
+                )
+            self._check(target.contents, self._where)
+            self._pending.append((target.contents, target.resolver))
+
+    def _chain(self, schema: Any, length: int) -> int:
+        """How many schemas are applied to a value one because of the other, from this one on."""
+        if not isinstance(schema, dict):
+            return 0
+        known = self._chains.get(id(schema))
+        if length + (known or 1) - 1 > _LONGEST_CHAIN:
+            raise LimitExceeded(
+                f"{self._where}: references are circular, or more than {_LONGEST_CHAIN} deep for one value"
+            )
+        if known is None:
+            known = 1 + max((self._chain(inner, length + 1) for inner in self._beside(schema)), default=0)
+            self._chains[id(schema)] = known
+        return known
+
+    def _beside(self, schema: Json) -> Iterator[Any]:
+        """The schemas that are applied to the same value as this one."""
+        yield from self._targets.get(id(schema), ())
+        yield from (schema[name] for name in _ONE if name in schema)
+        for name in _LISTS:
+            yield from schema.get(name, ())
+        for name in _TABLES:
+            yield from schema.get(name, {}).values()
+
+
+MOST = 5
+_LONGEST = 200
+_LONGEST_KEY = 40
+_KINDS = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "null": "null",
+}
+_RULES = {
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} entries",
+    "maxItems": "must have at most {} entries",
+    "minProperties": "must have at least {} keys",
+    "maxProperties": "must have at most {} keys",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "pattern": "must match the pattern {}",
+    "const": "must be {}",
+    "not": "must not match {}",
+}
+
+
+def describe_violations(errors: Iterable[ValidationError], where: str) -> str:
+    """Describe the first ``MOST`` violations, each with its path; empty when there are none."""
+    texts: list[str] = []
+    for error in errors:
+        text = _describe(error, where)
+        if text in texts:
+            continue
+        if len(texts) == MOST:
+            return "; ".join([*texts, "and more"])
+        texts.append(text)
+    return "; ".join(texts)
+
+
+def _describe(error: ValidationError, where: str) -> str:
+    return f"{_place(where, error.absolute_path)}: {_violation(error, where)}"
+
+
+def _place(where: str, path: Iterable[str | int]) -> str:
+    return where + "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part, _LONGEST_KEY)}" for part in path)
+
+
+def _violation(error: ValidationError, where: str) -> str:
+    keyword, rule, value = str(error.validator), cast(Any, error.validator_value), cast(Any, error.instance)
+    if keyword == "type":
+        kinds = [rule] if isinstance(rule, str) else rule
+        return f"must be {' or '.join(_KINDS.get(str(kind), str(kind)) for kind in kinds)}, not {describe(value)}"
+    if keyword == "required":
+        return f"lacks {_listed(key for key in rule if key not in value)}"
+    if keyword == "additionalProperties":
+        known = sorted(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
+        return f"unknown key {describe(error.message)}; {describe_choices(error.message, known) if known else 'no other is allowed'}"
+    if keyword == "enum":
+        return f"must be one of {_listed(rule)}, not {describe(value)}"
+    if keyword in _RULES:
+        return _RULES[keyword].format(_quote(rule))
+    if keyword in ("anyOf", "oneOf") and error.context:
+        return f"matches none of the {len(rule)} allowed kinds of value: {_nearest(error, where)}"
+    if keyword == "oneOf":
+        return "matches more than one of the allowed kinds of value, and must match exactly one"
+    if error.schema is False:
+        return "no value is allowed here"
+    return _cut(error.message, _LONGEST)
+
+
+def _nearest(error: ValidationError, where: str) -> str:
+    """What is wrong by the kind of value that was most likely meant, else by each of them."""
+    nearest = best_match([error])
+    if nearest is not error:
+        return _describe(nearest, where)
+    return _cut(", or ".join(dict.fromkeys(_violation(inner, where) for inner in error.context)), _LONGEST)
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return _cut(", ".join(_quote(value) for value in values), _LONGEST)
+
+
+def _quote(value: Any) -> str:
+    return _cut(json.dumps(value, ensure_ascii=False), _LONGEST)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def make_equality_key(value: Any) -> str:
+    """A text that equal JSON values share and no others: 1 equals 1.0, true is not 1, the order of keys is ignored."""
+    return json.dumps(_without_forms(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _without_forms(value: Any) -> Any:
+    """The value with each number in one form."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _without_forms(entry) for key, entry in value.items()}
+    return [_without_forms(entry) for entry in value] if isinstance(value, list) else value
+
+
+def merge_json(target: Any, more: Any) -> Any:
+    """Merge a JSON value into another, as an append to a JSON document does. Changes neither argument.
+
+    Objects merge key by key, a list gets the entries that it lacks, each once, and everything else is overwritten, also
+    by null. Merging the same value again changes nothing.
+    """
+    if isinstance(target, dict) and isinstance(more, dict):
+        added = {key: merge_json(target[key], value) if key in target else value for key, value in more.items()}
+        return {**target, **added}
+    if isinstance(target, list) and isinstance(more, list):
+        there = {make_equality_key(entry) for entry in target}
+        new: dict[str, Any] = {}
+        for entry in more:
+            key = make_equality_key(entry)
+            if key not in there:
+                new.setdefault(key, entry)
+        return [*target, *new.values()]
+    return more
+
 
 SCHEMA_BYTES = 16 * 1024
 _DEPTH = 48

@@ -1,15 +1,13 @@
-"""Secrets known by what stands around them: a URL, a header, the lines of a key block, a name in front of ``=``.
-
-Each pattern is searched only in texts that contain one of its needles. Time is linear in the text, by the same rule
-as in ``memory.secrets.patterns``.
-"""
+"""Secrets known by their surroundings: a URL, a header, a key block, a cookie, a program's option."""
 
 import base64
 import binascii
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from layerlore.memory.secrets.names import Strength, find_meaning, measure_strength
 from layerlore.memory.secrets.patterns import ALNUM, BASE64, ENDS, HEX, WORD, is_mixed, is_scrambled, is_varied
 from layerlore.storage.core import linear_re
 
@@ -271,5 +269,188 @@ CONTEXTS: tuple[ContextPattern, ...] = (
         _ASSIGNS
         + r"(?P<secret>(?=[A-Za-z0-9_/+~.-]{20})(?:[A-Za-z0-9_/+~-]++(?:\.(?=[A-Za-z0-9_/+~-]))?+)++={0,2})(?![(\[])",
         _is_assigned_to_a_secret_name,
+    ),
+)
+
+Span = tuple[int, int]
+
+_HEADS = (
+    ("cookie", linear_re.compile(r"cookie2?s?\\?[\"']?\]?[ \t]{0,4}[:=][ \t]{0,4}(?:\\?[\"'])?")),
+    ("curl", linear_re.compile(r"curl(?=\s)[^\n|;&]{0,160}?\s(?:-b|--cookie)[ \t=]{0,4}[\"']?")),
+)
+_FIRST_PAIR = linear_re.compile(r"[^\s\"'=;]{1,128}=")
+_PAIRS_END = linear_re.compile(r"[\r\n\"']")
+_PAIR = linear_re.compile(r"(?:\A|;)\s{0,4}(?P<name>[^\s=;,]{1,128})=(?P<value>[^\s;,\"]+)")
+_SESSIONS = linear_re.compile(r"(?i)sess|sid\b|^sid|auth|token|login|remember|identity|aspnetcore|jwt|xsrf|csrf|ticket")
+_ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "version", "comment"])
+
+
+def find_cookie_values(text: str, low: str) -> Iterator[Span]:
+    """Find the values of cookies that identify somebody. ``low`` is the text in lower case."""
+    for word, head in _HEADS:
+        if word not in low:
+            continue
+        done = 0
+        for begins in head.finditer(low):
+            if begins.start() < done:
+                continue
+            start = begins.end()
+            if not _FIRST_PAIR.match(text, start):
+                continue
+            ending = _PAIRS_END.search(text, start)
+            done = ending.start() if ending else len(text)
+            for pair in _PAIR.finditer(text[start:done]):
+                if pair["name"].lower() not in _ATTRIBUTES and _is_identifying(pair["name"], pair["value"]):
+                    yield start + pair.start("value"), start + pair.end("value")
+
+
+def _is_identifying(name: str, value: str) -> bool:
+    named = _SESSIONS.search(name) is not None or find_meaning(name) is not None
+    strength = measure_strength(value)
+    if named and len(value) >= 8 and strength >= Strength.MIXED:
+        return True
+    return len(value) >= 32 and strength == Strength.RANDOM
+
+
+_KIND = linear_re.compile(r"kind\\?[\"']?[ \t]{0,4}:[ \t]{0,4}\\?[\"']?Secret(?![\w.-])")
+_DOCUMENT = linear_re.compile(r"(?m)^---[ \t]*$")
+_DATA = linear_re.compile(r"(?m)^(?P<indent>[ \t]*)(?:data|stringData):[ \t]*\n")
+_LINE = linear_re.compile(r"(?m)^[ \t]+[\w.\"'-]+:[ \t]+[\"']?(?P<value>[^\s\"'#|>][^\n\"']{3,})")
+_MEMBERS = linear_re.compile(r"\"(?:data|stringData)\\?\"\s{0,4}:\s{0,4}\{(?P<members>[^{}]*)\}")
+_MEMBER = linear_re.compile(r"\"\s{0,4}:\s{0,4}\\?\"(?P<value>[^\"\\]{4,}(?:\\n[^\"\\]*)*)")
+
+
+def find_kubernetes_values(text: str) -> Iterator[Span]:
+    """Find the data of Kubernetes Secrets, in YAML or JSON, whatever their names are."""
+    if "Secret" not in text or _KIND.search(text) is None:
+        return
+    edges = [0, *(found.start() for found in _DOCUMENT.finditer(text)), len(text)]
+    for start, limit in itertools.pairwise(edges):
+        part = text[start:limit]
+        if _KIND.search(part) is None:
+            continue
+        blocks = [(_LINE, begin, end) for begin, end in _list_indented(part)]
+        blocks += ((_MEMBER, *members.span("members")) for members in _MEMBERS.finditer(part))
+        for line, begin, end in blocks:
+            for found in line.finditer(part[begin:end]):
+                if measure_strength(found["value"].strip()) != Strength.NONE:
+                    at = start + begin
+                    yield at + found.start("value"), at + found.end("value")
+
+
+def _list_indented(part: str) -> Iterator[Span]:
+    """Where the lines below a key of data stand in YAML: those that are further in than the key, and empty ones."""
+    done = 0
+    for key in _DATA.finditer(part):
+        if key.start() < done:
+            continue
+        begin = at = key.end()
+        while at < len(part):
+            end = part.find("\n", at) + 1 or len(part)
+            line = part[at:end]
+            inner = line.removeprefix(key["indent"])
+            if line.strip(" \t\n") and not (line.startswith(key["indent"]) and inner[:1] in (" ", "\t")):
+                break
+            at = end
+        done = at
+        yield begin, at
+
+
+_VALUE = r"[\"']?(?P<secret>(?<=\")[^\"\n]{1,256}(?=\")|(?<=')[^'\n]{1,256}(?=')|[^\s\"'`<>|;&-][^\s\"'`|;&]{2,256})"
+_REST = r"[^\n|;&]{0,200}?"
+
+
+def _is_value(match: Match) -> bool:
+    return len(match["secret"]) >= 4 and measure_strength(match["secret"]) >= Strength.WORD
+
+
+def _is_mixed_of_commands(match: Match) -> bool:
+    return len(match["secret"]) >= 4 and measure_strength(match["secret"]) >= Strength.MIXED
+
+
+def _is_random(match: Match) -> bool:
+    return measure_strength(match["secret"]) == Strength.RANDOM
+
+
+def _is_of_a_user(match: Match) -> bool:
+    before = match.string[max(0, match.start() - 200) : match.start()].lower()
+    return _is_value(match) and ("user" in before or "grant" in before)
+
+
+def _command(names: str, flags: str, flag: str) -> ContextPattern:
+    """The value behind a flag of one of these programs, on its line; ``flags`` are needles of the flag."""
+    pattern = rf"(?<![\w-])(?:{names})\s{_REST}{flag}{_VALUE}"
+    needles = frozenset(names.replace("(?:", "").replace(")", "").split("|"))
+    return ContextPattern("command-password", frozenset(flags.split("|")), pattern, _is_value, needles)
+
+
+COMMANDS: tuple[ContextPattern, ...] = (
+    _command(
+        "mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb|mariadb-dump|mariadb-admin",
+        " -p",
+        r"(?<=\s)-p(?![\s=])",
+    ),
+    _command("sshpass", " -p", r"(?<=\s)-p\s?"),
+    _command("redis-cli|valkey-cli", " -a|--pass", r"(?<=\s)(?:-a|--pass)\s+"),
+    _command("(?:docker|podman|helm registry|nerdctl|skopeo|buildah|oras|crane auth|az) login", " -p", r"(?<=\s)-p\s*"),
+    _command("mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport", " -p", r"(?<=\s)-p\s+"),
+    _command("ldapsearch|ldapadd|ldapmodify|ldapdelete|ldapwhoami", " -w", r"(?<=\s)-w\s+"),
+    _command("smbclient|rpcclient|smbget", "%", r"(?<=\s)(?:-U|--user)[ =]?[\"']?[^\s%\"']{1,64}%"),
+    _command("openssl", "pass:", r"(?<=[\s\"'])pass:"),
+    _command("zip|unzip", " -p", r"(?<=\s)-P\s?"),
+    _command("7z|7za|7zz|rar|unrar", " -p| -hp", r"(?<=\s)-h?p(?![\s-])"),
+    _command("ssh-keygen", " -n| -p", r"(?<=\s)-[NP]\s+"),
+    _command("snmpwalk|snmpget|snmpbulkwalk", " -a| -x", r"(?<=\s)-[AX]\s+"),
+    _command("xfreerdp|wfreerdp", "/p:", r"(?<=\s)/p:"),
+    _command("htpasswd", " -", r"(?<=\s)-[a-zA-Z]*b[a-zA-Z]*\s+\S{1,128}\s+\S{1,64}\s+"),
+    _command("gh secret set", " -b| --b", r"(?<=\s)(?:--body|-b)[ =]"),
+    _command("net use", "/user:", r"(?<=\s)/user:\S{1,64}\s+"),
+    make_context(
+        "command-password", "net user", rf"(?i:\bnet user)\s+[\w.-]{{1,64}}\s+{_VALUE}", _is_mixed_of_commands
+    ),
+    make_context("command-password", "vault login", rf"\bvault login\s+(?:-\S+\s+)*+{_VALUE}", _is_random),
+    make_context(
+        "command-password",
+        "echo",
+        r"\becho\s+(?:-n\s+)?[\"']?(?:[^\s:\"'|]{1,64}:(?=[^\s\"'|]{1,256}[\"']?\s*\|\s*(?:sudo\s+)?chpasswd))?"
+        r"(?P<secret>[^\s\"'|]{4,256})[\"']?\s*\|\s*(?:sudo\s[^\n|]{0,40}?-S|(?:sudo\s+)?chpasswd|[^\n|]{1,120}?--(?:password-)?stdin)",
+        _is_value,
+    ),
+    make_context(
+        "assigned-secret",
+        "identified",
+        r"(?i:\bidentified\s+(?:with\s+[\w'\"]{1,64}\s+)?(?:by|as)(?:\s+password)?)\s+(?P<quote>[\"'])(?P<secret>[^\"'\n]{1,256})(?P=quote)",
+        _is_of_a_user,
+    ),
+    make_context(
+        "assigned-secret",
+        "auth",
+        r"\bauth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"'\n]{0,64}[\"']\s{0,3},\s{0,3}[\"'](?P<secret>[^\"'\n]{4,256})[\"']\s{0,3}\)",
+        _is_mixed_of_commands,
+    ),
+    make_context("assigned-secret", "sonar.login", rf"\bDsonar\.login={_VALUE}", _is_random),
+    make_context(
+        "pgpass-password",
+        ":5432:|:*:",
+        r"(?m)^[\w.*-]{1,128}:(?:[0-9]{1,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:(?P<secret>[^\s:]{3,256})$",
+        _is_mixed_of_commands,
+    ),
+    make_context(
+        "password-hash",
+        "$",
+        r"(?<![A-Za-z0-9$])(?P<secret>\$(?:2[abxy]\$[0-9]{2}|[1567y]|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,12}|apr1)"
+        r"\$[./A-Za-z0-9$=,+-]{20,}+)",
+    ),
+    make_context(
+        "url-password",
+        "@",
+        r"://(?P<secret>[A-Za-z0-9_~.%-]{20,256})@(?=[\w\[])",
+        _is_random,
+    ),
+    make_context(
+        "assigned-secret",
+        "key=|code=|sig=|signature=|hmac=",
+        r"[?&#](?:key|code|sig|signature|hmac)=(?P<secret>[A-Za-z0-9_~+/%.-]{20,2048}={0,2})",
+        _is_random,
     ),
 )

@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from layerlore.memory.rules.invisible_characters import INVISIBLE, has_invisible, remove_invisible
-from layerlore.memory.secrets.blocks import find_cookie_values, find_kubernetes_values
-from layerlore.memory.secrets.commands import COMMANDS
-from layerlore.memory.secrets.contexts import CONTEXTS
-from layerlore.memory.secrets.names import Meaning, Strength, find_meaning, is_secret, measure_strength
-from layerlore.memory.secrets.patterns import TOKENS, TokenPattern
-from layerlore.memory.secrets.payments import find_payment_numbers
-from layerlore.memory.secrets.settings import find_named_values, lower_text
+from layerlore.memory.rules.validation import INVISIBLE, has_invisible, remove_invisible
+from layerlore.memory.secrets.contexts import COMMANDS, CONTEXTS, find_cookie_values, find_kubernetes_values
+from layerlore.memory.secrets.names import (
+    Meaning,
+    Strength,
+    find_meaning,
+    find_named_values,
+    is_secret,
+    lower_text,
+    measure_strength,
+)
+from layerlore.memory.secrets.patterns import TOKENS, TokenPattern, find_payment_numbers
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import LimitExceeded
 

@@ -1,8 +1,12 @@
-"""The settings of contexts."""
+"""The settings of contexts, windows and recall."""
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from layerlore.memory.settings.section import Section
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from layerlore.memory.settings.section import Characters, Messages, Section, Tokens, Unit, read_json
+from layerlore.storage.core import linear_re
 
 
 class ContextRules(Section):
@@ -20,3 +24,165 @@ class ContextRules(Section):
         description="Share of max_tokens that is left to memories where a window would take all. They always have what the "
         "window leaves.",
     )
+
+
+# Seed 001's.
+SUMMARY_PROMPT = "Summarize the key points of the removed messages, preserving important context and decisions made."
+MOST = 100_000
+PREDEFINED = 50
+PROMPT_CHARS = 4_000
+
+_PROFILE_NAME = linear_re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class WindowFields(Section):
+    """What a window's policy has beside its predefined messages."""
+
+    limit: Literal["observed", "messages", "tokens"] = Field(
+        default="observed",
+        description="`observed`: as many of the newest as there is room for, with notes on those before them. `messages`: "
+        "a number of messages. `tokens`: a budget.",
+    )
+    last_messages: Messages = Field(
+        default=20, ge=1, le=MOST, description="`observed`: how many of the newest are in, cut if need be."
+    )
+    trim: Literal["continuous", "threshold"] = Field(
+        default="continuous",
+        description="`messages`: `continuous` keeps the newest `max_messages`. `threshold` lets the window grow until it "
+        "would hold `threshold` messages, cuts it to `target`, and lets it grow again: between two cuts it starts at the same "
+        "message, so that a provider's prompt cache serves.",
+    )
+    max_messages: Messages = Field(default=20, ge=1, le=MOST, description="`continuous`: how many messages are in.")
+    threshold: Messages = Field(default=500, ge=1, le=MOST, description="`threshold`: how many the window never holds.")
+    target: Messages = Field(default=100, ge=1, le=MOST, description="`threshold`: what a cut leaves.")
+    max_tokens: Tokens = Field(
+        default=2000,
+        ge=1,
+        le=MOST,
+        description="`tokens`: the budget. In a context it is for all that is shown, what is recalled too.",
+    )
+    min_messages: Messages = Field(
+        default=0,
+        ge=0,
+        le=MOST,
+        description="`tokens`: so many of the newest are in, and whole, even beyond the budget.",
+    )
+    drop: Literal["oldest", "middle"] = Field(
+        default="oldest", description="`oldest`: the newest messages stay. `middle`: the first `keep_first` stay, too."
+    )
+    # It is read whatever the window's budget is.
+    keep_first: Messages = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="`middle`: how many of the first stay. With `tokens` each gets at most its share of half the room that "
+        "the newest message leaves, and more only where all others fit.",
+    )
+    blank_tool_results: bool = Field(
+        default=False,
+        description="Whether results of tools become empty before anything is counted; calls, arguments and errors stay.",
+    )
+    spare_tool_results: int = Field(
+        default=0, ge=0, le=MOST, description="So many of the newest results of tools keep their content all the same."
+    )
+    max_images: int = Field(
+        default=1,
+        ge=0,
+        le=MOST,
+        description="So many of the newest images stay, those in results of tools included; the others become a note "
+        "with the URL. 0: none stays.",
+    )
+    summarise: bool = Field(default=False, description="Whether a summary takes the place of what was trimmed.")
+    summary_prompt: str = Field(
+        default=SUMMARY_PROMPT, max_length=PROMPT_CHARS, description="What a model is asked to put in the summary."
+    )
+    summary_tokens: Tokens = Field(
+        default=200, ge=20, le=MOST, description="Length of a summary. With `tokens` it is a part of `max_tokens`."
+    )
+
+
+class WindowSettings(WindowFields):
+    """What a model sees of a conversation: the window. Nothing is deleted by it."""
+
+    predefined: Annotated[list[dict[str, Any]], BeforeValidator(read_json)] = Field(
+        default=[],
+        max_length=PREDEFINED,
+        description="Messages in front of every conversation's (examples, a persona), as add_messages takes them. They "
+        "count toward `max_messages`, `threshold` and `max_tokens` like the conversation's own, and are trimmed as its "
+        "oldest: `drop=oldest` takes them first, with `middle` they are the first of `keep_first`. `observed` has no such "
+        "limit: they go, the first ones first, only where get_context has no room. In a variable, as JSON.",
+        examples=['[{role = "user", content = "How do I ...?"}, {role = "assistant", content = "You ..."}]'],
+    )
+
+
+def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in value:
+        if name == "default":
+            raise ValueError("the profile 'default' is the section [window]; another name is needed")
+        if not _PROFILE_NAME.fullmatch(name):
+            raise ValueError("a profile's name is 1 to 64 letters, digits, _ and -")
+    return value
+
+
+WindowProfiles = Annotated[dict[str, WindowSettings], BeforeValidator(read_json), AfterValidator(_named)]
+"""Named policies, each over the defaults that are built in."""
+
+
+class RecallRules(Section):
+    """How recall_memory finds candidates, ranks them and marks unsure answers. The defaults were measured, and the
+    ranking changes little around them."""
+
+    candidates: int = Field(
+        default=30, ge=1, le=500, description="How many are ranked of each list: by words, and by vectors."
+    )
+    rescored: int = Field(
+        default=200,
+        ge=1,
+        le=5000,
+        description="How many of the rows with the nearest bit codes are compared in full: several times `candidates` "
+        "make up for what the bits lose.",
+    )
+    rows_per_word: int = Field(
+        default=20_000,
+        ge=1,
+        le=1_000_000,
+        description="A word that more rows have says little: only its newest rows are searched.",
+    )
+    context_chars: Characters = Field(
+        default=320, ge=0, description="Longest message that is given a context, and longest message in a context."
+    )
+    half_life_days: Annotated[float, Unit("days")] = Field(
+        default=180.0, gt=0, description="Age at which an entry counts half."
+    )
+    recency_floor: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="What an old entry counts at least, so that an exact one stays ahead of new noise.",
+    )
+    floor: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Hold back every answer of less relevance (0 to 1) than this. 0 holds nothing back: an answer that "
+        "may not be about the query says so, and the model decides.",
+    )
+    sure: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description='Relevance from which on an answer counts as surely about the query. Below it the answer says "not '
+        'sure".',
+    )
+    lexical_sure: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="The bound `sure` where words alone decide: without an embedder, or with one that has no calibration.",
+    )
+
+    def for_limit(self, limit: int) -> "RecallRules":
+        """These rules with at least as many candidates as hits are asked for."""
+        if limit <= self.candidates:
+            return self
+        return self.model_copy(update={"candidates": limit, "rescored": max(self.rescored, limit)})

@@ -11,22 +11,20 @@ from layerlore.memory.parts.gemini_shape import GOOGLE
 from layerlore.memory.parts.parts import result_parts, text_part
 from layerlore.memory.parts.responses_shape import OPENAI
 from layerlore.memory.shapes.exchanges import (
-    CallIds,
-    Exchange,
-    join_spoken,
-    list_spoken,
-    make_exchanges,
-    make_tool_name,
-)
-from layerlore.memory.shapes.layout import ContextLayout
-from layerlore.memory.shapes.provider_parts import (
     BEGAN_EARLIER,
     PDF,
+    CallIds,
+    ContextLayout,
+    Exchange,
     ProviderJson,
     describe_media,
     find_image_type,
     is_pdf,
+    join_spoken,
     list_answer_texts,
+    list_spoken,
+    make_exchanges,
+    make_tool_name,
     put_in_front,
     tag_system,
 )

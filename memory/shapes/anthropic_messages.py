@@ -11,17 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from layerlore.memory.parts.parts import result_parts
-from layerlore.memory.shapes.exchanges import CallIds, Exchange, join_spoken, make_exchanges, make_tool_name
-from layerlore.memory.shapes.layout import ContextLayout
-from layerlore.memory.shapes.provider_parts import (
+from layerlore.memory.shapes.exchanges import (
     BEGAN_EARLIER,
     PDF,
+    CallIds,
+    ContextLayout,
+    Exchange,
     ProviderJson,
     describe_media,
     find_image_type,
     is_base64,
     is_pdf,
+    join_spoken,
     list_answer_texts,
+    make_exchanges,
+    make_tool_name,
     tag_system,
 )
 from layerlore.storage.core import linear_re

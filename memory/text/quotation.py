@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_args
 
-from layerlore.memory.rules.invisible_characters import INVISIBLE
+from layerlore.memory.rules.validation import INVISIBLE
 from layerlore.memory.secrets.redaction import mask_hidden
 from layerlore.memory.text.look_alikes import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, LookAlikeNames
 from layerlore.storage.core import linear_re

@@ -1,19 +1,18 @@
-"""The prices of models: the list that litellm ships, read without importing litellm.
-
-A model that is not in the list has no price: none is guessed from a similar name.
-"""
+"""The prices of models, and the cost of their calls."""
 
 import asyncio
 import importlib.util
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from layerlore.memory.usage.model_usage import NANO, ModelUsage, to_nano
+from layerlore.memory.usage.usage_answers import Usage, UsageByModel, UsageOfModel
+from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core import linear_re
 
 log = logging.getLogger(__name__)
@@ -169,3 +168,63 @@ def load_prices() -> PriceList:
 async def load_prices_in_thread() -> PriceList:
     """The list, read in a thread at its first use."""
     return load_prices() if load_prices.cache_info().currsize else await asyncio.to_thread(load_prices)
+
+
+STEPS = "steps"
+_SHOWN_MODELS = 20
+
+
+def price_call(usage: ModelUsage, model: str, prices: PriceList, *, source: str = STEPS) -> UsageLine:
+    """The line of one model call. ``source`` is ``STEPS`` for a recorded step, or the kind of one of our own jobs.
+
+    A cost in the usage wins over the price list. A call with neither is counted as unpriced.
+    """
+    cost = prices.cost(model, usage) if usage.cost_nano_usd is None else usage.cost_nano_usd
+    return UsageLine(model, source, Spent(1, usage.input, usage.output, cost or 0, int(cost is None)))
+
+
+def add_lines(lines: Iterable[UsageLine]) -> Spent:
+    """The sum of all lines."""
+    return sum((line.spent for line in lines), Spent())
+
+
+def present_spent(sums: Spent) -> Usage:
+    """Sums in the form of an answer."""
+    usage: Usage = {
+        "input_tokens": sums.input_tokens,
+        "output_tokens": sums.output_tokens,
+        "cost_usd": sums.cost_nano_usd / NANO,
+    }
+    if sums.unpriced_calls:
+        usage["unpriced_calls"] = sums.unpriced_calls
+    return usage
+
+
+def present_lines(lines: Iterable[UsageLine]) -> UsageByModel:
+    """The sum of all lines and the sum of each model, the most expensive first, with a count of the models left out."""
+    lines = list(lines)
+    sums = add_lines(lines)
+    by_model: dict[str, Spent] = {}
+    for line in lines:
+        by_model[line.model] = by_model.get(line.model, Spent()) + line.spent
+    ranked = sorted(by_model.items(), key=_cost_rank)
+    answer: UsageByModel = {
+        "calls": sums.calls,
+        **present_spent(sums),
+        "models": [present_model(model, of_model) for model, of_model in ranked[:_SHOWN_MODELS]],
+    }
+    if len(ranked) > _SHOWN_MODELS:
+        answer["more_models"] = len(ranked) - _SHOWN_MODELS
+    return answer
+
+
+def _cost_rank(entry: tuple[str, Spent]) -> Any:
+    model, sums = entry
+    return -sums.cost_nano_usd, -(sums.input_tokens + sums.output_tokens), model
+
+
+def present_model(model: str, sums: Spent) -> UsageOfModel:
+    """The sum of one model in the form of an answer, without a name where no step gave one."""
+    if not model:
+        return {"calls": sums.calls, **present_spent(sums)}
+    return {"model": model, "calls": sums.calls, **present_spent(sums)}

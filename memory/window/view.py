@@ -1,12 +1,14 @@
-"""The window of a thread: what its policy shows of it. A view: the same messages and the same policy give the same
-window, byte for byte, and nothing is lost by it."""
+"""The window of a thread: the newest messages that its policy and its budget have room for."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.window.fit import find_newest_from_user, fit_messages
-from layerlore.memory.window.omissions import blank_results, replace_images, strip_orphans, strip_runs
+from layerlore.memory.window.fit import FittedMessages, Weigh, find_newest_from_user, fit_messages, shorten_message
+from layerlore.memory.window.omissions import blank_results, find_pairs, replace_images, strip_orphans, strip_runs
 from layerlore.memory.window.policy import WindowPolicy
 from layerlore.storage.core.records import Message
 
@@ -143,3 +145,207 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
         del places[front if front < most else -1]
         places = sorted([*places, asked])
     return places
+
+
+# The fewest tokens that a message of the newest is cut to.
+_FEWEST = 40
+ASKED_SHARE = 0.75
+"""Of a window's room, the user's newest message has this share before anything else."""
+
+
+class RunFitter:
+    """Chooses the newest messages of a run that fit into a number of tokens, where each costs its own and ``overhead``; with
+    more tokens each message is shown at least as far. What does not depend on the tokens is made once."""
+
+    def __init__(
+        self, run: Sequence[Message], counter: TokenCounter, *, floor: int, overhead: int, weigh: Weigh
+    ) -> None:
+        self._run = run
+        self._counter = counter
+        self._floor = floor
+        self._overhead = overhead
+        self._weigh = weigh
+        self._costs = [message.tokens + overhead for message in run]
+        self._all = sum(self._costs)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return find_unit_starts(self._run)
+
+    @cached_property
+    def _newest(self) -> int:
+        """The place where the newest ``floor`` begin."""
+        return self._starts[bisect_right(self._starts, max(0, len(self._run) - max(1, self._floor))) - 1]
+
+    @cached_property
+    def _lone(self) -> int | None:
+        """The place of the user's newest message, if it lies before the newest."""
+        asked = find_newest_from_user(self._run)
+        return asked if asked is not None and asked < self._newest else None
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """What all before each place cost, without the user's newest if it is in anyhow."""
+        costs = [0 if place == self._lone else cost for place, cost in enumerate(self._costs)]
+        return [0, *accumulate(costs)]
+
+    def fit(self, budget: int) -> FittedMessages:
+        """The newest ``floor`` and the user's newest come first, cut if need be. Older ones follow up to the first that does
+        not fit, which is cut; a tool call comes with its results, or none of them does."""
+        run = self._run
+        if self._all <= budget:
+            return FittedMessages(tuple(run), ())
+        newest = self._newest
+        lone = [] if self._lone is None else [run[self._lone]]
+        left = budget - sum(self._costs[newest:]) - sum(message.tokens + self._overhead for message in lone)
+        if left < 0:
+            starts = self._starts[bisect_left(self._starts, newest) :]
+            return _cut_required(run, starts, budget, self._counter, self._overhead, self._weigh)
+        begin, unit, cut = newest, list[Message](), list[Message]()
+        for start in reversed(self._starts[: bisect_left(self._starts, newest)]):
+            cost = self._before[begin] - self._before[start]
+            if cost > left:
+                unit = [run[place] for place in range(start, begin) if place != self._lone]
+                cut = _cut_unit(unit, left, self._counter, self._overhead, self._weigh)
+                break
+            left -= cost
+            begin = start
+        kept = {message.seq: message for message in (*lone, *cut, *run[begin:])}
+        sizes = {message.seq: message.tokens for message in unit}
+        shortened = tuple(message.seq for message in cut if message.tokens < sizes[message.seq])
+        return FittedMessages(tuple(kept[seq] for seq in sorted(kept)), shortened)
+
+
+def _cut_required(
+    run: Sequence[Message],
+    starts: Sequence[int],
+    budget: int,
+    counter: TokenCounter,
+    overhead: int,
+    weigh: Weigh,
+) -> FittedMessages:
+    """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
+    asked = find_newest_from_user(run)
+    question = None if asked is None else run[asked]
+
+    def count_least(message: Message) -> int:
+        return _count_least(message, overhead, int(budget * ASKED_SHARE) if message is question else 0)
+
+    required: list[Message] = []
+    for start in starts:
+        lone = [run[asked]] if asked is not None and asked < start else []
+        required = [*lone, *run[start:]]
+        if sum(map(count_least, required)) <= budget:
+            break
+    while len(required) > 1 and sum(map(count_least, required)) > budget:
+        required.remove(next(message for message in required if message is not question))
+    cut = _cut_to_fit(required, [*map(count_least, required)], budget, counter, overhead, weigh)
+    shortened = tuple(after.seq for before, after in zip(required, cut, strict=True) if after.tokens < before.tokens)
+    return FittedMessages(tuple(cut), shortened)
+
+
+def _cut_unit(unit: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh) -> list[Message]:
+    """The messages of a unit, cut; none where they would tell nothing."""
+    least = [_count_least(message, overhead) for message in unit]
+    if sum(least) > room:
+        return []
+    return _cut_to_fit(unit, least, room, counter, overhead, weigh)
+
+
+def _count_least(message: Message, overhead: int, share: int = 0) -> int:
+    """What a message takes at least; with a ``share`` of its own, up to that."""
+    return max(min(message.tokens, _FEWEST) + overhead, min(message.tokens + overhead, share))
+
+
+def _cut_to_fit(
+    messages: Sequence[Message],
+    least: Sequence[int],
+    room: int,
+    counter: TokenCounter,
+    overhead: int,
+    weigh: Weigh,
+) -> list[Message]:
+    """The messages, each with the ``least`` that it needs, if there is room, and more in the order of their rank."""
+    costs = [message.tokens + overhead for message in messages]
+    sizes = [min(each, room) for each in least]
+    left = max(0, room - sum(sizes))
+    order = _rank(messages)
+    for share in (2, 1):
+        for place in order:
+            more = min(costs[place] - sizes[place], left // share)
+            sizes[place] += more
+            left -= more
+    cut: dict[int, Message] = {}
+    # What cannot be cut to its size is smaller: the rest goes to the next one.
+    for place in order:
+        size = min(costs[place], sizes[place] + left)
+        cut[place] = shorten_message(messages[place], size - overhead, counter, weigh=weigh)
+        left += sizes[place] - cut[place].tokens - overhead
+    return [cut[place] for place in range(len(messages))]
+
+
+def _rank(messages: Sequence[Message]) -> list[int]:
+    """The places of the user's newest message and of the newest of all, then of the user's from the newest on, then of the
+    others."""
+    asked = find_newest_from_user(messages)
+
+    def rank(place: int) -> tuple[bool, bool, bool, int]:
+        by_user = messages[place].role == "user"
+        return place != asked, place != len(messages) - 1, not by_user, -place
+
+    return sorted(range(len(messages)), key=rank)
+
+
+def find_unit_starts(run: Sequence[Message]) -> list[int]:
+    """The places where a run may begin: no tool call before them has its result behind them."""
+    spanned = [0] * (len(run) + 1)
+    for call, result in find_pairs(run):
+        spanned[call + 1] += 1
+        spanned[result + 1] -= 1
+    return [place for place, inside in enumerate(accumulate(spanned[:-1])) if not inside]
+
+
+def find_settled_start(
+    run: Sequence[Message], positions: Sequence[int], budget: int, *, floor: int, overhead: int
+) -> int:
+    """The seq of a message where the newest of the run begin that fit ``budget``, which stays the same while the thread
+    grows by some of the budget, and with a larger budget is no later. ``positions``: what all of the thread before each
+    message takes, whatever is shown of it.
+
+    It lies on a grid over the thread whose distance is a power of 2, so that a wider grid is part of a narrower one;
+    between two grids the budget counts for a little less. The grid is narrower where fewer messages than ``floor`` would
+    be in, if so many fit. Behind the last message where none fits.
+    """
+    if not run:
+        return 0
+    costs = [message.tokens + overhead for message in run]
+    asked = find_newest_from_user(run)
+
+    def find_place(wide: int, most: int) -> int:
+        begins = _find_grid_place(costs, positions, most, wide)
+        if asked is not None and asked < begins:
+            # It is shown wherever it stands.
+            begins = _find_grid_place(costs, positions, most - costs[asked], wide)
+        return begins
+
+    wanted = max(find_place(1, budget), len(run) - floor)
+    wide = 1 << max(0, (max(1, budget) // 2).bit_length() - 1)
+    begins = find_place(wide, min(budget, 3 * wide))
+    while begins > wanted and wide > 1:
+        begins = find_place(wide, budget)
+        wide //= 2
+    begins = min(begins, find_place(1, budget)) if begins > wanted else begins
+    begins = next((start for start in find_unit_starts(run) if start >= begins), len(run))
+    return run[begins].seq if begins < len(run) else run[-1].seq + 1
+
+
+def _find_grid_place(costs: Sequence[int], positions: Sequence[int], budget: int, wide: int) -> int:
+    """The first place on the grid from which on all fit."""
+    begins = len(costs)
+    for place in range(len(costs) - 1, -1, -1):
+        budget -= costs[place]
+        if budget < 0:
+            break
+        if not place or positions[place] // wide > positions[place - 1] // wide:
+            begins = place
+    return begins

@@ -13,8 +13,8 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
-from layerlore.storage.work import attempts
-from layerlore.storage.work.attempts import Attempt, AttemptPage, NewAttempt
+from layerlore.storage.work import steps
+from layerlore.storage.work.steps import Attempt, AttemptPage, NewAttempt
 
 TEXT_BYTES = 8 * 1024
 # n8n's: of a result, so much is shown.
@@ -63,7 +63,7 @@ async def log_attempt(
     now, new_uid, masked = engine.now(), engine.new_id(), in_key + in_texts
 
     async def write(tx: Tx) -> _StoredAttempt:
-        thread, logged = await attempts.log(tx, scope, thread_id, tried, new_uid=new_uid, now=now)
+        thread, logged = await steps.log(tx, scope, thread_id, tried, new_uid=new_uid, now=now)
         happened = NewEvent("attempt_logged", {"attempt": logged.attempt})
         await events.record(tx, scope, thread, [happened], origin=sent.origin, now=now)
         await notes.refresh(tx, scope, thread.thread_uid, engine.search_text_of, ("attempt",))
@@ -83,7 +83,7 @@ def check_key(engine: Engine, task_key: str) -> tuple[str, int]:
 async def list_attempts(engine: Engine, scope: Scope, thread_id: str, *, task_key: str, limit: int) -> AttemptPage:
     """The newest attempts at a task, or (empty ``task_key``) at all tasks of the thread. Raises NotFound."""
     key = check_key(engine, task_key)[0] if task_key else ""
-    return await engine.database.read(attempts.read_page, scope, thread_id, task_key=key, limit=limit)
+    return await engine.database.read(steps.read_attempts, scope, thread_id, task_key=key, limit=limit)
 
 
 def render_attempts(logged: Sequence[Attempt]) -> list[str]:

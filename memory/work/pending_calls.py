@@ -1,26 +1,33 @@
-"""Pending tool calls: what a run waits for, and the data that answers bring.
+"""Pending tool calls of a run, and the answers to them: approvals, denials and data."""
 
-They come as a list, or as an object by tool call id (n8n's ``Record<string, PendingToolCall>``), in the shapes of SDKs:
-``{id, name, arguments}``, OpenAI's with its ``function``, ``{tool_call_id, tool_name}`` in either spelling
-(``toolCallId``). They are kept as given, except that secrets are masked. Read here are:
-
-- the id (``tool_call_id``, ``call_id`` or ``id``): in a list needed, in an object the key;
-- the name (``tool_name``, ``name``, or the function's);
-- ``suspended``: whether the call waits for data. Left out, it does, unless it has a ``result``; false: it is done, with
-  its result, or was not made yet;
-- ``resume_schema``: a JSON Schema that the data must satisfy.
-"""
-
+import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.json_schema import check_against, check_schema
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id, describe, load_json
-from layerlore.memory.work.run_answers import WaitingCall
-from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import Json
+from layerlore.memory.rules.validation import (
+    check_id,
+    check_keys,
+    describe,
+    describe_choices,
+    load_json,
+    write_exact_json,
+)
+from layerlore.memory.work import run_states
+from layerlore.memory.work.run_answers import DecidedRun, Resumption, WaitingCall
+from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded
+from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json
+from layerlore.storage.core.records import Json, Scope, StoredJson
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.work import runs
+from layerlore.storage.work.runs import Answers, Run
 
 MOST_CALLS = 100
 _WHERE = "pending_tool_calls"
@@ -163,3 +170,214 @@ def parse_held(data: Any) -> Any:
     except (ValueError, LimitExceeded):
         return None
     return value if isinstance(value, dict | list) else None
+
+
+_APPROVES = {"approve": True, "deny": False}
+# The last brings nothing but its data: for callers that must choose one.
+_DECISIONS = (*_APPROVES, "answer")
+_KEYS = ("tool_call_id", "decision", "data")
+_PASSED_OVER = ("id", "call_id", "toolCallId", "callId")
+_HANDED = "handed"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One answer as it was given. ``tool_call_id`` is empty where none is named; ``has_data`` tells null from nothing."""
+
+    tool_call_id: str
+    data: Any
+    has_data: bool = True
+    decision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An answer that satisfies the call it is for (empty: no call waits)."""
+
+    tool_call_id: str
+    data: Any
+    decision: str
+
+
+async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sent: Sent) -> DecidedRun:
+    """Answer pending calls of a run, all or none, without taking it. An answer that is there already is ``unchanged``.
+
+    Returns ``run_id``, ``thread_id``, ``status``, ``answered`` (the ids of the calls) and ``waiting`` (how many calls
+    have no answer yet; at 0 the run can go on).
+
+    Raises InvalidInput, LimitExceeded, Conflict (another answer was there before: whose), NotFound.
+    """
+    check_id(run_id, "run_id", engine.limits.id_chars)
+    given = _read_decisions(raw, engine.limits)
+    pending, checked = await check_answers(engine, scope, run_id, given)
+    now = engine.now()
+
+    async def write(tx: Tx) -> DecidedRun:
+        run, thread = await runs.lock(tx, scope, run_id)
+        run_states.check_open(run, now)
+        check_unchanged(run, pending)
+        content = await runs.content(tx, scope, run)
+        new = [each for each in checked if not _is_there(each, list_of(content.resumed), run)]
+        answers = Answers(content.resumed, run.answered)
+        for each in new:
+            answers = append_answer(engine, answers, each, by=sent.origin.actor, now=now)
+        waits = list_waiting(read_calls(calls_of(pending)), list_of(answers.answered))
+        ids = [each.tool_call_id for each in checked if each.tool_call_id]
+        if new:
+            await runs.answer(tx, scope, run, answers, now=now)
+            payload = {"run_id": run_id, "tool_call_ids": ids, "waiting": len(waits)}
+            await events.record(tx, scope, thread, [NewEvent("run_decided", payload)], origin=sent.origin, now=now)
+        assert run.status in ("running", "suspended")
+        answer: DecidedRun = {
+            "run_id": run_id,
+            "thread_id": run.thread_id,
+            "status": run.status,
+            "answered": ids,
+            "waiting": len(waits),
+        }
+        if not new:
+            answer["unchanged"] = True
+        return answer
+
+    return await engine.write(scope, sent, [run_id, raw], now, write)
+
+
+def _read_decisions(raw: Any, limits: Limits) -> list[Given]:
+    entries = [raw] if isinstance(raw, dict) else raw
+    if not isinstance(entries, list) or not entries:
+        raise InvalidInput(
+            'decisions: must be a list such as [{"tool_call_id": "...", "decision": "approve"}], with at least one'
+        )
+    if len(entries) > MOST_CALLS:
+        raise LimitExceeded(f"decisions: {len(entries):,}; at most {MOST_CALLS} are allowed")
+    return [_read_decision(entry, f"decisions[{place}]", limits) for place, entry in enumerate(entries)]
+
+
+def _read_decision(entry: Any, where: str, limits: Limits) -> Given:
+    if not isinstance(entry, dict):
+        raise InvalidInput(f"{where}: must be an object with tool_call_id, and decision or data, not {describe(entry)}")
+    check_keys(entry, where, _KEYS, _PASSED_OVER)
+    tool_call_id = next((entry[name] for name in (_KEYS[0], *_PASSED_OVER) if entry.get(name)), "")
+    if tool_call_id:
+        check_id(tool_call_id, f"{where}.tool_call_id", limits.id_chars)
+    decision = entry.get("decision") or ""
+    if decision and decision not in _DECISIONS:
+        raise InvalidInput(f"{where}.decision: {describe(decision)}; {describe_choices(decision, _DECISIONS)}")
+    if decision not in _APPROVES and "data" not in entry:
+        raise InvalidInput(f"{where}: give decision (approve or deny), data, or both")
+    # Beside approve and deny, null and "" are what a client fills in.
+    has_data = "data" in entry and not (decision in _APPROVES and entry["data"] in (None, ""))
+    return Given(tool_call_id, entry.get("data"), has_data, decision if decision in _APPROVES else "")
+
+
+async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequence[Given]) -> tuple[str, list[Checked]]:
+    """Check answers before the transaction, since a schema can take its time. Returns what was pending then, as JSON
+    text, too. Raises InvalidInput, LimitExceeded, NotFound."""
+    for each in given:
+        await write_exact_json(each.data, "data", engine.limits.run_data_bytes, engine.limits)
+    run = await engine.database.read(runs.find, scope, run_id)
+    if run.status in run_states.ENDINGS:  # which is said once it is known that this is no repeated request
+        return "", []
+    calls = read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
+    answered = set(list_of(run.answered))
+    left = [call for call in calls if not (call.suspended and call.tool_call_id in answered)]
+    checked: list[Checked] = []
+    for each in given:
+        named = each.tool_call_id
+        if named not in (call.tool_call_id for call in calls):
+            named = engine.masked(named)[0]
+        open_ones = left if not named and any(call.suspended for call in left) else calls
+        call = find_call(open_ones, named)
+        made = await asyncio.to_thread(_check_answer, each, call)
+        if any(made.tool_call_id == before.tool_call_id for before in checked):
+            raise InvalidInput(f"decisions: {describe(made.tool_call_id)} is answered twice; once is allowed")
+        checked.append(made)
+    return run.pending, checked
+
+
+def _check_answer(given: Given, call: PendingCall | None) -> Checked:
+    data = given.data
+    if given.decision:
+        approved = {"approved": _APPROVES[given.decision]}
+        beside = parse_held(data) if isinstance(data, str) else data
+        if not given.has_data:
+            beside = {}
+        if not isinstance(beside, dict) or beside.get("approved", approved["approved"]) != approved["approved"]:
+            raise InvalidInput(
+                "data: beside a decision it must be an object, whose approved, if any, says the same; or leave one of the "
+                "two out"
+            )
+        data = {**approved, **beside}
+    return Checked(call.tool_call_id if call else "", check_data(data, call), given.decision)
+
+
+def check_unchanged(run: Run, pending: str) -> None:
+    """Raises Conflict where other calls are pending than the answers were checked against."""
+    if run.pending != pending:
+        raise Conflict(f"run {run.run_id!r} was suspended again at this moment, with other tool calls: look anew")
+
+
+def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
+    """Whether the same answer is there. Raises Conflict for another one to the same call."""
+    if checked.tool_call_id not in list_of(run.answered):
+        return False
+    before = [entry for entry in brought if entry.get("tool_call_id", "") == checked.tool_call_id]
+    if not before or to_json(before[-1]["data"]) == to_json(checked.data):
+        return True
+    last = before[-1]
+    call = f"call {describe(checked.tool_call_id)}" if checked.tool_call_id else "it"
+    who = f" {last['by']}" if "by" in last else ""
+    raise Conflict(
+        f"run {run.run_id!r}: {call} was answered by{who} at {iso(last['at'])}, otherwise; get_run shows how. Only "
+        "who runs it can bring another answer, with resume_run"
+    )
+
+
+def append_answer(engine: Engine, answers: Answers, checked: Checked, *, by: str, now: int) -> Answers:
+    """Append an answer to those before. The same data for the same call is kept once. Raises LimitExceeded."""
+    of = {"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}
+    entry = {**of, **({"decision": checked.decision} if checked.decision else {}), "data": checked.data}
+    brought: list[Json] = list_of(answers.brought)
+    same = [known["data"] for known in brought if known.get("tool_call_id", "") == checked.tool_call_id]
+    if not same or to_json(same[-1]) != to_json(checked.data):
+        brought = [*brought, {**entry, "by": by, "at": now}]
+    text = to_json(brought)
+    size, most = len(text.encode()), engine.limits.run_state_bytes
+    if size > most:
+        raise LimitExceeded(
+            f"data: with what was brought since the run was suspended, {size:,} bytes; at most {most:,} are allowed: "
+            "resume without data, or suspend the run again, which begins anew"
+        )
+    return Answers(text, to_json(sorted({*list_of(answers.answered), checked.tool_call_id})))
+
+
+def hand_over(answers: Answers) -> tuple[Answers, int]:
+    """Answers that their runner has now seen, all of them, and how many are new to it."""
+    brought: list[Json] = list_of(answers.brought)
+    new = sum(_HANDED not in entry for entry in brought)
+    return (replace(answers, brought=to_json([{**each, _HANDED: True} for each in brought])) if new else answers), new
+
+
+def keep_unseen(answers: Answers, calls: Any) -> Answers:
+    """The answers that stay when others calls are pending: those that no runner has seen, to calls that still wait."""
+    waiting = {call.tool_call_id for call in read_calls(calls) if call.suspended}
+    kept = [
+        entry for entry in list_of(answers.brought) if _HANDED not in entry and entry.get("tool_call_id", "") in waiting
+    ]
+    return Answers(to_json(kept), to_json(sorted({entry["tool_call_id"] for entry in kept})))
+
+
+def show_answers(brought: str) -> list[Resumption]:
+    """Answers as a tool's answer has them."""
+    return [_show_answer(entry) for entry in list_of(brought)]
+
+
+def _show_answer(entry: StoredJson) -> Resumption:
+    shown: Resumption = {"data": entry["data"], "at": iso(entry["at"])}
+    if "tool_call_id" in entry:
+        shown["tool_call_id"] = entry["tool_call_id"]
+    if "decision" in entry:
+        shown["decision"] = entry["decision"]
+    if "by" in entry:
+        shown["by"] = entry["by"]
+    return order_keys(Resumption, shown)

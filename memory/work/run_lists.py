@@ -2,28 +2,95 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.json_values import make_equality_key
+from layerlore.memory.rules.json_schema import make_equality_key
 from layerlore.memory.rules.pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
-from layerlore.memory.work import run_states, run_usage
-from layerlore.memory.work.decisions import show_answers
-from layerlore.memory.work.pending_calls import list_waiting, read_calls
-from layerlore.memory.work.run_answers import RunDetail, RunPage, RunRow, WaitingCall
-from layerlore.memory.work.run_usage import AgentLine, show_usage
-from layerlore.storage.core.damaged_values import calls_of, intact, list_of, value_of
+from layerlore.memory.usage.prices import add_lines, present_spent
+from layerlore.memory.work import run_states
+from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
+from layerlore.memory.work.run_answers import RunDetail, RunPage, RunRow, RunUsage, SubAgentUsage, WaitingCall
+from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Scope, StoredJson
+from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json, value_of
+from layerlore.storage.core.records import Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.work import run_lists, runs
-from layerlore.storage.work.run_lists import Place, RunFilter
-from layerlore.storage.work.runs import Run, RunContent, Status
+from layerlore.storage.work import runs
+from layerlore.storage.work.runs import Place, Run, RunContent, RunFilter, Status
+
+MOST_BELOW = 500
+"""Runs of sub-agents whose spending is summed."""
+# Agents and models that are told apart in one run; what others spend is one line.
+_MOST_LINES = 100
+_OTHERS = "others"
+
+LINE_COUNTS = len(fields(Spent))
+"""How many numbers a line is kept with, behind the agent and the model."""
+
+AgentLine = tuple[str, UsageLine]
+"""A line, and the sub-agent who spent it (empty: the run's own agent)."""
+
+
+async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequence[AgentLine]) -> None:
+    """Add lines to a run of a thread that the transaction holds. Nothing happens where there is no such run."""
+    before = await runs.read_spent(tx, scope, thread, run_id)
+    if before is not None:
+        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))
+
+
+async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
+    """What the runs of sub-agents spent, under their workflow's name, else their run's."""
+    found = await runs.read_spent_below(tx, scope, run_id, most=MOST_BELOW)
+    return [(agent or workflow_id or id_, line) for id_, workflow_id, spent in found for agent, line in _read(spent)]
+
+
+def show_usage(own: str, below: Sequence[AgentLine]) -> RunUsage | None:
+    """The sum, and the lines of each sub-agent, the most expensive first; None where nothing was spent."""
+    lines = _merge([*_read(own), *below])
+    if not lines:
+        return None
+    usage: RunUsage = {**present_spent(add_lines(line for _, line in lines))}
+    shown = [_show_sub_agent(agent, line) for agent, line in sorted(lines, key=_rank) if agent]
+    if shown:
+        usage["sub_agents"] = shown
+    return usage
+
+
+def _show_sub_agent(agent: str, line: UsageLine) -> SubAgentUsage:
+    if not line.model:
+        return {"agent": agent, **present_spent(line.spent)}
+    return {"agent": agent, "model": line.model, **present_spent(line.spent)}
+
+
+def _rank(found: AgentLine) -> tuple[int, int, str, str]:
+    agent, line = found
+    return -line.spent.cost_nano_usd, -(line.spent.input_tokens + line.spent.output_tokens), agent, line.model
+
+
+def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
+    sums: dict[tuple[str, str], Spent] = {}
+    for agent, line in lines:
+        key = (agent, line.model)
+        if key not in sums and len(sums) >= _MOST_LINES:
+            key = (_OTHERS if agent else "", "")
+        sums[key] = sums.get(key, Spent()) + line.spent
+    return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
+
+
+def _write(lines: Iterable[AgentLine]) -> str:
+    return to_json([[agent, line.model, *astuple(line.spent)] for agent, line in lines])
+
+
+def _read(text: str) -> list[AgentLine]:
+    return [(agent, UsageLine(model, "", Spent(*counts))) for agent, model, *counts in list_of(text)]
+
 
 ShownStatus = Status | Literal["expired", "resumable"]
 """``expired``: its checkpoint's time is over, and it is about to be removed. ``resumable``: it is suspended and every call
@@ -112,7 +179,7 @@ async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool
 
     async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent, list[AgentLine]]:
         run = await runs.find(tx, scope, run_id)
-        return run, await runs.content(tx, scope, run), await run_usage.read_below(tx, scope, run_id)
+        return run, await runs.content(tx, scope, run), await read_below(tx, scope, run_id)
 
     run, content, below = await engine.database.read(read, scope)
     pending, resumed, usage = calls_of(run.pending), show_answers(content.resumed), show_usage(content.usage, below)
@@ -158,7 +225,7 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
     wanted = _make_filter(engine, asked, now)
     after = _parse_place(cursor, asked) if cursor else None
     try:
-        found, next_place = await engine.database.read(run_lists.read_page, scope, wanted, after=after, limit=limit)
+        found, next_place = await engine.database.read(runs.read_page, scope, wanted, after=after, limit=limit)
     except NotFound:
         found, next_place = [], None
     # What is pending may be large, and is read for its few names: the event loop must not wait for it.

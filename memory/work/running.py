@@ -16,13 +16,12 @@ from layerlore.memory.rules.answer_keys import show_masked
 from layerlore.memory.rules.validation import check_id, write_exact_json
 from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import run_states
-from layerlore.memory.work.decisions import hand_over, show_answers
+from layerlore.memory.work.pending_calls import hand_over, show_answers
 from layerlore.memory.work.run_answers import CancelledRun, EndedRun, StartedRun, UpdatedRun
 from layerlore.memory.work.runs import check_claim, describe_run, find_taken, mask_reason, record
 from layerlore.memory.work.steps import PreparedSteps, prepare_steps, store_steps
-from layerlore.storage.core.damaged_values import list_of
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import list_of, to_json
 from layerlore.storage.core.records import Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads

@@ -17,7 +17,7 @@ from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls, run_states
-from layerlore.memory.work.decisions import (
+from layerlore.memory.work.pending_calls import (
     Checked,
     Given,
     append_answer,
@@ -28,15 +28,14 @@ from layerlore.memory.work.decisions import (
     show_answers,
 )
 from layerlore.memory.work.run_answers import ResumedRun, SuspendedRun
-from layerlore.storage.core.damaged_values import calls_of, intact
 from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import calls_of, intact, to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.removal import expiry
+from layerlore.storage.removal import retention
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
-from layerlore.storage.work import run_lists, runs
+from layerlore.storage.work import runs
 from layerlore.storage.work.runs import NO_ANSWERS, Answers, Checkpoint, Run, RunClaim, RunContent
 
 MOST_TTL_SECONDS = 3650 * DAY_MS // 1000
@@ -279,16 +278,16 @@ def _show_resumed(run: Run, content: RunContent) -> ResumedRun:
 
 async def expire_runs(engine: Engine) -> int:
     """Remove the runs whose checkpoint has expired, but for those that somebody holds. Returns how many."""
-    now, removed, after = engine.now(), 0, expiry.FIRST
+    now, removed, after = engine.now(), 0, retention.FIRST
 
     async def write(tx: Tx, scope: Scope) -> int:
-        expired = await run_lists.expire(tx, scope, now=now)
+        expired = await runs.expire(tx, scope, now=now)
         for each in expired:
             await record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
         await journal.append_count(tx, scope, engine.hmac_key, _EXPIRY, "runs", len(expired), now)
         return len(expired)
 
-    while scopes := await engine.database.read_installation(expiry.with_expired_runs, now, after=after):
+    while scopes := await engine.database.read_installation(retention.with_expired_runs, now, after=after):
         for after in scopes:
             while batch := await engine.database.write(write, after):
                 removed += batch

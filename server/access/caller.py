@@ -2,20 +2,23 @@
 
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
-from layerlore.server.access.principal import Principal
+from layerlore.server.access.principal import RIGHTS, Principal, Right
 from layerlore.server.process.sdk_private import connection_of
 from layerlore.server.settings.project import NONE, PREFIX, project_resource
 from layerlore.server.settings.settings import Settings
@@ -268,3 +271,77 @@ def _own_thread(ctx: RequestContext, default: Default) -> str:
     if thread is None:
         thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
     return thread
+
+
+AGAIN_MS = 30 * MINUTE_MS
+"""A client without a connection gets an opening again after this time, in the same thread."""
+_MOST_CLIENTS = 10_000
+
+
+class Openings:
+    """Remembers, as long as the process runs, which connections had their opening; without a connection, which client had it
+    in which thread."""
+
+    def __init__(self) -> None:
+        self._connections: WeakKeyDictionary[Hashable, set[Scope]] = WeakKeyDictionary()
+        self._clients: OrderedDict[tuple[Scope, str, str], int] = OrderedDict()
+
+    def claim(self, caller: Caller, now: int) -> bool:
+        """Whether this call is the one that gives the opening. A page shows these things itself."""
+        if caller.by_page:
+            return False
+        if caller.connection is not None:
+            scopes = self._connections.setdefault(caller.connection, set())
+            is_first = caller.scope not in scopes
+            scopes.add(caller.scope)
+            return is_first
+        client = (caller.scope, caller.client, caller.default_thread)
+        before = self._clients.get(client)
+        if before is not None and now - before < AGAIN_MS:
+            return False
+        self._clients[client] = now
+        self._clients.move_to_end(client)
+        if len(self._clients) > _MOST_CLIENTS:
+            self._clients.popitem(last=False)
+        return True
+
+
+class NotPermitted(LayerloreError):
+    """The credential lacks a right; the text says which, and which it has."""
+
+
+async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of_tenant: bool = False) -> Caller:
+    """Check the rights of a request, and return its caller. ``what`` is the name of a tool or a method; ``of_tenant``: it
+    is about the whole tenant, and the request need not say for which agent and resource.
+
+    Raises NotPermitted, InvalidInput, LimitExceeded, or NotFound for an agent or resource outside the grant.
+    """
+    await permit(ctx, needed, what)
+    try:
+        return caller_of(ctx, of_tenant=of_tenant)
+    except NotFound as error:
+        await record_refusal(ctx, what, error)
+        raise
+
+
+async def permit(ctx: RequestContext, needed: Collection[Right], what: str) -> None:
+    """Check that the principal of the request has all these rights. Raises NotPermitted."""
+    rights = principal_of(ctx).rights
+    if missing := set(needed) - rights:
+        every = f"right{'s' if len(needed) > 1 else ''} {join_rights(needed)}"
+        lacks = f" and lacks {join_rights(missing)}" if len(needed) > len(missing) else ""
+        error = NotPermitted(f"{what} needs the {every}; this credential has {join_rights(rights)}{lacks}")
+        await record_refusal(ctx, what, error)
+        raise error
+
+
+async def record_refusal(ctx: RequestContext, what: str, error: Exception) -> None:
+    """Record in the journal that a call was refused. Raises nothing."""
+    with contextlib.suppress(LayerloreError):
+        await ctx.lifespan_context.record_refusal(principal_of(ctx), tool=what, client=client_of(ctx), error=error)
+
+
+def join_rights(rights: Collection[Right]) -> str:
+    """The rights in words: ``read, write and forget``."""
+    *most, last = [str(right) for right in RIGHTS if right in rights] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last

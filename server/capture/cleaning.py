@@ -1,16 +1,195 @@
 """What is kept of what was said: without what is private, what is ours, what sub-agents did, and what is too long."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_call
-from layerlore.server.capture.host_notes import find_user_words
 from layerlore.server.capture.ignored import IgnoredPaths
-from layerlore.server.capture.said import Said
+from layerlore.server.capture.said import IMAGE, Said
 from layerlore.server.relay.spool import strip_private
 from layerlore.server.settings.capture import CaptureSettings
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
+
+_NAME = linear_re.compile(r"/?([A-Za-z][\w-]{0,63})")
+
+
+@dataclass(frozen=True, slots=True)
+class _HostMarks:
+    """What a host writes into a user's message. ``notes``: tags around its own words and data. ``words``: tags around a
+    part of the user's words. ``query``: the tag around all of them. ``openings``: how a text begins that holds nothing of
+    the user's. ``files``: the texts around files that the user named. ``heading``: the line before the user's words."""
+
+    notes: Collection[str] = ()
+    words: Collection[str] = ()
+    query: str = ""
+    openings: tuple[str, ...] = ()
+    files: tuple[str, str] = ("", "")
+    heading: tuple[str, str] = ("", "")
+
+
+_MARKS = {
+    "claude-code": _HostMarks(
+        notes=(
+            *("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "task-notification"),
+            *("local-command-caveat", "local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr"),
+            *("command-name", "command-message", "command-contents"),
+        ),
+        words=("command-args", "bash-input"),
+        openings=(
+            *("[Request interrupted by user", "Caveat: The messages below were generated"),
+            *("<bash-stdout>", "<bash-stderr>", "<local-command-stdout>", "<local-command-stderr>"),
+            "<task-notification>",
+        ),
+    ),
+    "codex": _HostMarks(
+        notes=(
+            *("environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted", "user_shell_command"),
+            *("subagent_notification", "hook_prompt"),
+        ),
+        openings=("# AGENTS.md instructions", "<user_instructions>", "<turn_aborted>", "<user_shell_command>"),
+        heading=("# Context from my IDE setup:", "## My request for Codex:"),
+    ),
+    "cursor": _HostMarks(
+        notes=(
+            *("timestamp", "attached_files", "open_and_recently_viewed_files", "system_reminder", "system-reminder"),
+            *("user_info", "git_status", "project_layout", "always_applied_workspace_rules", "agent_skills"),
+            *("agent_requestable_workspace_rules", "manually_attached_skills", "agent_transcripts", "user_rules"),
+        ),
+        query="user_query",
+    ),
+    "gemini-cli": _HostMarks(
+        notes=("hook_context", "session_context"),
+        files=("--- Content from referenced files ---", "--- End of content ---"),
+    ),
+    "vscode": _HostMarks(notes=("reminderInstructions", "editorContext"), query="userRequest"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """A tag of a text: from ``starts`` to ``ends``. ``closes``: it ends an element."""
+
+    name: str
+    closes: bool
+    starts: int
+    ends: int
+
+
+def find_user_words(texts: Sequence[str], host: str) -> list[str]:
+    """What the user said in each of the texts of one message in a transcript of ``host``: "" where a text holds nothing
+    of the user's. A host without a transcript, "", adds nothing."""
+    marks = _MARKS.get(host)
+    if marks is None:
+        return list(texts)
+    queries = [_find_query(text, marks) for text in texts] if marks.query else []
+    asked = max((at for at, query in enumerate(queries) if query is not None), default=None)
+    if asked is None:
+        return [_strip_notes(text, marks).strip() for text in texts]
+    # The host wrote every text that stands beside the query.
+    return [_kept_beside(text) if at != asked else (queries[at] or "").strip() for at, text in enumerate(texts)]
+
+
+def _kept_beside(text: str) -> str:
+    return text if text == IMAGE else ""
+
+
+def _find_query(text: str, marks: _HostMarks) -> str | None:
+    """The user's words in the tag around all of them; None without such a tag."""
+    if f"<{marks.query}" not in text:
+        return None
+    # A host writes the query last. Its closing tag at the very end cannot come from data of the host.
+    text = text.rstrip()
+    if not text.endswith(f"</{marks.query}>"):
+        text = _strip_notes(text, marks)
+    outermost = _find_elements([*_list_tags(text, (marks.query,))])
+    if not outermost:
+        return None
+    last = max(outermost)
+    return text[outermost[last][0].ends : outermost[last][1].starts]
+
+
+def _strip_notes(text: str, marks: _HostMarks) -> str:
+    if text.lstrip().startswith(marks.openings):
+        return ""
+    text = _cut_between(text, *marks.files)
+    first, heading = marks.heading
+    if heading and text.lstrip().startswith(first):
+        # Without a request, the message holds only what the editor showed.
+        text = text.rpartition(heading)[2] if heading in text else ""
+    tags = [*_list_tags(text, (*marks.notes, *marks.words))]
+    last_close = {tag.name: tag.ends for tag in tags if tag.closes}
+    of_user = _find_elements([tag for tag in tags if tag.name in marks.words])
+    if tags and _is_cut_off(tags[0], text, last_close, marks):
+        return ""
+    kept: list[str] = []
+    at, in_note = 0, False
+    for tag in tags:
+        if tag.starts >= at:
+            in_note = False
+        if tag.closes:
+            continue
+        if tag.name in marks.notes:
+            end = last_close.get(tag.name, 0)
+            # A note that begins inside another one, and ends behind it, belongs to it.
+            if end > max(at, tag.starts) and (in_note or tag.starts >= at):
+                kept.append(text[at : tag.starts])
+                at, in_note = end, True
+        elif tag.starts >= at and tag.starts in of_user:
+            begin, close = of_user[tag.starts]
+            kept += [text[at : begin.starts], text[begin.ends : close.starts]]
+            at = close.ends
+    words = "".join([*kept, text[at:]])
+    return "" if words.lstrip().startswith(marks.openings) else words
+
+
+def _is_cut_off(first: _Tag, text: str, last_close: Mapping[str, int], marks: _HostMarks) -> bool:
+    """Whether a text begins with a note whose end is not there: all of it is the host's."""
+    is_begun = first.name in marks.notes and not first.closes and not text[: first.starts].strip()
+    return is_begun and first.name not in last_close
+
+
+def _cut_between(text: str, begin: str, end: str) -> str:
+    """The text without what stands between two marks, and the marks."""
+    starts = text.find(begin) if begin else -1
+    if starts < 0:
+        return text
+    ends = text.rfind(end, starts)
+    return text[:starts] + (text[ends + len(end) :] if ends >= 0 else "")
+
+
+def _list_tags(text: str, names: Collection[str]) -> Iterator[_Tag]:
+    """The tags of these names, in order."""
+    at = text.find("<")
+    while at >= 0:
+        behind = text.find("<", at + 1)
+        found = _NAME.match(text, at + 1)
+        if found is not None and found[1] in names:
+            closing = text.find(">", found.end(), behind if behind >= 0 else len(text))
+            ends = closing + 1 if closing >= 0 else found.end()
+            yield _Tag(found[1], text[at + 1] == "/", at, ends)
+        at = behind
+
+
+def _find_elements(tags: Sequence[_Tag]) -> Mapping[int, tuple[_Tag, _Tag]]:
+    """The outermost elements that are opened and closed, by where they begin."""
+    opened: list[_Tag] = []
+    found: dict[int, tuple[_Tag, _Tag]] = {}
+    for tag in tags:
+        if not tag.closes:
+            opened.append(tag)
+        elif opened and opened[-1].name == tag.name:
+            begin = opened.pop()
+            found[begin.starts] = (begin, tag)
+    outermost: dict[int, tuple[_Tag, _Tag]] = {}
+    end = 0
+    for starts in sorted(found):
+        if starts >= end:
+            outermost[starts] = found[starts]
+            end = found[starts][1].ends
+    return outermost
+
 
 LONGEST_TEXT = 60_000
 """Characters of what somebody said; the middle of a longer text is left out. Four bytes each at most."""

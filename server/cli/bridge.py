@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 
 from layerlore.server.access.caller import AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER
-from layerlore.server.access.certificates import load_trusted
 from layerlore.server.access.exposure import is_loopback
+from layerlore.server.access.jwt_tokens import load_trusted
 from layerlore.server.bridge.bridge import run_bridge
 from layerlore.server.bridge.remote_server import Remote
 from layerlore.server.process.standard_streams import claim_stdio

@@ -12,9 +12,9 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.database import sqlite_path
 from layerlore.storage.drivers.migrations.runner import latest_version
-from layerlore.storage.drivers.postgres.server_state import look_at_server
+from layerlore.storage.drivers.postgres.roles import look_at_server
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.damage import WAY_OUT, whole_check
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT, whole_check
 from layerlore.storage.drivers.sqlite.database import MEMORY
 from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.migration import sqlite_version

@@ -27,7 +27,7 @@ from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.damage import WAY_OUT
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT
 from layerlore.storage.drivers.sqlite.database import MEMORY
 
 State = Literal["ok", "degraded", "failed"]

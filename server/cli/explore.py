@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from layerlore.server.access.credentials import LocalKey, local_principal
-from layerlore.server.access.host_guard import Allowed
+from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.principal import EXPLORING, LOCAL_TENANT, RIGHTS, Principal
 from layerlore.server.explorer.routes import LINK_SECONDS, PAGE, Explorer, OneTimeLinks
 from layerlore.server.http.transport import serve_http

@@ -12,7 +12,7 @@ from layerlore.memory.engine.journal import make_line
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.keys import CACHED_SECONDS, hash_key, is_key_id, make_key
+from layerlore.server.access.credentials import CACHED_SECONDS, hash_key, is_key_id, make_key
 from layerlore.server.access.principal import RIGHTS, Right
 from layerlore.server.cli.database import open_known_database, open_or_create_database
 from layerlore.server.cli.options import DAY_MS, parse_length

@@ -22,14 +22,14 @@ from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.capture.activity import erase_hook_files
+from layerlore.server.capture.sessions import erase_hook_files
 from layerlore.server.cli.engine import open_known_memory
 from layerlore.server.cli.owner import OwnerFilter, describe_scope, scope_of, scope_options
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
-from layerlore.storage.removal.restoration import Deletion
+from layerlore.storage.removal.deletions import Deletion
 
 LINE_SECONDS = 5.0
 """Progress is printed this often."""

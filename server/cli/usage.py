@@ -8,7 +8,7 @@ from typing import Literal
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.usage.model_usage import NANO
-from layerlore.memory.usage.sums import add_lines, present_model
+from layerlore.memory.usage.prices import add_lines, present_model
 from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.database import open_known_database

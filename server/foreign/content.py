@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part
-from layerlore.memory.rules.expiry import parse_expiry
+from layerlore.memory.rules.ages import parse_expiry
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json

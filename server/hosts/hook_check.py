@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
-from layerlore.server.capture.activity import HookActivity, HookState, now_ms, read_hook_state
+from layerlore.server.capture.sessions import HookActivity, HookState, now_ms, read_hook_state
 from layerlore.server.cli.doctor import Finding
 from layerlore.server.hosts.catalog import BY_NAME
 from layerlore.server.hosts.hook_files import find_hooks

@@ -9,15 +9,13 @@ from functools import cache
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from layerlore.server.access.challenges import SCOPES
-from layerlore.server.access.credentials import Anybody, ByForm, Credentials, LocalKey, local_principal
+from layerlore.server.access.credentials import Anybody, ApiKeys, ByForm, Credentials, LocalKey, local_principal
 from layerlore.server.access.exposure import Served, allowed, reached_by_others, refusal, warning
-from layerlore.server.access.jwks import KeySet
-from layerlore.server.access.jwt_tokens import JwtTokens
-from layerlore.server.access.keys import ApiKeys
+from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
+from layerlore.server.access.protocol_errors import SCOPES
 from layerlore.server.explorer.routes import Explorer
 from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
-from layerlore.server.http.listener import describe_listening
+from layerlore.server.http.request_guards import describe_listening
 from layerlore.server.http.transport import serve_http
 from layerlore.server.http.worker import WorkerLink
 from layerlore.server.limits.limiter import make_gate

@@ -23,13 +23,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
+from layerlore.server.access.exposure import Allowed, HostGuard
 from layerlore.server.access.gate import Gate
-from layerlore.server.access.host_guard import Allowed, HostGuard
 from layerlore.server.http.connections import ConnectionLimits, Connections, raise_open_files
-from layerlore.server.http.listener import describe_failure, open_listener
-from layerlore.server.http.request_guards import BodyGuard, SingleHeaders
-from layerlore.server.http.sse_answers import SseAnswers
-from layerlore.server.http.whole_answers import WholeAnswers
+from layerlore.server.http.request_guards import BodyGuard, SingleHeaders, describe_failure, open_listener
+from layerlore.server.http.whole_answers import SseAnswers, WholeAnswers
 from layerlore.server.http.worker import SharedConnection, WorkerLink
 from layerlore.server.process.sdk_private import (
     add_middleware,

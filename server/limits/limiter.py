@@ -5,15 +5,12 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 
-from layerlore.server.access.caller import principal_of
+from layerlore.server.access.caller import principal_of, record_refusal
 from layerlore.server.access.credentials import Credentials
 from layerlore.server.access.gate import subject_prefix
-from layerlore.server.access.pending_answers import UnsentLimits
-from layerlore.server.access.permissions import record_refusal
-from layerlore.server.limits.flood import Flood, PatientGate
-from layerlore.server.limits.refusal import TooMuch
-from layerlore.server.limits.room import Room
-from layerlore.server.limits.throttle import Throttle
+from layerlore.server.access.open_requests import UnsentLimits
+from layerlore.server.limits.room import Room, TooMuch
+from layerlore.server.limits.throttle import Flood, PatientGate, Throttle
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.settings.rates import RateSettings
 from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers

@@ -6,7 +6,7 @@ It listens before anything heavy is loaded, so that those who wait can connect.
 import sys
 
 from layerlore.server.process.interpreter import end_process, load_program
-from layerlore.server.relay.endpoint import listen
+from layerlore.server.relay.channels import listen
 from layerlore.server.settings.launch import launch_flags
 
 

@@ -11,7 +11,7 @@ import anyio
 from layerlore.server.local.server import LocalServer
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
-from layerlore.server.relay.endpoint import Listener
+from layerlore.server.relay.channels import Listener
 from layerlore.server.settings.settings import SettingsError, load_launched
 
 EXIT_SECONDS = 15.0

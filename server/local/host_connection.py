@@ -17,14 +17,14 @@ from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings
-from layerlore.server.stdio.connection import LineConnection
 from layerlore.server.stdio.streams import ByteSink, ByteSource
+from layerlore.server.stdio.transport import LineConnection
 from layerlore.storage.core.records import Json, Scope
 
 if TYPE_CHECKING:
-    from layerlore.server.capture import activity
+    from layerlore.server.capture import sessions
 else:
-    activity = LateModule("layerlore.server.capture.activity")
+    sessions = LateModule("layerlore.server.capture.sessions")
 
 FRAME_BYTES = 32
 """The most that stands before a message in its line."""
@@ -57,8 +57,8 @@ class HostState:
     async def is_captured(self, client: str) -> bool:
         """Whether hooks of the host store the conversations of this client. Raises nothing."""
         hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
-        host = activity.find_host_of(client)
-        return bool(host) and await asyncio.to_thread(activity.fired_lately, hooks, host)
+        host = sessions.find_host_of(client)
+        return bool(host) and await asyncio.to_thread(sessions.fired_lately, hooks, host)
 
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""

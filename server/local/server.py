@@ -18,18 +18,16 @@ from layerlore.server.local.sockets import SocketSink, SocketSource
 from layerlore.server.process.late_modules import load
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.endpoint import Listener, check_peer
+from layerlore.server.relay.channels import Listener, check_peer, lock
 from layerlore.server.relay.hooking import TAKEN
 from layerlore.server.relay.hooking import WANT as HOOK
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
-from layerlore.server.relay.starting import lock
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.server_builder import assemble_server
 from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
-from layerlore.server.subscriptions.notifications import NotificationHub
-from layerlore.server.subscriptions.watch_rules import RULES
+from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.moving.exchange import take_shared
 from layerlore.memory.moving.imports import Import
-from layerlore.memory.moving.moved_drafts import NumberedLine
-from layerlore.memory.moving.reports import ImportReport
-from layerlore.memory.moving.sharing import take_shared
+from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.moving.exchange import list_shared
 from layerlore.memory.moving.line_forms import RECORD
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, add_line, is_gone, render_lines
-from layerlore.memory.moving.sharing import list_shared
 from layerlore.server.cli.engine import open_known_memory
 from layerlore.server.process.safe_files import find_top, open_regular, read_regular, replace_file
 from layerlore.server.settings.project import PREFIX, choose_project

@@ -16,9 +16,9 @@ from layerlore.server.tools.call import Call, call_function
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.storage.threads import completion
+    from layerlore.storage.threads import threads
 else:
-    completion = LateModule("layerlore.storage.threads.completion")
+    threads = LateModule("layerlore.storage.threads.threads")
 
 # As many as the protocol allows in one answer.
 MOST = 100
@@ -28,12 +28,12 @@ _TEMPLATES = {template: UriTemplate.parse(template).variable_names for template 
 
 async def find_thread_ids(call: Call, typed: str) -> tuple[list[str], int]:
     """Ids of the caller's threads, those updated last first, and how many begin so in all."""
-    return await call.engine.database.read(completion.thread_ids, call.scope, check_text(typed, "thread_id"), most=MOST)
+    return await call.engine.database.read(threads.thread_ids, call.scope, check_text(typed, "thread_id"), most=MOST)
 
 
 async def find_run_ids(call: Call, typed: str) -> tuple[list[str], int]:
     """Ids of the caller's runs, those updated last first, and how many begin so in all."""
-    return await call.engine.database.read(completion.run_ids, call.scope, check_text(typed, "run_id"), most=MOST)
+    return await call.engine.database.read(threads.run_ids, call.scope, check_text(typed, "run_id"), most=MOST)
 
 
 # Which function knows the values of which argument; of the others nobody can.

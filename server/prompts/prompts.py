@@ -21,7 +21,7 @@ from layerlore.memory.messages.thread_answers import ListedThread
 from layerlore.memory.rules.validation import describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.resources.contents import cut_text
+from layerlore.server.resources.requests import cut_text
 from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
 from layerlore.server.tools.declaration import CURRENT
 from layerlore.server.tools.instructions import name_current
@@ -30,13 +30,15 @@ from layerlore.storage.core.errors import InvalidInput
 if TYPE_CHECKING:
     from layerlore.extraction.jobs import host_jobs
     from layerlore.memory.context import briefing, context
-    from layerlore.memory.documents import document_text, working_memory
-    from layerlore.memory.entries import listing as entry_listing
+    from layerlore.memory.documents import working_memory
+    from layerlore.memory.documents import working_memory as document_text
+    from layerlore.memory.entries import curation as entry_listing
     from layerlore.memory.messages import threads
     from layerlore.memory.parts import tokens
     from layerlore.memory.recall import hit_lines
     from layerlore.memory.text import blocks, quotation
-    from layerlore.memory.work import open_work, plan_text
+    from layerlore.memory.work import plan
+    from layerlore.memory.work import plan as open_work
     from layerlore.server.tools import background
     from layerlore.storage.derived import entries as stored_entries
     from layerlore.storage.threads import threads as stored_threads
@@ -44,15 +46,15 @@ else:
     host_jobs = LateModule("layerlore.extraction.jobs.host_jobs")
     briefing = LateModule("layerlore.memory.context.briefing")
     context = LateModule("layerlore.memory.context.context")
-    document_text = LateModule("layerlore.memory.documents.document_text")
+    document_text = LateModule("layerlore.memory.documents.working_memory")
     working_memory = LateModule("layerlore.memory.documents.working_memory")
-    entry_listing = LateModule("layerlore.memory.entries.listing")
+    entry_listing = LateModule("layerlore.memory.entries.curation")
     threads = LateModule("layerlore.memory.messages.threads")
     hit_lines = LateModule("layerlore.memory.recall.hit_lines")
     blocks = LateModule("layerlore.memory.text.blocks")
     quotation = LateModule("layerlore.memory.text.quotation")
-    open_work = LateModule("layerlore.memory.work.open_work")
-    plan_text = LateModule("layerlore.memory.work.plan_text")
+    open_work = LateModule("layerlore.memory.work.plan")
+    plan = LateModule("layerlore.memory.work.plan")
     background = LateModule("layerlore.server.tools.background")
     stored_entries = LateModule("layerlore.storage.derived.entries")
     stored_threads = LateModule("layerlore.storage.threads.threads")
@@ -221,7 +223,7 @@ async def review_memory(call: Call) -> list[str]:
     rows = [_line(row) for row in page["threads"]]
     entries = await _review_entries(call)
     opened = await open_work.read_elsewhere(call.engine, call.scope, "")
-    waiting = blocks.wrap_block("open-work", "\n".join(plan_text.render_open(opened))) if opened else "No work is open."
+    waiting = blocks.wrap_block("open-work", "\n".join(plan.render_open(opened))) if opened else "No work is open."
     shown = f"the {len(rows)} newest" if held.threads > len(rows) else "all of them"
     totals = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}. {_BESIDE}"
     listing = blocks.wrap_block("conversations", "\n".join(rows), totals) if rows else "No conversation is kept."

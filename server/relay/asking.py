@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.endpoint import CONNECT_SECONDS, connect
+from layerlore.server.relay.channels import CONNECT_SECONDS, connect
 from layerlore.server.relay.launch import socket_folders
 
 ServerAnswer = dict[str, object]

@@ -7,11 +7,13 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.launch import Launch
+from layerlore.server.relay.launch import OWN_VARIABLES, Launch
 
 _CHUNK_BYTES = 64 * 1024
 # Answers have a limit of their own, which a server's settings may raise.
@@ -119,3 +121,219 @@ def framed_line(number: int, line: bytes | TooLong) -> bytes:
 
 def _whole(lines: Sequence[bytes | TooLong]) -> list[bytes]:
     return [line + b"\n" for line in lines if isinstance(line, bytes)]
+
+
+UNIX = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+CONNECT_SECONDS = 5.0
+_BACKLOG = 128
+# Darwin's SOL_LOCAL and LOCAL_PEERCRED, and where its struct xucred has the user's id.
+_DARWIN = (0, 1, 76, 4)
+
+
+class Foreign(OSError):
+    """What was reached, or reaches us, runs as another user."""
+
+
+class Listener:
+    """A listening socket, the key that a connection must show ("" on a Unix socket), and the file that names it."""
+
+    __slots__ = ("_identity", "_path", "key", "socket")
+
+    def __init__(self, listening: socket.socket, key: str, path: str) -> None:
+        self.socket = listening
+        self.key = key
+        self._path = path
+        self._identity = _identity(path)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether those who look for a server still find this one."""
+        return _identity(self._path) == self._identity
+
+    def withdraw(self) -> None:
+        """Let nobody find this server any more. Connections that have been made stay."""
+        if self.is_current:
+            os.unlink(self._path)
+
+
+def prepare_folder(base: str) -> None:
+    """Make the folder of sockets, for its user alone. Raises OSError; Foreign if it is somebody else's."""
+    folder = os.path.dirname(base)
+    for each in (os.path.dirname(folder), folder):
+        os.makedirs(each, mode=0o700, exist_ok=True)
+    if UNIX:
+        _check_owner(folder)
+        if os.stat(folder).st_mode & 0o077:
+            os.chmod(folder, 0o700)
+
+
+def _check_owner(folder: str) -> None:
+    """Raise Foreign if somebody else made a folder of sockets, or a link in its place: in the folder for temporary files,
+    anybody may."""
+    if {os.lstat(folder).st_uid, os.stat(folder).st_uid} != {os.geteuid()}:
+        raise Foreign(f"{folder} belongs to another user")
+
+
+def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
+    """Reach the server. Returns the connection and the key that it wants to see. Raises OSError if there is none."""
+    if unix:
+        _check_owner(os.path.dirname(base))
+        connection, key = socket.socket(socket.AF_UNIX), ""
+        address: str | tuple[str, int] = f"{base}.sock"
+    else:
+        with open(f"{base}.port", encoding="utf-8") as file:
+            port, key = file.read().split()
+        connection, address = socket.socket(socket.AF_INET), ("127.0.0.1", int(port))
+    try:
+        connection.settimeout(CONNECT_SECONDS)
+        connection.connect(address)
+        check_peer(connection)
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection, key
+
+
+def listen(base: str, *, unix: bool = UNIX) -> Listener:
+    """Listen in place of whatever listened there before. The caller holds the launch's lock. Raises OSError."""
+    if unix:
+        path, key = f"{base}.sock", ""
+        if os.path.lexists(path):
+            os.unlink(path)
+        listening = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)
+        try:
+            listening.bind(path)
+        finally:
+            os.umask(mask)
+        listening.listen(_BACKLOG)
+        return Listener(listening, key, path)
+    path, key = f"{base}.port", os.urandom(24).hex()
+    listening = socket.socket(socket.AF_INET)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(_BACKLOG)
+    new = f"{path}.new"
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(f"{listening.getsockname()[1]} {key}")
+    os.replace(new, path)
+    return Listener(listening, key, path)
+
+
+def check_peer(connection: socket.socket) -> None:
+    """Raise Foreign if the other end of a Unix socket runs as another user."""
+    if not UNIX or connection.family != socket.AF_UNIX:
+        return
+    if sys.platform == "darwin":
+        level, name, size, at = _DARWIN
+        user = int.from_bytes(connection.getsockopt(level, name, size)[at : at + 4], sys.byteorder)
+    elif hasattr(socket, "SO_PEERCRED"):
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        user = int.from_bytes(found[4:8], sys.byteorder)
+    else:  # the folder's mode keeps others out
+        return
+    if user != os.geteuid():
+        raise Foreign("the other end of the socket runs as another user")
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+START_SECONDS = 30.0
+"""How long a server may take until it listens, and how long another client that starts one is waited for."""
+PROGRAM = "layerlore.server.local"
+_POLL_SECONDS = 0.005
+_LOG_BYTES = 4 * 1024 * 1024
+
+
+class NotStarted(OSError):
+    """No shared server can be had: the text says why."""
+
+
+def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket, str]:
+    """A connection to the shared server, and the key that it wants to see. ``seconds``: how long one that is started may
+    take until it listens.
+
+    Raises:
+        OSError: none is reached, and none can be started.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        return connect(launch.base)
+    prepare_folder(launch.base)
+    until = time.monotonic() + seconds
+    with lock(launch.base, until):
+        with contextlib.suppress(OSError, ValueError):
+            return connect(launch.base)  # another client has started it meanwhile
+        ended = _spawn(launch)
+        while True:
+            with contextlib.suppress(OSError, ValueError):
+                return connect(launch.base)
+            if (code := ended()) is not None:
+                raise NotStarted(f"the server ended with {code}; {launch.base}.log may say why")
+            if time.monotonic() > until:
+                raise NotStarted(f"the server does not listen after {seconds:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def lock(base: str, until: float) -> Iterator[None]:
+    """Hold the lock of a launch's socket: whoever starts or withdraws its server does. ``until``: of the monotonic clock.
+
+    Raises:
+        OSError: the lock cannot be had, or somebody else holds it for too long.
+    """
+    descriptor = os.open(f"{base}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        while not _take(descriptor):
+            if time.monotonic() > until:
+                raise NotStarted("another client has been starting the server for too long")
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt = importlib.import_module("msvcrt")
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl = importlib.import_module("fcntl")
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _spawn(launch: Launch) -> Callable[[], int | None]:
+    """Start the server, detached: it outlives this client and the host's terminal. Returns what asks for its exit code."""
+    subprocess = importlib.import_module("subprocess")
+    log = f"{launch.base}.log"
+    with contextlib.suppress(OSError):
+        if os.path.getsize(log) > _LOG_BYTES:
+            os.replace(log, f"{log}.old")
+    flags = [part for name, value in launch.flags.items() for part in ("--" + name.replace("_", "-"), value)]
+    environ = {name: value for name, value in os.environ.items() if name.upper() not in OWN_VARIABLES}
+    apart: dict[str, object] = {"start_new_session": True}
+    if sys.platform == "win32":
+        apart = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-P", "-m", PROGRAM, launch.base, *flags],  # no modules of the folder that it runs in
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=launch.directory,
+            env=environ,
+            **apart,
+        )
+    # Whoever starts a process must collect its end, or it stays in the system's table.
+    threading.Thread(target=server.wait, daemon=True).start()
+    poll: Callable[[], int | None] = server.poll
+    return poll

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
+from layerlore.server.relay.channels import reach
 from layerlore.server.relay.hook_events import SECONDS, find_event, render_answer
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
-from layerlore.server.relay.starting import reach
 from layerlore.server.settings.launch import FLAGS
 
 WANT = "hook"

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.channels import SharedChannel, framed_line
-from layerlore.server.relay.endpoint import connect
+from layerlore.server.relay.channels import SharedChannel, connect, framed_line
 from layerlore.server.relay.launch import read_launch
 from layerlore.server.settings.launch import FLAGS
 

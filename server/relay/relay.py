@@ -15,12 +15,10 @@ from collections.abc import Sequence
 
 from layerlore.server.process.lines import LineSplitter, TooLong
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
-from layerlore.server.relay.channels import OwnChannel, SharedChannel
+from layerlore.server.relay.channels import OwnChannel, SharedChannel, connect, prepare_folder, reach
 from layerlore.server.relay.conversation import MOST_DEATHS, Conversation
-from layerlore.server.relay.endpoint import connect, prepare_folder
 from layerlore.server.relay.kept_answers import KeptAnswers
 from layerlore.server.relay.launch import Launch
-from layerlore.server.relay.starting import reach
 
 PARENT_POLL_SECONDS = 1.0
 MOST_UNSERVED = 3

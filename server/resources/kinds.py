@@ -24,12 +24,13 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.memory.entries import listing
-    from layerlore.memory.observations import observation_text, waiting_notes
+    from layerlore.memory.entries import curation
+    from layerlore.memory.observations import observation_text
+    from layerlore.memory.observations import observation_text as waiting_notes
 else:
-    listing = LateModule("layerlore.memory.entries.listing")
+    curation = LateModule("layerlore.memory.entries.curation")
     observation_text = LateModule("layerlore.memory.observations.observation_text")
-    waiting_notes = LateModule("layerlore.memory.observations.waiting_notes")
+    waiting_notes = LateModule("layerlore.memory.observations.observation_text")
 
 Kind = Literal[
     "profile",
@@ -115,16 +116,16 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Thr
 async def read_entries(call: Call, cursor: str = "") -> EntryPage:
     """What is kept of the user as entries, those kept last first, in a project its own before the person's. No tool gives
     them all: a model searches them. Raises InvalidInput."""
-    return await listing.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
+    return await curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
 async def read_entry(call: Call, entry_id: str) -> EntryRow:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
     try:
-        return await listing.show_entry(call.engine, call.scope, entry_id)
+        return await curation.show_entry(call.engine, call.scope, entry_id)
     except NotFound:
-        return await listing.show_entry(call.engine, call.scope.of_person, entry_id)
+        return await curation.show_entry(call.engine, call.scope.of_person, entry_id)
 
 
 KINDS: Mapping[Kind, ResourceKind] = {

@@ -19,26 +19,25 @@ import uuid_utils
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import denied_calls, journal
-from layerlore.memory.engine.denials import Denial
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.engine import Denial, Engine
 from layerlore.memory.engine.journal import make_line
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
+from layerlore.memory.rules.ages import MINUTE_MS, minutes_ago
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
-from layerlore.memory.settings.mode import MemoryClosed
+from layerlore.memory.settings.section import MemoryClosed
+from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
-from layerlore.server.access.caller import Caller
-from layerlore.server.access.openings import Openings
+from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller, Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
-from layerlore.server.limits.queue_room import QueueRoom
+from layerlore.server.limits.room import QueueRoom
 from layerlore.server.process.late_modules import load, load_for
 from layerlore.server.process.logs import mask_logs
-from layerlore.server.runtime.default_threads import DefaultThreads
 from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.curation import memory_status
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
@@ -52,9 +51,58 @@ from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.index.embedders import dimension_of
+from layerlore.storage.threads import threads
 
 if TYPE_CHECKING:
     from layerlore.extraction.jobs.worker import JobWorker
+RECENT_MS = 30 * MINUTE_MS
+"""A conversation that was changed longer ago is not offered to go on with."""
+_CHOOSE = "thread_id chooses another"
+_MOST_KNOWN = 10_000
+
+
+class DefaultThreads:
+    """Knows of which threads something is kept, so that nothing is looked up for a thread that is in use."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[Scope, str]] = set()
+
+    async def add_note(self, answer: Any, call: Call) -> Any:
+        """The answer; if it is of a thread that nothing named, with what is to be said of that: text has a last line
+        more, what is made of several texts a last line in the first, a structure ``thread_id`` and ``note``."""
+        thread = call.default_use.thread_id
+        if not thread:
+            return answer
+        hint = await self._hint(call, thread)
+        if isinstance(answer, AnswerWithMedia):
+            return replace(answer, structure=await self.add_note(answer.structure, call))
+        if isinstance(answer, dict) and call.default_use.brief:
+            return {**answer, "thread_id": thread}
+        if isinstance(answer, dict):
+            note = f"default thread{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}"
+            return {"thread_id": thread, **answer, "note": note}
+        line = f"[default thread {thread}{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}]"
+        if isinstance(answer, str):
+            return f"{answer}\n{line}"
+        first, *rest = answer
+        return [f"{first}\n{line}", *rest]
+
+    async def _hint(self, call: Call, thread: str) -> str:
+        """How to go on with another conversation of minutes ago; "" if there is none or this one has begun."""
+        known, now = (call.scope, thread), call.engine.now()
+        if call.default_use.reads and known not in self._known:
+            client = call.caller.client if call.caller.client != UNKNOWN_CLIENT else ""
+            found = await call.engine.database.read(
+                threads.find_elsewhere, call.scope, thread, client, since=now - RECENT_MS
+            )
+            if not found.there:
+                shown, age = escape_tags(repr(found.thread_id)), minutes_ago(found.updated_at, now)
+                return f"go on with thread_id={shown} if this is the conversation of {age}" if found.thread_id else ""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known.add(known)
+        return ""
+
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +146,7 @@ class Runtime:
 
     async def worker(self) -> "JobWorker":
         """Who does the background work of this process, made when it is first asked for."""
-        module = await load("layerlore.server.runtime.background_worker")
+        module = await load("layerlore.server.runtime.upkeep")
         if self._worker is None:
             tokens = self.settings.rates.tenant_model_tokens_per_day
             self._worker = module.make_worker(self.engine, self.settings.llm, tenant_daily_tokens=tokens)

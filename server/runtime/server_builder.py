@@ -28,8 +28,7 @@ from layerlore.server.resources.requests import list_resources, list_templates, 
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings
-from layerlore.server.subscriptions.notifications import NotificationHub
-from layerlore.server.subscriptions.watch_rules import RULES
+from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.server.tools.instructions import OFF, write_instructions
 from layerlore.server.tools.toolsets import choose_declared, choose_declared_for_pages, list_callable
 

@@ -22,16 +22,16 @@ from layerlore.server.access.caller import (
     Default,
     Lifespan,
     RequestContext,
+    admit,
     caller_of,
     default_of,
     is_for_page,
     principal_of,
     settings_of,
 )
-from layerlore.server.access.permissions import admit
-from layerlore.server.limits.refusal import TooMuch, refusal_result
+from layerlore.server.limits.room import TooMuch, refusal_result
 from layerlore.server.process.sdk_private import expect_no_argument_headers, trace_if_recorded
-from layerlore.server.resources.contents import make_result
+from layerlore.server.resources.requests import make_result
 from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.explorer import show_to_page

@@ -7,13 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from layerlore.memory.settings.context import ContextRules
-from layerlore.memory.settings.documents import WorkingMemoryRules
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.mode import MemoryChoice, MemoryMode
-from layerlore.memory.settings.recall import RecallRules
-from layerlore.memory.settings.section import Section, one_line, read_json
-from layerlore.memory.settings.window import WindowSettings
+from layerlore.memory.settings.context import ContextRules, RecallRules, WindowSettings
+from layerlore.memory.settings.notes import EntryRules, WorkingMemoryRules
+from layerlore.memory.settings.section import MemoryChoice, MemoryMode, Section, one_line, read_json
 from layerlore.storage.core.records import Json
 
 _LONGEST_NAME = 255

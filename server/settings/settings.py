@@ -23,18 +23,26 @@ from pydantic_settings import (
 )
 
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.settings.context import ContextRules
-from layerlore.memory.settings.documents import WorkingMemoryRules
+from layerlore.memory.settings.context import ContextRules, RecallRules, WindowProfiles, WindowSettings
 from layerlore.memory.settings.embedding import EmbeddingSettings
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.llm import LlmSettings
-from layerlore.memory.settings.mode import MemoryChoice, describe_closed
-from layerlore.memory.settings.observations import ObservationRules
-from layerlore.memory.settings.recall import RecallRules
-from layerlore.memory.settings.retention import RetentionRules
-from layerlore.memory.settings.section import Name, Section, Unit, distinct, list_of, one_line
-from layerlore.memory.settings.titles import TitleRules
-from layerlore.memory.settings.window import WindowProfiles, WindowSettings
+from layerlore.memory.settings.notes import (
+    EntryRules,
+    LlmSettings,
+    ObservationRules,
+    RetentionRules,
+    TitleRules,
+    WorkingMemoryRules,
+)
+from layerlore.memory.settings.section import (
+    MemoryChoice,
+    Name,
+    Section,
+    Unit,
+    describe_closed,
+    distinct,
+    list_of,
+    one_line,
+)
 from layerlore.server.settings.agents import AgentProfiles, AgentSettings
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.database_url import check as check_url

@@ -4,21 +4,195 @@ It replaces the SDK's own runner, which dies on SIGTERM without clean-up, hangs 
 does not answer a line that it cannot parse.
 """
 
+import contextlib
 import functools
 import importlib.util
+import logging
 import os
 import signal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
-from layerlore.server.process.lines import MAX_LINE_BYTES
-from layerlore.server.process.sdk_private import serve_alone
+from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
+from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
+from layerlore.server.process.sdk_private import Messages, Replies, serve_alone
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
-from layerlore.server.stdio.connection import LineConnection
-from layerlore.server.stdio.streams import open_streams
+from layerlore.server.stdio.streams import ByteSink, ByteSource, open_streams
+
+logger = logging.getLogger(__name__)
+
+CANCEL_SECONDS = 1.0
+"""How long calls that are cancelled may go on."""
+FLUSH_SECONDS = 0.4
+
+# A method that has no answer before the connection ends.
+_LISTEN = "subscriptions/listen"
+
+
+class LineConnection:
+    """Serves one client until its input has ended and its requests are answered, nobody reads the output any more, or
+    ``stop`` is requested.
+
+    Args:
+        serve: serves the messages of one connection until they end.
+        max_line_bytes: a longer message is skipped and answered with an error.
+        frame_bytes: the most that stands before a message in its line.
+        answer_seconds: how long requests that came before the end of the input may take.
+    """
+
+    def __init__(
+        self,
+        serve: Callable[[Messages, Replies], Awaitable[None]],
+        source: ByteSource,
+        sink: ByteSink,
+        stop: StopRequest,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        frame_bytes: int = 0,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._serve = serve
+        self._source = source
+        self._sink = sink
+        self._stop = stop
+        self._max_line_bytes = max_line_bytes
+        self._frame_bytes = frame_bytes
+        self._to_server, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._from_server, self._replies = anyio.create_memory_object_stream[SessionMessage](0)
+        self._reading = anyio.CancelScope()
+        self._answering = anyio.CancelScope()
+        self._serving = anyio.CancelScope()
+        self._writing = anyio.Lock()
+        self._opening = True
+        self._all_written = anyio.Event()
+        self._answer_seconds = answer_seconds
+        self._open_requests = _OpenRequests()
+
+    async def run(self, *beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Serve, with some tasks beside it. Raises any error of ``serve``."""
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            for task in (self._read, self._write, self._end_when_asked, *beside):
+                tasks.start_soon(task)
+            try:
+                with self._serving:
+                    await self._serve(self._messages, self._from_server)
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the task group's ExceptionGroup
+                failure = error
+            self._messages.close()
+            self._from_server.close()
+            with anyio.move_on_after(FLUSH_SECONDS):
+                await self._all_written.wait()
+                await self._sink.aclose()
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    def accept(self, lines: Sequence[bytes | TooLong]) -> Sequence[bytes | TooLong]:
+        """The messages in lines that have come."""
+        return lines
+
+    def admit(self, line: bytes, message: JSONRPCMessage) -> JSONRPCMessage:
+        """The message of a line, as it is served."""
+        return message
+
+    def all_answered(self) -> None:
+        """Called once the input has ended and its requests are answered, or have had their time."""
+
+    def end_input(self) -> None:
+        """Read no more, as if the input had ended."""
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        lines = LineSplitter(self._max_line_bytes + self._frame_bytes)
+        async with self._to_server:  # closing it ends the server
+            with self._reading, contextlib.suppress(anyio.BrokenResourceError):  # the server has failed
+                while chunk := await self._source.read():
+                    taken = self.accept(lines.feed(chunk))
+                    for line in put_handshake_first(taken) if self._opening else taken:
+                        await self._take(line)
+                        self._opening = False
+                for line in self.accept(lines.flush()):
+                    await self._take(line)
+            with self._answering, anyio.move_on_after(self._answer_seconds):
+                await self._open_requests.wait()
+            self.all_answered()
+        self._stop.ask()
+
+    async def _take(self, line: bytes | TooLong) -> None:
+        taken = refuse_too_long(line, self._max_line_bytes) if isinstance(line, TooLong) else decode(line)
+        if isinstance(taken, bytes):
+            await self.send(taken)
+        else:
+            assert isinstance(line, bytes)
+            self._open_requests.add(taken)
+            await self._to_server.send(SessionMessage(self.admit(line, taken)))
+
+    async def _write(self) -> None:
+        async with self._replies:
+            async for reply in self._replies:
+                try:
+                    line = encode(reply.message)
+                except ValueError:
+                    logger.exception("dropped a message to the client that cannot be written as JSON")
+                else:
+                    await self.send(line)
+                self._open_requests.note_reply(reply.message)
+        self._all_written.set()
+
+    async def send(self, line: bytes) -> None:
+        """Write a line to the client."""
+        async with self._writing:
+            try:
+                await self._sink.write(line)
+            except OSError:
+                self._stop.ask()  # nobody reads any more
+
+    async def _end_when_asked(self) -> None:
+        await self._stop.wait()
+        self._reading.cancel()
+        self._answering.cancel()
+        await anyio.sleep(CANCEL_SECONDS)
+        self._serving.cancel()
+
+
+class _OpenRequests:
+    """The requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._open: set[RequestId] = set()
+        self._waiting: anyio.Event | None = None
+
+    def add(self, message: JSONRPCMessage) -> None:
+        """Note a message from the client."""
+        if isinstance(message, JSONRPCRequest) and message.method != _LISTEN:
+            self._open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._remove((message.params or {}).get("requestId"))
+
+    def note_reply(self, message: JSONRPCMessage) -> None:
+        """Note a message to the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._remove(message.id)
+
+    async def wait(self) -> None:
+        """Wait until no request is open. For one task."""
+        while self._open:
+            self._waiting = anyio.Event()
+            await self._waiting.wait()
+
+    def _remove(self, request_id: Any) -> None:
+        if isinstance(request_id, str | int):  # a client may send anything as an id
+            self._open.discard(request_id)
+        if not self._open and self._waiting is not None:
+            self._waiting.set()
+
 
 EXIT_SECONDS = 1.7
 """A host waits two seconds between closing stdin and killing: the process ends after this time in any case."""

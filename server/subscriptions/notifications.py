@@ -8,7 +8,8 @@ feeds each stream in the scope of the client that opened it.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,20 +27,78 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
-from mcp.types import (
-    EmptyResult,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    UnsubscribeRequestParams,
-)
+from mcp.types import EmptyResult, SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.caller import RequestContext, caller_of, permit, settings_of
+from layerlore.server.access.principal import READ
 from layerlore.server.access.protocol_errors import convert_errors
 from layerlore.server.process.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
-from layerlore.server.subscriptions.interest import LIST, Interest
-from layerlore.storage.core.errors import LayerloreError, LimitExceeded
+from layerlore.server.resources.uris import address_of
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Scope
+
+LIST = ""
+"""Stands for the list of resources, which is watched as a URI is."""
+
+
+class Interest:
+    """Counts who watches what, in which scope. ``changed`` is called when the first begins to watch something in a
+    scope, and when the last one has stopped."""
+
+    def __init__(self) -> None:
+        self.changed: Callable[[Scope, str], None] = lambda scope, uri: None
+        self._watched: dict[Scope, Counter[str]] = {}
+        self._turned = asyncio.Event()
+
+    @property
+    def scopes(self) -> Collection[Scope]:
+        return self._watched.keys()
+
+    def uris(self, scope: Scope) -> Collection[str]:
+        """The URIs, each as its watchers wrote it, and perhaps LIST."""
+        return self._watched.get(scope, {}).keys()
+
+    def add(self, scope: Scope, uri: str) -> None:
+        counts = self._watched.setdefault(scope, Counter())
+        counts[uri] += 1
+        if counts[uri] == 1:
+            self._notify(scope, uri)
+
+    def drop(self, scope: Scope, uri: str) -> None:
+        """One less. It must have been added."""
+        counts = self._watched[scope]
+        counts[uri] -= 1
+        if counts[uri] == 0:
+            del counts[uri]
+            if not counts:
+                del self._watched[scope]
+            self._notify(scope, uri)
+
+    @contextmanager
+    def hold(self, scope: Scope, uris: Collection[str]) -> Iterator[None]:
+        """Watched while the context is entered."""
+        for uri in uris:
+            self.add(scope, uri)
+        try:
+            yield
+        finally:
+            for uri in uris:
+                self.drop(scope, uri)
+
+    async def until(self, *, somebody: bool) -> None:
+        """Wait until somebody watches something, or nobody does anything."""
+        while bool(self._watched) != somebody:
+            await self._turned.wait()
+
+    def _notify(self, scope: Scope, uri: str) -> None:
+        self._turned.set()
+        self._turned = asyncio.Event()
+        self.changed(scope, uri)
+
 
 SEND_SECONDS = 1.0
 """How long a client of the handshake era may keep one piece of news waiting."""
@@ -317,3 +376,37 @@ class ScopedBus:
             self._listeners.pop(token, None)
 
         return unsubscribe
+
+
+def scope_of(ctx: RequestContext) -> Scope:
+    """Whose memory the request means. Raises InvalidInput, or NotFound for an agent or resource outside its grant."""
+    return caller_of(ctx).scope
+
+
+def check(ctx: RequestContext, uri: str) -> None:
+    """A thread, run or entry may be watched before it is there, so that the answer does not show whether it is.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    address, limits = address_of(uri), Limits()
+    if settings_of(ctx).memory == "off" and address.kind != "status":
+        raise InvalidInput("memory is switched off (memory = off); only memory://status can be watched")
+    if address.thread_id:
+        check_id(address.thread_id, "thread_id", limits.thread_id_chars)
+    if address.run_id:
+        check_id(address.run_id, "run_id", limits.id_chars)
+    if address.entry_id:
+        check_id(address.entry_id, "entry_id", limits.id_chars)
+
+
+async def begin(ctx: RequestContext, scope: Scope) -> None:
+    """Begin to watch a scope, once the database is open. Raises StorageUnavailable."""
+    await ctx.lifespan_context.begin_watching(scope)
+
+
+async def may_watch(ctx: RequestContext) -> None:
+    """Return if the caller may watch. Raises NotPermitted."""
+    await permit(ctx, READ, ctx.method)
+
+
+RULES = Rules(scope_of, check, begin, may_watch)

@@ -11,7 +11,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from layerlore.extraction.chat.models import choose_models, describe_models
-from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
+from layerlore.extraction.jobs.host_jobs import TURN_KINDS
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import WriteOutcome
@@ -21,8 +21,8 @@ from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
-from layerlore.storage.audit import spending
-from layerlore.storage.audit.spending import OfDay
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import OfDay
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
@@ -69,8 +69,8 @@ async def read_background(call: Call) -> Background:
 
 async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
     rows = await jobs.list_waiting(tx, scope, now)
-    spent = await spending.read_of_day(tx, spending.day_of(now))
-    tenant_tokens = await spending.read_of_tenant(tx, Tenant(scope.tenant_id), spending.day_of(now))
+    spent = await usage.read_of_day(tx, usage.day_of(now))
+    tenant_tokens = await usage.read_of_tenant(tx, Tenant(scope.tenant_id), usage.day_of(now))
     try:
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:
@@ -162,7 +162,7 @@ def _budget(call: Call, found: Background) -> Budget:
     """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
     local = call.caller.principal.tenant == LOCAL_TENANT
-    budget: Budget = {"day": spending.day_of(call.engine.now())}
+    budget: Budget = {"day": usage.day_of(call.engine.now())}
     if local:
         budget["tokens"] = found.spent.tokens
         budget["cost_usd"] = found.spent.cost_nano_usd / NANO
@@ -200,7 +200,7 @@ def find_problems(call: Call, found: Background) -> list[str]:
     allowed, now = call.settings.rates.tenant_model_tokens_per_day, call.engine.now()
     if allowed and found.tenant_tokens >= allowed:
         wrong.append(
-            f"no model is asked for your tenant until {iso(spending.next_day(now))}: today's {allowed:,} tokens are spent"
+            f"no model is asked for your tenant until {iso(usage.next_day(now))}: today's {allowed:,} tokens are spent"
         )
     return wrong
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import Caller, RequestContext
-from layerlore.server.access.openings import Openings
-from layerlore.server.access.permissions import admit
+from layerlore.server.access.caller import Caller, Openings, RequestContext, admit
 from layerlore.server.access.principal import READ
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.settings.settings import Settings

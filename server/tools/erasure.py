@@ -15,9 +15,9 @@ from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 
 if TYPE_CHECKING:
     from layerlore.memory.removal import erasure
-    from layerlore.server.capture import activity
+    from layerlore.server.capture import sessions
 else:
-    activity = LateModule("layerlore.server.capture.activity")
+    sessions = LateModule("layerlore.server.capture.sessions")
     erasure = LateModule("layerlore.memory.removal.erasure")
 
 
@@ -49,7 +49,7 @@ async def _erase_files(call: Call, thread: str) -> None:
     if scope.tenant_id != LOCAL_TENANT:
         return
     try:
-        await asyncio.to_thread(activity.erase_hook_files, call.settings, scope.resource_id, scope.agent_id, thread)
+        await asyncio.to_thread(sessions.erase_hook_files, call.settings, scope.resource_id, scope.agent_id, thread)
     except OSError as error:
         raise StorageUnavailable(
             f"the database is erased, but files of hooks in the data folder are not: {error.strerror}; "

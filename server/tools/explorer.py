@@ -20,18 +20,19 @@ from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
-    from layerlore.memory.entries import listing, marking
-    from layerlore.memory.messages import tenant_memories, threads
-    from layerlore.memory.usage import days as numbers
+    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import curation as marking
+    from layerlore.memory.messages import tenants, threads
+    from layerlore.memory.usage import call_counts as numbers
     from layerlore.server.tools import background
     from layerlore.storage.audit.journal import Journaled
 else:
     journal = LateModule("layerlore.memory.engine.journal")
-    listing = LateModule("layerlore.memory.entries.listing")
-    marking = LateModule("layerlore.memory.entries.marking")
-    tenant_memories = LateModule("layerlore.memory.messages.tenant_memories")
+    curation = LateModule("layerlore.memory.entries.curation")
+    marking = LateModule("layerlore.memory.entries.curation")
+    tenants = LateModule("layerlore.memory.messages.tenants")
     threads = LateModule("layerlore.memory.messages.threads")
-    numbers = LateModule("layerlore.memory.usage.days")
+    numbers = LateModule("layerlore.memory.usage.call_counts")
     background = LateModule("layerlore.server.tools.background")
 
 EXPLORER_URI = "ui://layerlore/explorer"
@@ -82,8 +83,8 @@ async def explore_entries(
     if wrong:
         if query or cursor:
             raise InvalidInput("wrong: all that are marked as wrong are listed at once; leave query and cursor out")
-        return await listing.list_wrong(call.engine, call.scope)
-    return await listing.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
+        return await curation.list_wrong(call.engine, call.scope)
+    return await curation.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
 
 
 @tool(
@@ -200,8 +201,8 @@ async def explore_memories(
     """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
     what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
     principal = call.caller.principal
-    search = tenant_memories.MemorySearch(principal.agents, principal.resource, query, limit, cursor)
-    return await tenant_memories.list_memories(call.engine, principal.tenant, search, call.sent().origin)
+    search = tenants.MemorySearch(principal.agents, principal.resource, query, limit, cursor)
+    return await tenants.list_memories(call.engine, principal.tenant, search, call.sent().origin)
 
 
 @tool("List tenants", "pages", "admin", answers=TenantPage, reads=True, of_tenant=True)
@@ -215,7 +216,7 @@ async def explore_tenants(
     principal = call.caller.principal
     if not principal.every_tenant:
         return {"tenants": [principal.tenant]}
-    return await tenant_memories.list_tenants(call.engine, query=query, limit=limit, cursor=cursor)
+    return await tenants.list_tenants(call.engine, query=query, limit=limit, cursor=cursor)
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)

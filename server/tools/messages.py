@@ -17,11 +17,12 @@ from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from layerlore.memory.messages import addition, page_text, reader
+    from layerlore.memory.messages import addition, reader
+    from layerlore.memory.messages import reader as page_text
     from layerlore.memory.removal import deletion
 else:
     addition = LateModule("layerlore.memory.messages.addition")
-    page_text = LateModule("layerlore.memory.messages.page_text")
+    page_text = LateModule("layerlore.memory.messages.reader")
     reader = LateModule("layerlore.memory.messages.reader")
     deletion = LateModule("layerlore.memory.removal.deletion")
 

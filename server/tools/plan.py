@@ -14,12 +14,13 @@ from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.memory.work import open_work, plan_text
+    from layerlore.memory.work import plan as open_work
+    from layerlore.memory.work import plan as plan_text
     from layerlore.memory.work import plan as plans
 else:
-    open_work = LateModule("layerlore.memory.work.open_work")
+    open_work = LateModule("layerlore.memory.work.plan")
     plans = LateModule("layerlore.memory.work.plan")
-    plan_text = LateModule("layerlore.memory.work.plan_text")
+    plan_text = LateModule("layerlore.memory.work.plan")
 
 RawPlan = Annotated[
     Any,

@@ -16,13 +16,13 @@ from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES
 
 if TYPE_CHECKING:
-    from layerlore.memory.context import opening as openings
+    from layerlore.memory.context import injection as openings
     from layerlore.memory.messages import reader
     from layerlore.memory.recall import recall, recall_text
     from layerlore.storage.core import scopes
     from layerlore.storage.threads import threads
 else:
-    openings = LateModule("layerlore.memory.context.opening")
+    openings = LateModule("layerlore.memory.context.injection")
     reader = LateModule("layerlore.memory.messages.reader")
     recall = LateModule("layerlore.memory.recall.recall")
     recall_text = LateModule("layerlore.memory.recall.recall_text")

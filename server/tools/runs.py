@@ -31,10 +31,10 @@ from layerlore.server.tools.steps import RawSteps
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.memory.work import decisions as answers
+    from layerlore.memory.work import pending_calls as answers
     from layerlore.memory.work import run_lists, running, runs
 else:
-    answers = LateModule("layerlore.memory.work.decisions")
+    answers = LateModule("layerlore.memory.work.pending_calls")
     running = LateModule("layerlore.memory.work.running")
     run_lists = LateModule("layerlore.memory.work.run_lists")
     runs = LateModule("layerlore.memory.work.runs")

@@ -15,11 +15,11 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import SUBJECT_KEY
 
 if TYPE_CHECKING:
-    from layerlore.memory.messages import tenant_threads, threads
+    from layerlore.memory.messages import tenants, threads
     from layerlore.memory.removal import deletion
     from layerlore.memory.rules import validation
 else:
-    tenant_threads = LateModule("layerlore.memory.messages.tenant_threads")
+    tenants = LateModule("layerlore.memory.messages.tenants")
     threads = LateModule("layerlore.memory.messages.threads")
     validation = LateModule("layerlore.memory.rules.validation")
     deletion = LateModule("layerlore.memory.removal.deletion")
@@ -124,7 +124,7 @@ async def list_all_threads(
     principal = call.caller.principal
     # Outside the credential's grant there is nobody.
     granted = scope_of(principal, _named(call, agent, "agent"), _named(call, resource, "resource"), of_tenant=True)
-    search = tenant_threads.TenantSearch(
+    search = tenants.TenantSearch(
         agents=principal.agents,
         agent=granted.agent_id,
         resource=granted.resource_id,
@@ -136,7 +136,7 @@ async def list_all_threads(
         limit=limit,
         cursor=cursor,
     )
-    return await tenant_threads.list_tenant_threads(call.engine, principal.tenant, search, call.sent().origin)
+    return await tenants.list_tenant_threads(call.engine, principal.tenant, search, call.sent().origin)
 
 
 def _named(call: Call, name: str, what: str) -> str:

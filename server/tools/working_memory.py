@@ -13,9 +13,10 @@ from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.memory.documents import document_text, working_memory
+    from layerlore.memory.documents import working_memory
+    from layerlore.memory.documents import working_memory as document_text
 else:
-    document_text = LateModule("layerlore.memory.documents.document_text")
+    document_text = LateModule("layerlore.memory.documents.working_memory")
     working_memory = LateModule("layerlore.memory.documents.working_memory")
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from layerlore.memory.entries.curation import show_entry
 from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
-from layerlore.memory.entries.listing import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal

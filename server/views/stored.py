@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layerlore.memory.messages.tenant_threads import TenantSearch, list_tenant_threads
-from layerlore.memory.work import open_work
+from layerlore.memory.messages.tenants import TenantSearch, list_tenant_threads
+from layerlore.memory.work import plan as open_work
 from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.tools.arguments import check_arguments

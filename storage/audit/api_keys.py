@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, update
 
-from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.installation import Look
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ApiKey, Tenant
 from layerlore.storage.core.statements import insert_or_ignore

@@ -7,9 +7,8 @@ from typing import Any, TypeVar, cast
 
 from sqlalchemy import bindparam, select, update
 
-from layerlore.storage.core.damaged_values import intact
 from layerlore.storage.core.errors import Conflict
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import intact, to_json
 from layerlore.storage.core.records import Scope, StoredJson
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import insert_or_ignore

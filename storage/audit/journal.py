@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from sqlalchemy import Select, bindparam, delete, insert, select
 
-from layerlore.storage.core.damaged_values import object_of
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.tables import journal
 from layerlore.storage.core.transaction import Act, Row, Tx

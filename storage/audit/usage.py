@@ -1,11 +1,8 @@
-"""Tokens and money spent: sums for each thread, model and source, and for each day and source, raised in the transaction
-of what spent them.
-
-What was spent stays when a thread is erased: numbers, and the names of models.
-"""
+"""Tokens and money spent: by thread, model and day, and by background work against its budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, func, select
@@ -13,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, fu
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
-from layerlore.storage.core.tables import daily_usage, threads, usage
+from layerlore.storage.core.tables import daily_usage, spending, tenant_spending, threads, usage
 from layerlore.storage.core.transaction import Tx
 
 
@@ -179,3 +176,65 @@ async def by_agent(tx: Tx, tenant: Tenant) -> list[OfOwner]:
     """What was spent for each agent of a tenant, all its resources together: an operator's view, across scopes."""
     rows = await tx.all(_BY_AGENT, tenant_id=tenant.tenant_id)
     return [OfOwner(owner, _line(*line)) for owner, *line in rows]
+
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class OfDay:
+    """Tokens, in and out together, and money in nano-dollars; calls whose price is unknown add no money."""
+
+    tokens: int = 0
+    cost_nano_usd: int = 0
+
+
+_ADD_OF_SPENDING = insert_or_update(
+    spending,
+    {column.name: bindparam(column.name) for column in spending.c},
+    keys=("day",),
+    changes={name: spending.c[name] + refused(spending)[name] for name in ("tokens", "cost_nano_usd")},
+)
+_OF_DAY = select(spending.c.tokens, spending.c.cost_nano_usd).where(spending.c.day == bindparam("day"))
+
+
+_ADD_OF_TENANT = insert_or_update(
+    tenant_spending,
+    {column.name: bindparam(column.name) for column in tenant_spending.c},
+    keys=("tenant_id", "day"),
+    changes={"tokens": tenant_spending.c.tokens + refused(tenant_spending).tokens},
+)
+_OF_TENANT = select(tenant_spending.c.tokens).where(
+    tenant_spending.c.tenant_id == bindparam("of_tenant"), tenant_spending.c.day == bindparam("of_day")
+)
+
+
+def day_of(now: int) -> str:
+    """The UTC day of a time in milliseconds: YYYY-MM-DD."""
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m-%d")
+
+
+def next_day(now: int) -> int:
+    """When the next UTC day begins, in milliseconds."""
+    return (now // DAY_MS + 1) * DAY_MS
+
+
+async def add_spending(tx: Tx, spent: OfDay, *, now: int) -> None:
+    """Raise the installation's sums of the day."""
+    await tx.run(_ADD_OF_SPENDING, day=day_of(now), tokens=spent.tokens, cost_nano_usd=spent.cost_nano_usd)
+
+
+async def read_of_day(tx: Tx, day: str) -> OfDay:
+    """What the installation spent on a day."""
+    row = await tx.one(_OF_DAY, day=day)
+    return OfDay(*row) if row else OfDay()
+
+
+async def add_of_tenant(tx: Tx, tenant: Tenant, tokens: int, *, now: int) -> None:
+    """Raise a tenant's sum of the day."""
+    await tx.run(_ADD_OF_TENANT, tenant_id=tenant.tenant_id, day=day_of(now), tokens=tokens)
+
+
+async def read_of_tenant(tx: Tx, tenant: Tenant, day: str) -> int:
+    """The tokens that a tenant spent on a day, in and out together."""
+    return int(await tx.scalar(_OF_TENANT, of_tenant=tenant.tenant_id, of_day=day) or 0)

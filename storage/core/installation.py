@@ -1,10 +1,13 @@
-"""What belongs to the installation and to no tenant."""
+"""Data of the installation as a whole, and queries that look at all tenants at once."""
 
-from sqlalchemy import BigInteger, Text, bindparam, cast, delete, select
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Delete, Select, Text, bindparam, cast, delete, select
 
 from layerlore.storage.core.statements import insert_or_update
 from layerlore.storage.core.tables import installation
-from layerlore.storage.core.transaction import Tx
+from layerlore.storage.core.transaction import Row, Tx
 
 _HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
 # Counted, so that what is erased while the file is being rewritten stays owed.
@@ -59,3 +62,26 @@ async def rewrite_owed(tx: Tx) -> str | None:
 async def rewritten(tx: Tx, owed: str) -> None:
     """The file was rewritten after ``rewrite_owed`` answered this."""
     await tx.run(_REWRITTEN, owed=owed)
+
+
+Columns = tuple[tuple[str, str], ...]
+LOOKS: dict[str, "Look"] = {}
+"""Every look, by the name of its function."""
+
+
+class Look:
+    """``columns``: name and SQL type of what it gives (none: how many rows a deletion removed)."""
+
+    def __init__(self, function: str, statement: Select[Any] | Delete, columns: Columns = ()) -> None:
+        self.function = function
+        self.statement = statement
+        self.columns = columns
+        LOOKS[function] = self
+
+    async def rows(self, tx: Tx, **values: Any) -> Sequence[Row]:
+        """What it finds."""
+        return await tx.backend.rows_of_all_tenants(tx, self.function, self.statement, values)
+
+    async def count(self, tx: Tx, **values: Any) -> int:
+        """How many rows a deletion removed."""
+        return await tx.backend.delete_of_all_tenants(tx, self.function, self.statement, values)

@@ -16,8 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, Protocol, cast
 
-from layerlore.storage.core.re2_syntax import Place, Re2Pattern, Source, read, write_re2
-from layerlore.storage.core.word_edges import PatternError
+from layerlore.storage.core.re2_syntax import PatternError, Place, Re2Pattern, Source, read, write_re2
 
 __all__ = [
     "DOTALL",

@@ -1,13 +1,16 @@
-"""Conditions and values that bind a statement to a scope, so that no store writes them again."""
+"""Conditions that bind a statement to a scope, pages of its rows, and the lock of a resource."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
-from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
+from sqlalchemy import ColumnElement, Executable, FromClause, Table, and_, bindparam, select, tuple_
 
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.statements import insert_or_update
+from layerlore.storage.core.tables import SCOPE, jobs, resources
+from layerlore.storage.core.transaction import Row, Tx
 
 Values = dict[str, Any]
 """What a statement binds, by the names of its parameters."""
@@ -105,3 +108,69 @@ def scope_token(scope: Scope, kind: Kind = "message") -> str:
     """The opaque name of a scope in the search index. Digits only, so that no stemmer touches it."""
     name = "\0".join((scope.tenant_id, scope.agent_id, scope.resource_id, *(("entry",) if kind == "entry" else ())))
     return str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
+
+
+T = TypeVar("T")
+
+READ_CHARS = 4 * 1024 * 1024
+"""Of the texts that are read for one page."""
+
+
+def behind(columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
+    """Rows behind the one whose values ``after`` gives."""
+    return tuple_(*columns) > tuple_(*(bindparam(f"after_{each.key}", type_=each.type) for each in columns))
+
+
+def after(of: Mapping[str, T]) -> dict[str, T]:
+    """The values of the columns, by name, in the row that a page is to follow."""
+    return {f"after_{name}": value for name, value in of.items()}
+
+
+async def some(tx: Tx, statement: Executable, /, **values: Any) -> tuple[list[Row], bool]:
+    """The first rows of an answer, at least one, and whether reading stopped before its end since they were long."""
+    found: list[Row] = []
+    left, stopped = READ_CHARS, False
+
+    def take(row: Row) -> bool:
+        nonlocal left, stopped
+        if left < 0:
+            stopped = True
+            return False
+        found.append(row)
+        left -= sum(len(value) for value in row if isinstance(value, str))
+        return True
+
+    await tx.each(statement, take, **values)
+    return found, stopped
+
+
+# It changes nothing but holds the row, which is made if it is absent.
+_HOLD = insert_or_update(
+    resources,
+    {**{name: bindparam(name) for name in SCOPE}, "next_event_seq": 1},
+    keys=SCOPE,
+    changes={"next_event_seq": resources.c.next_event_seq},
+)
+
+
+async def hold(tx: Tx, scope: Scope) -> None:
+    """Hold the resource until the transaction ends."""
+    await tx.run(_HOLD, **of_scope(scope))
+
+
+_LOCK = select(resources.c.next_event_seq).where(in_scope(resources)).with_for_update()
+
+
+async def lock(tx: Tx, scope: Scope) -> bool:
+    """Hold the resource until the transaction ends if it is known, and make none. Returns whether it is known: one
+    of which nothing was written, or which was erased, is not."""
+    return await tx.one(_LOCK, **of_scope(scope)) is not None
+
+
+_JOBS = select(jobs.c.kind).where(in_thread(jobs)).with_for_update()
+
+
+async def still_known(tx: Tx, scope: Scope, thread_uid: str) -> bool:
+    """For who worked on a job of a thread: whether the job is there, or anything of the resource, which was not erased
+    then; holds that."""
+    return bool(await tx.all(_JOBS, **of_thread(scope, thread_uid))) or await lock(tx, scope)

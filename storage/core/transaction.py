@@ -18,9 +18,8 @@ from sqlalchemy import Delete, Executable, Select, TextClause
 
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
-from layerlore.storage.core.index_rows import IndexedRows
+from layerlore.storage.core.index_rows import IndexedRows, RowIdArray
 from layerlore.storage.core.records import Json, Scope, Tenant
-from layerlore.storage.core.row_ids import RowIdArray
 
 Row = Sequence[Any]
 ReadVectors = Callable[[RowIdArray], Awaitable[tuple[RowIdArray, NDArray[np.float32]]]]

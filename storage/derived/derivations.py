@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_thread
 from layerlore.storage.core.statements import any_of
@@ -91,7 +91,7 @@ async def standing(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int] |
     for uid in sorted({each.source_thread_uid for each in await _sources_of_profile(tx, scope, thread, seqs)}):
         if uid != thread.thread_uid:
             await threads.lock_uid(tx, scope, uid)
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     return RestingDocuments(
         await _resting(tx, scope, thread, thread, seqs) if seqs is not None else None,
         await _resting(tx, scope, None, thread, seqs),
@@ -207,5 +207,5 @@ async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], 
     rewritten by what is said next."""
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     await jobs.fence_off(tx, scope, now=now)

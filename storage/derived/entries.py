@@ -13,14 +13,25 @@ from typing import Literal, cast
 
 from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, or_, select, update
 
-from layerlore.storage.core import installation, resource_lock
+from layerlore.storage.core import installation, scopes
+from layerlore.storage.core.json_text import list_of, to_json
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
 from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, shared_lines, threads
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived.unproven_words import read_words, store_words
 from layerlore.storage.index import lexical
+
+
+def store_words(words: Sequence[str]) -> str | None:
+    """The words as they are stored."""
+    return to_json(list(words)) if words else None
+
+
+def read_words(stored: str | None) -> list[str]:
+    """The words that are stored; none if the list is damaged."""
+    return [str(word) for word in list_of(stored)] if stored else []
+
 
 Status = Literal["active", "superseded", "dropped", "wrong"]
 """``wrong``: somebody marked it so; it is kept, so that nobody but the user says it again."""
@@ -484,7 +495,7 @@ async def drop_sources(tx: Tx, scope: Scope, ids: Collection[str], *, erased: bo
     the index, and what has no source left is erased."""
     if not ids:
         return
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     if erased:
         await erase_unsourced(tx, scope)
     await hide_unseen(tx, scope, ids)

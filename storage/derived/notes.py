@@ -7,13 +7,14 @@ look: a note that is found is read from where it stands, so that nothing is show
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import func, select
 
-from layerlore.storage.core.damaged_values import value_of
+from layerlore.storage.core.json_text import value_of
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import (
     NOTE_KINDS,
@@ -29,10 +30,48 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import attempts, observations, plans, search_rows
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
-from layerlore.storage.derived.note_lines import split_notes
 from layerlore.storage.index import lexical
 from layerlore.storage.index.lexical import IndexEntry
 from layerlore.storage.threads import threads
+
+_BULLETS = "-*+• \t"
+
+
+def split_notes(content: str) -> list[str]:
+    """The notes of a document: of text its lines, of a JSON object its values, each with its path. A heading stands
+    before the lines under it, and is no note of its own."""
+    value = value_of(content) if content.lstrip().startswith("{") else None
+    if isinstance(value, dict):
+        return [f"{path}: {leaf}" for path, leaf in _leaves(value, "") if leaf.strip()]
+    return list(_split_lines(content))
+
+
+def _split_lines(content: str) -> Iterator[str]:
+    section = label = ""
+    for raw in content.splitlines():
+        line = raw.strip()
+        if line.startswith("#"):
+            section, label = line.lstrip("#").strip(), ""
+        elif not line:
+            label = ""
+        elif line.endswith(":"):
+            # A field of a template that nobody filled in says nothing.
+            label = "" if line[0] in _BULLETS else line.rstrip(":")
+        elif text := line.lstrip(_BULLETS):
+            heading = label or section
+            yield f"{heading}: {text}" if heading else text
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, path)
+    elif value is not None:
+        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
 
 MOST_NOTES = 500
 """The most notes of one place that are indexed: the newest attempts and observations, the first lines of a document."""

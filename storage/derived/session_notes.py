@@ -1,7 +1,7 @@
-"""What was noted of a thread and waits to be written into its session memory; numbered from 1 in its order."""
+"""Notes and summaries of a thread that background jobs made and windows or session memory use."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, insert, select
@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import session_notes
+from layerlore.storage.core.tables import session_notes, summaries
 from layerlore.storage.core.transaction import Tx
 
 Category = Literal["objective", "decision", "state", "follow_up"]
@@ -81,3 +81,65 @@ async def add(
 async def take_out(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[int]) -> int:
     """Remove notes, which the document holds now. Returns how many there were."""
     return await tx.run(_TAKE_OUT, **of_thread(scope, thread_uid), ids=list(ids))
+
+
+MOST_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was said from ``from_seq`` to ``upto_seq``, in ``tokens``. ``created_at``: ms since 1970."""
+
+    upto_seq: int
+    from_seq: int
+    text: str
+    tokens: int
+    model: str
+    prompt: str
+    created_at: int
+
+
+_COLUMNS_OF_SUMMARIES = tuple(
+    summaries.c[name] for name in ("upto_seq", "from_seq", "text", "tokens", "model", "prompt", "created_at")
+)
+_NEWEST = (
+    select(*_COLUMNS_OF_SUMMARIES)
+    .where(in_thread(summaries), summaries.c.upto_seq < bindparam("before"))
+    .order_by(summaries.c.upto_seq.desc())
+    .limit(1)
+)
+_INSERT_OF_SUMMARIES = insert(summaries).values(
+    **{
+        name: bindparam(name)
+        for name in (
+            "tenant_id",
+            "agent_id",
+            "resource_id",
+            "thread_uid",
+            *(column.name for column in _COLUMNS_OF_SUMMARIES),
+        )
+    }
+)
+_kept = (
+    select(summaries.c.upto_seq)
+    .where(in_thread(summaries))
+    .order_by(summaries.c.upto_seq.desc())
+    .limit(1)
+    .offset(MOST_KEPT - 1)
+    .scalar_subquery()
+)
+_FORGET = delete(summaries).where(in_thread(summaries), summaries.c.upto_seq < _kept)
+
+
+async def newest(tx: Tx, scope: Scope, thread_uid: str, *, before: int) -> Summary | None:
+    """The summary that reaches furthest of those that end before the seq; None where there is none."""
+    row = await tx.one(_NEWEST, **of_thread(scope, thread_uid), before=before)
+    return None if row is None else Summary(*row)
+
+
+async def add_summary(tx: Tx, scope: Scope, thread_uid: str, made: Summary) -> None:
+    """Keep a summary that reaches further than all there are, and MOST_KEPT of them; the transaction holds the
+    thread."""
+    of = of_thread(scope, thread_uid)
+    await tx.run(_INSERT_OF_SUMMARIES, **of, **asdict(made))
+    await tx.run(_FORGET, **of)

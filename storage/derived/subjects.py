@@ -9,8 +9,8 @@ import numpy as np
 from sqlalchemy import bindparam, select
 
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.index_rows import Packed, RowIdArray, unpacked
 from layerlore.storage.core.records import SUBJECT_KEY, Json, Scope
-from layerlore.storage.core.row_ids import Packed, RowIdArray, unpacked
 from layerlore.storage.core.scopes import in_scope, note_places, of_scope
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import entries, entry_sources, search_rows, threads

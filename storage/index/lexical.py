@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from sqlalchemy import delete
 
+from layerlore.storage.core.index_rows import RowIdArray
 from layerlore.storage.core.records import Indexed, Role, Scope
-from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.scopes import (
     KINDS,
     Kind,

@@ -23,9 +23,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from layerlore.storage.core.all_tenants import Look
+from layerlore.storage.core.index_rows import RowIdArray, to_list
+from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray, to_list
 from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import SCOPE, search_rows, search_vectors

@@ -26,9 +26,9 @@ from sqlalchemy import (
     update,
 )
 
-from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.errors import Conflict
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.installation import Look
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
 from layerlore.storage.core.tables import job_turns, jobs, threads
@@ -493,3 +493,31 @@ _FORGET_THREAD = delete(jobs).where(in_thread(jobs))
 async def forget_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
     """Erase the jobs of a thread that is erased; who works on one is fenced off."""
     await tx.run(_FORGET_THREAD, **of_thread(scope, thread_uid))
+
+
+_of_tenant = and_(jobs.c.tenant_id == bindparam("of_tenant"), _open, any_of(jobs.c.kind, "kinds"))
+
+_due_of_tenant = select(jobs.c.kind).where(_of_tenant, jobs.c.due_at <= bindparam("now")).limit(bindparam("most"))
+_COUNT_DUE = select(func.count()).select_from(_due_of_tenant.subquery())
+
+
+async def count_due(tx: Tx, tenant: Tenant, kinds: Collection[Kind], *, most: int, now: int) -> int:
+    """How many jobs of the kinds are due, running ones included; ``most`` if there are more."""
+    return int(await tx.scalar(_COUNT_DUE, of_tenant=tenant.tenant_id, kinds=list(kinds), most=most, now=now) or 0)
+
+
+_PUT_OFF = (
+    update(jobs)
+    .where(
+        _of_tenant,
+        jobs.c.due_at < bindparam("until"),
+        or_(jobs.c.lease_until.is_(None), jobs.c.lease_until <= bindparam("now")),
+    )
+    .values(due_at=bindparam("until"), updated_at=bindparam("now"))
+)
+
+
+async def put_off(tx: Tx, tenant: Tenant, kinds: Collection[Kind], *, until: int, now: int) -> int:
+    """Let the jobs of the kinds that nobody works on be due at ``until`` and not before; that counts as no failure. More
+    that is asked of one makes it due as always. Counts them."""
+    return await tx.run(_PUT_OFF, of_tenant=tenant.tenant_id, kinds=list(kinds), until=until, now=now)

@@ -22,11 +22,10 @@ from sqlalchemy import (
     union_all,
 )
 
-from layerlore.storage.core import resource_lock
-from layerlore.storage.core.index_rows import IndexedRow, IndexedRows
+from layerlore.storage.core import scopes
+from layerlore.storage.core.index_rows import IndexedRow, IndexedRows, Packed, RowIdArray, to_list, unpacked
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText
-from layerlore.storage.core.row_ids import Packed, RowIdArray, to_list, unpacked
 from layerlore.storage.core.scopes import (
     PROFILE_PLACE,
     NoteKind,
@@ -45,7 +44,7 @@ from layerlore.storage.core.tables import entries as entries_table
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import entries, notes
 from layerlore.storage.index.vectors import PendingRow
-from layerlore.storage.messages import answered_calls, orphans
+from layerlore.storage.messages import orphans, pages
 from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
 from layerlore.storage.threads.threads import lock_uid
 
@@ -281,7 +280,7 @@ async def messages_of(
 
 async def messages_to_index(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
     """The visible messages at these places, as ``messages_of`` reads them, with the calls that their results answer."""
-    return await answered_calls.attach_everywhere(tx, scope, await messages_of(tx, scope, keys))
+    return await pages.attach_everywhere(tx, scope, await messages_of(tx, scope, keys))
 
 
 async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], search_text: SearchText) -> int:
@@ -291,7 +290,7 @@ async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int
         kind, uid = of_notes
         return await index_notes(tx, scope, uid, search_text, [kind])
     if thread_uid.startswith(entries.PLACE):
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
         return await entries.index_anew(tx, scope, thread_uid.removeprefix(entries.PLACE), search_text)
     thread = await lock_uid(tx, scope, thread_uid)
     if thread is None:
@@ -311,7 +310,7 @@ async def index_notes(
 ) -> int:
     """Index the notes of these kinds of a thread, or (empty ``thread_uid``) the lines of the profile, anew. Counts them."""
     if not thread_uid:
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
         return await notes.refresh(tx, scope, "", search_text, ("profile",), anew=True)
     await lock_uid(tx, scope, thread_uid)
     return await notes.refresh(tx, scope, thread_uid, search_text, kinds, anew=True)

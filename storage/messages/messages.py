@@ -1,26 +1,234 @@
 """Messages: appended under their thread's lock, replaced, read."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Executable, bindparam, func, insert, select, update
 
-from layerlore.storage.core.damaged_values import list_of, object_of, parts_of
 from layerlore.storage.core.errors import Conflict
-from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import CUSTOM, Draft, Message, Role, Scope, SearchText, Thread, TurnMark, TurnSet
+from layerlore.storage.core.json_text import list_of, object_of, parts_of, to_json
+from layerlore.storage.core.records import (
+    CUSTOM,
+    Draft,
+    Json,
+    Message,
+    Role,
+    Scope,
+    SearchText,
+    StoredJson,
+    Thread,
+    TurnMark,
+    TurnSet,
+)
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import messages
+from layerlore.storage.core.tables import erased_ids, messages
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived import derivations, entries, observation_sources
+from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import erased_ids
-from layerlore.storage.messages.light_parts import as_models_see, loads, loads_light, without_data
-from layerlore.storage.messages.tool_pairs import call_ids, result_ids, without
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.clock_repair import mend
+
+MEDIA = ("image", "file")
+
+_KEY = '"data":"'
+_LONG = 4096
+# No stored text has it.
+_MARK_OF_LIGHT_PARTS = "\x00"
+
+
+def loads(text: str) -> list[Json]:
+    """All of the parts."""
+    cut, pieces = _without_long(text)
+    parts: list[Json] = json.loads(cut)
+    filled = 0
+    for each in _media_in(parts):
+        if isinstance(each.get("data"), str) and each["data"].startswith(_MARK_OF_LIGHT_PARTS):
+            each["data"] = pieces[int(each["data"][1:])]
+            filled += 1
+    # Elsewhere, what is called data may be anybody's.
+    return parts if filled == len(pieces) else json.loads(text)
+
+
+def loads_light(text: str) -> list[Json]:
+    """The parts, with something else where there was base64: for ``without_data``."""
+    cut, pieces = _without_long(text)
+    parts: list[Json] = json.loads(cut)
+    if not pieces:
+        return parts
+    marked = sum(str(each.get("data", "")).startswith(_MARK_OF_LIGHT_PARTS) for each in _media_in(parts))
+    return parts if marked == len(pieces) else json.loads(text)
+
+
+def _without_long(text: str) -> tuple[str, list[str]]:
+    """The text with a mark and a number for each long value of a key ``data``, and these."""
+    kept: list[str] = []
+    pieces: list[str] = []
+    done = 0
+    at = text.find(_KEY) if len(text) > _LONG else -1
+    while at >= 0:
+        begin = at + len(_KEY)
+        end = text.find('"', begin)
+        if end - begin > _LONG and text.find("\\", begin, end) < 0:
+            kept.append(f"{text[done:begin]}\\u0000{len(pieces)}")
+            pieces.append(text[begin:end])
+            done = end
+        at = text.find(_KEY, end)
+    return "".join([*kept, text[done:]]), pieces
+
+
+def _media_in(parts: list[Json]) -> list[Json]:
+    found: list[Json] = []
+    for part in parts:
+        result: Any = part.get("result") if part["type"] == "tool_result" else None
+        inside = result if isinstance(result, list) else [part]
+        found += [each for each in inside if isinstance(each, dict) and each.get("type") in MEDIA]
+    return found
+
+
+def as_models_see(parts: list[Json]) -> list[Json]:
+    """The parts, of each tool's result that alone which models are shown of it."""
+    return [_seen(part) if "model_output" in part and part["type"] == "tool_result" else part for part in parts]
+
+
+def _seen(part: Json) -> StoredJson:
+    rest = {key: value for key, value in part.items() if key != "model_output"}
+    return {**rest, "result": part["model_output"]}
+
+
+def without_data(parts: list[Json], seq: int) -> list[Json]:
+    """The parts, with a place where there was base64. Changes nothing that is given."""
+    return [_light(part, f"@{seq}.{index}") for index, part in enumerate(parts)]
+
+
+def _light(part: Json, place: str) -> StoredJson:
+    if part["type"] in MEDIA:
+        return {**part, "data": place} if "data" in part else part
+    result: Any = part.get("result")
+    if part["type"] != "tool_result" or not isinstance(result, list):
+        return part
+    return {**part, "result": [_inner(entry, f"{place}.{index}") for index, entry in enumerate(result)]}
+
+
+def _inner(entry: Any, place: str) -> Any:
+    media = isinstance(entry, dict) and entry.get("type") in MEDIA and isinstance(entry.get("data"), str)
+    return {**entry, "data": place} if media else entry
+
+
+def place_of(part: Json) -> str:
+    """Where the base64 of a light image or file stands, as ``SEQ.PART`` or ``SEQ.PART.INNER``; "" if none is left out."""
+    data = part.get("data", "")
+    return data[1:] if isinstance(data, str) and data.startswith("@") else ""
+
+
+_KEEP = insert(erased_ids).values(
+    **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "id_hash")}
+)
+_FIND = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_ids.c.id_hash, "hashes"))
+_HIDDEN_BY = select(messages.c.id).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
+
+
+async def keep(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, calls: Collection[str]) -> None:
+    """Keep the ids of the messages that a delete hid, which are to be erased, and those of calls."""
+    of = of_thread(scope, thread_uid)
+    ids = await tx.scalars(_HIDDEN_BY, **of, deletion_uid=deletion_uid)
+    new = {_hash(thread_uid, id_) for id_ in ids} | {_hash(thread_uid, call, "call") for call in calls}
+    new -= {*await tx.scalars(_FIND, **of, hashes=sorted(new))}
+    if new:
+        await tx.many(_KEEP, [{**of, "id_hash": hashed} for hashed in sorted(new)])
+
+
+async def find(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
+    """Which of these ids were those of messages that are erased."""
+    return await _find(tx, scope, thread_uid, {_hash(thread_uid, id_): id_ for id_ in ids})
+
+
+async def find_calls(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
+    """Which of these ids were those of calls that lost their other half to an erasure."""
+    return await _find(tx, scope, thread_uid, {_hash(thread_uid, id_, "call"): id_ for id_ in ids})
+
+
+async def _find(tx: Tx, scope: Scope, thread_uid: str, by_hash: dict[str, str]) -> set[str]:
+    if not by_hash:
+        return set()
+    found = await tx.scalars(_FIND, **of_thread(scope, thread_uid), hashes=sorted(by_hash))
+    return {by_hash[hashed] for hashed in found}
+
+
+def hash_of_message(thread_uid: str, id_: str) -> str:
+    """How the id of a message is kept that was erased."""
+    return _hash(thread_uid, id_)
+
+
+def _hash(thread_uid: str, id_: str, kind: str = "message") -> str:
+    return hashlib.sha256("\0".join((thread_uid, kind, id_)).encode()).hexdigest()
+
+
+def call_ids(parts: Iterable[Json]) -> set[str]:
+    """Ids of the tool calls among the parts."""
+    return {part["id"] for part in parts if part["type"] == "tool_call"}
+
+
+def result_ids(parts: Iterable[Json]) -> set[str]:
+    """Ids of the calls that the tool results among the parts answer."""
+    return {part["tool_call_id"] for part in parts if part["type"] == "tool_result"}
+
+
+def without(parts: list[Json], ids: Collection[str]) -> list[Json]:
+    """The parts less the calls with these ids and the results of them."""
+    if not ids:
+        return parts
+    return [
+        part
+        for part in parts
+        if not (part["type"] == "tool_call" and part["id"] in ids)
+        and not (part["type"] == "tool_result" and part["tool_call_id"] in ids)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call and the messages that answer it, by seq."""
+
+    id: str
+    call: int
+    results: list[int]
+
+
+def pairs(messages: Iterable[tuple[int, list[Json]]]) -> list[Pair]:
+    """The answered calls of a thread, from its messages' seqs and parts, oldest first.
+
+    A result belongs to the latest call of its id before it: some models count their calls anew in each turn.
+    """
+    found: list[Pair] = []
+    latest: dict[str, Pair] = {}
+    for seq, parts in messages:
+        for part in parts:
+            if part["type"] == "tool_call":
+                latest[part["id"]] = Pair(part["id"], seq, [])
+                found.append(latest[part["id"]])
+            elif part["type"] == "tool_result" and part["tool_call_id"] in latest:
+                latest[part["tool_call_id"]].results.append(seq)
+    return [pair for pair in found if pair.results]
+
+
+def orphans(messages: Iterable[tuple[int, list[Json]]], gone: Collection[int]) -> dict[int, dict[str, int]]:
+    """The halves that are left alone when the messages ``gone`` go: by the seq of the message that holds them, their
+    ids, each with the seq of its other half."""
+    left: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for pair in pairs(messages):
+        if pair.call in gone:
+            for seq in pair.results:
+                if seq not in gone:
+                    left[seq][pair.id] = pair.call
+        elif all(seq in gone for seq in pair.results):
+            left[pair.call][pair.id] = pair.results[-1]
+    return dict(left)
+
 
 # created_at may run ahead of the clock by at most this, however late the caller says a message was.
 AHEAD_MS = 5 * 60 * 1000
@@ -261,7 +469,7 @@ async def _pass_on_replaced(
             (same if says_the_same else other).append(outcome.seq)
     if same or other:
         await entries.follow_replaced(tx, scope, thread.thread_uid, same_text=same, other_text=other)
-        await observation_sources.changed(tx, scope, thread.thread_uid, other, now=now)
+        await observations.changed(tx, scope, thread.thread_uid, other, now=now)
     if other:
         await derivations.replaced(tx, scope, thread, other, now=now)
 
@@ -326,7 +534,7 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
 async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
     """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
     lost_some = thread.next_seq - 1 > thread.message_count
-    return await erased_ids.find(tx, scope, thread.thread_uid, ids) if lost_some else set()
+    return await find(tx, scope, thread.thread_uid, ids) if lost_some else set()
 
 
 async def _meet_again(
@@ -366,7 +574,7 @@ async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known,
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
     if not lost or to_json(without(draft.parts, lost)) != old.parts:
         return False
-    return lost == await erased_ids.find_calls(tx, scope, thread.thread_uid, lost)
+    return lost == await find_calls(tx, scope, thread.thread_uid, lost)
 
 
 _IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))

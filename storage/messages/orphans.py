@@ -1,4 +1,4 @@
-"""Halves of tool calls whose other half is deleted: hidden, shown again, and erased together with it."""
+"""Halves of tool calls whose other half was deleted, and messages added beside deleted ones."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -6,35 +6,50 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, or_, select, update
 
-from layerlore.storage.core.damaged_values import list_of, parts_of
-from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import CUSTOM, Json, Message, Scope, SearchText, Thread
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.json_text import list_of, parts_of, to_json
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import messages
+from layerlore.storage.core.tables import deletions
+from layerlore.storage.core.tables import messages as messages_table
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived import observation_sources, version_sources
+from layerlore.storage.derived import observations, working_memory
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import answered_calls, erased_ids
-from layerlore.storage.messages.messages import COLUMNS, MessageRow, message_of
-from layerlore.storage.messages.tool_pairs import orphans, without
+from layerlore.storage.messages import messages, pages
+from layerlore.storage.messages import messages as erased_ids
+from layerlore.storage.messages.messages import (
+    COLUMNS,
+    Appended,
+    MessageRow,
+    call_ids,
+    message_of,
+    orphans,
+    result_ids,
+    without,
+)
 
 # Deleted ones too: they show which halves are gone.
 _WITH_TOOLS = (
-    select(*COLUMNS, messages.c.deletion_uid)
-    .where(in_thread(messages), or_(messages.c.parts.like('%"tool_call%'), messages.c.parts.like('%"tool_result%')))
-    .order_by(messages.c.seq)
+    select(*COLUMNS, messages_table.c.deletion_uid)
+    .where(
+        in_thread(messages_table),
+        or_(messages_table.c.parts.like('%"tool_call%'), messages_table.c.parts.like('%"tool_result%')),
+    )
+    .order_by(messages_table.c.seq)
 )
 _HIDE_CALLS = (
-    update(messages)
-    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
+    update(messages_table)
+    .where(in_thread(messages_table), messages_table.c.seq == bindparam("at_seq"))
     .values(hidden_calls=bindparam("new_hidden_calls"))
 )
 _STRIP = _HIDE_CALLS.values(parts=bindparam("new_parts"))
-_ERASE_DELETION = delete(messages).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
+_ERASE_DELETION = delete(messages_table).where(
+    in_thread(messages_table), messages_table.c.deletion_uid == bindparam("deletion_uid")
+)
 _GO_WITH = (
-    update(messages)
-    .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+    update(messages_table)
+    .where(in_thread(messages_table), any_of(messages_table.c.seq, "seqs"))
     .values(deletion_uid=bindparam("deletion_uid"))
 )
 
@@ -91,7 +106,7 @@ async def settle(
             changed.append(each.seq)
         else:
             emptied.append(Emptied(message, next(filter(None, map(deleted_by.get, wanted.values())), None)))
-    await observation_sources.changed(tx, scope, thread.thread_uid, changed, now=now)
+    await observations.changed(tx, scope, thread.thread_uid, changed, now=now)
     return emptied
 
 
@@ -115,7 +130,7 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, *, kee
         else:
             await tx.run(_GO_WITH, **of, seqs=[each.seq], deletion_uid=deletion_uid)
     if not keeps_versions:
-        await version_sources.erase(tx, scope, thread_uid, deletion_uid)
+        await working_memory.erase(tx, scope, thread_uid, deletion_uid)
     await erased_ids.keep(tx, scope, thread_uid, deletion_uid, calls)
     await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
 
@@ -125,7 +140,7 @@ async def index_again(
 ) -> None:
     """Index messages anew, whether or not they are in the index; those of user interfaces never are."""
     changed = [message for message in changed if message.role != CUSTOM]
-    changed = await answered_calls.attach(tx, scope, thread.thread_uid, changed)
+    changed = await pages.attach(tx, scope, thread.thread_uid, changed)
     await lexical.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
     entries = [
         lexical.IndexEntry(thread.thread_uid, message.seq, message.role, message.said_at, search_text(message))
@@ -136,3 +151,45 @@ async def index_again(
 
 def _stored(hidden_calls: Collection[str]) -> str | None:
     return to_json(sorted(hidden_calls)) if hidden_calls else None
+
+
+_ANY_DELETE = select(deletions.c.deletion_uid).where(in_thread(deletions)).limit(1)
+
+
+async def add(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    drafts: Sequence[Draft],
+    *,
+    new_uid: str,
+    replace_known: bool,
+    now: int,
+    search_text: SearchText,
+) -> Appended:
+    """``messages.append``, and no half of a tool call is left alone by it.
+
+    Raises Conflict also for a tool result whose call is deleted.
+    """
+    appended = await messages.append(
+        tx,
+        scope,
+        thread_id,
+        drafts,
+        new_uid=new_uid,
+        replace_known=replace_known,
+        now=now,
+        search_text=search_text,
+    )
+    thread = appended.thread
+    if not any(call_ids(draft.parts) | result_ids(draft.parts) for draft in drafts):
+        return appended
+    if await tx.one(_ANY_DELETE, **of_thread(scope, thread.thread_uid)) is None:
+        return appended
+    for half in await settle(tx, scope, thread, (), search_text, now=now):
+        ids = ", ".join(sorted(call_ids(half.message.parts) | result_ids(half.message.parts)))
+        raise Conflict(
+            f"message {half.message.id!r} has nothing but halves of tool calls whose other half is deleted ({ids}): "
+            "leave it out, or have the delete undone"
+        )
+    return appended

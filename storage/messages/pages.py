@@ -1,22 +1,97 @@
 """Pages of a thread's messages, of any sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Select, and_, bindparam, func, or_, select
 
-from layerlore.storage.core.records import CUSTOM, ROLES, Message, Scope, Thread
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.json_text import parts_of
+from layerlore.storage.core.records import CUSTOM, ROLES, Json, Message, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import answered_calls
-from layerlore.storage.messages.light_parts import as_models_see, without_data
-from layerlore.storage.messages.messages import COLUMNS, message_of, read
+from layerlore.storage.messages.messages import (
+    COLUMNS,
+    as_models_see,
+    call_ids,
+    loads_light,
+    message_of,
+    read,
+    result_ids,
+    without_data,
+)
 from layerlore.storage.threads import threads
+
+REACH = 64
+"""A result's call is looked for among so many messages before it. Hosts store it in the one before, or a few."""
+
+_CALLS = (
+    select(messages.c.seq, messages.c.parts)
+    .where(
+        in_thread(messages),
+        messages.c.seq >= bindparam("first_seq"),
+        messages.c.seq < bindparam("before_seq"),
+        messages.c.role == "assistant",
+        messages.c.parts.like('%"tool_call"%'),
+    )
+    .order_by(messages.c.seq)
+)
+
+
+async def of_next(tx: Tx, scope: Scope, thread_id: str, ids: Collection[str]) -> list[Json]:
+    """The calls with these ids that results in the next message of a thread would answer; none in a thread that does not
+    exist yet."""
+    try:
+        thread = await threads.find(tx, scope, thread_id)
+    except NotFound:
+        return []
+    return _latest(await _read(tx, scope, thread.thread_uid, thread.next_seq - REACH, thread.next_seq), ids)
+
+
+async def attach(tx: Tx, scope: Scope, thread_uid: str, found: Sequence[Message]) -> list[Message]:
+    """Messages of a thread with the calls that their results answer and that are not in the same message."""
+    wanted = {message.seq: result_ids(message.parts) - call_ids(message.parts) for message in found}
+    asking = [seq for seq, ids in wanted.items() if ids]
+    if not asking:
+        return list(found)
+    calls = await _read(tx, scope, thread_uid, min(asking) - REACH, max(asking))
+    return [
+        replace(
+            message, answered=tuple(_latest([each for each in calls if each[0] < message.seq], wanted[message.seq]))
+        )
+        if wanted[message.seq]
+        else message
+        for message in found
+    ]
+
+
+async def attach_everywhere(
+    tx: Tx, scope: Scope, found: Mapping[tuple[str, int], Message]
+) -> dict[tuple[str, int], Message]:
+    """Messages of several threads, by place (thread uid, seq), each with the calls that its results answer and that are
+    not in the same message."""
+    attached: dict[tuple[str, int], Message] = {}
+    for uid, places in groupby(sorted(found), key=lambda place: place[0]):
+        some = [found[place] for place in places]
+        attached |= {(uid, message.seq): message for message in await attach(tx, scope, uid, some)}
+    return attached
+
+
+async def _read(tx: Tx, scope: Scope, thread_uid: str, first: int, before: int) -> list[tuple[int, Json]]:
+    """The calls in the messages from one seq to before another, deleted ones too, oldest first, each with its seq."""
+    rows = await tx.all(_CALLS, **of_thread(scope, thread_uid), first_seq=first, before_seq=before)
+    return [(seq, part) for seq, parts in rows for part in parts_of(parts, loads_light) if part["type"] == "tool_call"]
+
+
+def _latest(calls: Sequence[tuple[int, Json]], ids: Collection[str]) -> list[Json]:
+    return list({part["id"]: part for _, part in calls if part["id"] in ids}.values())
+
 
 _LAST_SEQ = 2**62
 # Beyond any time that can be given, in milliseconds since 1970.
@@ -231,7 +306,7 @@ async def read_between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto
     results answer."""
     of = of_thread(scope, thread.thread_uid)
     found = await read(tx, _BETWEEN, thread.thread_id, **of, after=after, upto=upto, most=most)
-    return await answered_calls.attach(tx, scope, thread.thread_uid, found)
+    return await attach(tx, scope, thread.thread_uid, found)
 
 
 async def read_spoken(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:

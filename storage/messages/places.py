@@ -5,11 +5,10 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Select, Table, bindparam, cast, func, select, union
 
-from layerlore.storage.core import pages
-from layerlore.storage.core.all_tenants import Look
-from layerlore.storage.core.pages import behind
+from layerlore.storage.core import scopes
+from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import CUSTOM, Scope
-from layerlore.storage.core.scopes import in_thread, of_scope, of_thread
+from layerlore.storage.core.scopes import behind, in_thread, of_scope, of_thread
 from layerlore.storage.core.tables import SCOPE, THREAD, entries, messages, resources, threads
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
@@ -70,7 +69,7 @@ _COUNT = Look(
 async def entries_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next active entries behind ``after``, all scopes in one order: each is the thread that it is in the index."""
     of = {**of_scope(after.scope), "entry_id": after.thread_uid.removeprefix(kept.PLACE)}
-    rows = await _ENTRIES.rows(tx, **pages.after(of), most=most)
+    rows = await _ENTRIES.rows(tx, **scopes.after(of), most=most)
     return [ThreadPlace(Scope(*scope), kept.place_of(entry_id)) for *scope, entry_id in rows]
 
 
@@ -96,13 +95,13 @@ _SCOPES = Look(
 
 async def scopes_after(tx: Tx, after: Scope, most: int) -> list[Scope]:
     """The next scopes behind ``after`` of which anything is kept, those of a tenant one after the other."""
-    return [Scope(*row) for row in await _SCOPES.rows(tx, **pages.after(of_scope(after)), most=most)]
+    return [Scope(*row) for row in await _SCOPES.rows(tx, **scopes.after(of_scope(after)), most=most)]
 
 
 async def threads_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next threads behind ``after``, all scopes in one order."""
     of = of_thread(after.scope, after.thread_uid)
-    rows = await _THREADS.rows(tx, **pages.after(of), most=most)
+    rows = await _THREADS.rows(tx, **scopes.after(of), most=most)
     return [ThreadPlace(Scope(*scope), thread_uid) for *scope, thread_uid in rows]
 
 

@@ -1,20 +1,131 @@
-"""Rows of logs, runs, notes and versions as an import brings them. What is there already is met, and never doubled."""
+"""Rows of the other tables as an import brings them, and the tables that an export writes as they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, Select, Update, bindparam, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Insert,
+    Integer,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    exists,
+    or_,
+    select,
+    update,
+)
 
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
+from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import insert_or_ignore
-from layerlore.storage.core.tables import SCOPE, document_sources, plans, resources, threads
+from layerlore.storage.core.tables import (
+    SCOPE,
+    attempts,
+    document_sources,
+    events,
+    metadata,
+    observations,
+    plans,
+    resource_events,
+    resources,
+    runs,
+    session_memories,
+    session_notes,
+    steps,
+    summaries,
+    threads,
+    user_profiles,
+)
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.moving.moved_tables import EVENT, NOTES, PLAN, RESOURCE_EVENT, RUN, STEP, MovedTable
+from layerlore.storage.derived.working_memory import version_there
 from layerlore.storage.moving.moved_threads import Mode
+from layerlore.storage.threads.events import of_visible_message
+
+_JSON_FORMS = {"json", "parts", "body", "window"}
+
+
+@dataclass(frozen=True, slots=True)
+class MovedColumn:
+    """What a column holds: a number (``is_small``: of 32 bits) or a text, and whether it may be null."""
+
+    name: str
+    is_number: bool
+    is_small: bool
+    nullable: bool
+
+
+def describe_columns(table: str, names: Iterable[str]) -> list[MovedColumn]:
+    """The columns of these names of a table."""
+    found = [metadata.tables[table].c[name] for name in names]
+    return [
+        MovedColumn(
+            each.name,
+            is_number=isinstance(each.type, BigInteger | Integer),
+            is_small=isinstance(each.type, Integer) and not isinstance(each.type, BigInteger),
+            nullable=bool(each.nullable),
+        )
+        for each in found
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTable:
+    """``line``: the type of its lines. ``key`` names a row within its thread, or within the resource where the table hangs
+    on no thread. ``json``: columns that hold JSON as text. ``shown``: which rows anybody sees."""
+
+    line: str
+    table: Table
+    key: tuple[str, ...]
+    shown: ColumnElement[bool] | None = None
+
+    @property
+    def of_thread(self) -> bool:
+        """Whether each row belongs to one thread."""
+        return "thread_uid" in self.table.c and not self.table.c.thread_uid.nullable
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of a row, beside the thread that it belongs to."""
+        known = (*SCOPE, *(("thread_uid",) if self.of_thread else ()))
+        return tuple(column.name for column in self.table.c if column.name not in known)
+
+    @property
+    def json(self) -> frozenset[str]:
+        found = CONTENT.get(self.table.name, {})
+        return frozenset(name for name, column in found.items() if column.form in _JSON_FORMS and name in self.columns)
+
+
+_of_live_thread = exists().where(same_thread(threads, resource_events), threads.c.deletion_uid.is_(None))
+
+EVENT = MovedTable("event", events, ("seq",), of_visible_message(events))
+STEP = MovedTable("step", steps, ("seq",), of_visible_message(steps))
+ATTEMPT = MovedTable("attempt", attempts, ("task_key", "attempt"))
+RUN = MovedTable("run", runs, ("run_id",))
+PLAN = MovedTable("plan", plans, ("revision",))
+OBSERVATION = MovedTable("observation", observations, ("observation_id",))
+SUMMARY = MovedTable("summary", summaries, ("upto_seq",))
+SESSION_NOTE = MovedTable("session_note", session_notes, ("note_id",))
+SESSION_MEMORY = MovedTable("session_memory", session_memories, ("version",), version_there(session_memories))
+PROFILE = MovedTable("profile", user_profiles, ("version",), version_there(user_profiles))
+RESOURCE_EVENT = MovedTable(
+    "resource_event", resource_events, ("seq",), or_(resource_events.c.thread_uid.is_(None), _of_live_thread)
+)
+
+LOGS = (EVENT, STEP, ATTEMPT)
+"""Each row stays as it was written."""
+NOTES = (OBSERVATION, SUMMARY, SESSION_NOTE)
+"""Made from a thread's messages, and of one piece: they are moved together or not at all."""
+VERSIONS = (PLAN, SESSION_MEMORY, PROFILE)
+"""The newest row is what counts."""
+MOVED = {each.line: each for each in (*LOGS, RUN, *NOTES, *VERSIONS, RESOURCE_EVENT)}
+"""By type of line."""
 
 Stored = Mapping[str, Any]
 """A row by column, as it is stored."""
@@ -163,7 +274,7 @@ async def put_versions(
     """Bring the history of a document or a plan. Where the one that is stored goes on from it, or it from that, both become
     one; else the newest of the two (``mode`` says which) is the document, and what is brought of it is one version."""
     if not of.of_thread:
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
     owner, number = _owner(of, scope, thread_uid), of.key[0]
     stored = [dict(zip(of.columns, row, strict=True)) for row in await tx.all(_versions(of), **owner)]
     there = {row[number]: _said(of, row) for row in stored}
@@ -228,7 +339,7 @@ _COUNT_ON = update(resources).where(in_scope(resources)).values(next_event_seq=b
 async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next_seq: int) -> RowsPut:
     """Bring the log of a resource, or go on with it where what is stored are its first lines; ``next_seq`` is what it counts
     on with. A resource that has a log of its own keeps that."""
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     at = int(await tx.scalar(_NEXT, **of_scope(scope)) or 1)
     known = [row for row in rows if row["seq"] < at]
     for row in known:

@@ -1,18 +1,26 @@
-"""Threads as an import brings them: made with the uid and the times they had, and at the end with how far they were read."""
+"""Threads and messages as an import brings them: with their own ids, numbers and times."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import CUSTOM, Draft, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
-from layerlore.storage.core.tables import SCOPE, erased_ids, messages, threads
+from layerlore.storage.core.tables import SCOPE, messages
+from layerlore.storage.core.tables import erased_ids as erased_ids_table
+from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.messages import messages as erased_ids
+from layerlore.storage.messages import orphans
+from layerlore.storage.messages.messages import AHEAD_MS
+from layerlore.storage.threads import threads
 
 Mode = Literal["merge", "overwrite", "skip"]
 """What becomes of what is stored under the same id as what is brought: of two, ``merge`` keeps the newer, ``overwrite``
@@ -24,14 +32,16 @@ COUNTERS = ("next_seq", "next_event_seq", "next_step_seq")
 _FAR = tuple(name for name in CURSORS if name.endswith("_seq"))
 _WORK: tuple[Kind, ...] = ("entries", "profile", "session_memory")
 
-_LIVE = select(threads.c.thread_uid, threads.c.updated_at, *(threads.c[name] for name in DESCRIBED)).where(
-    in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
+_LIVE = select(
+    threads_table.c.thread_uid, threads_table.c.updated_at, *(threads_table.c[name] for name in DESCRIBED)
+).where(
+    in_scope(threads_table), threads_table.c.thread_id == bindparam("thread_id"), threads_table.c.deletion_uid.is_(None)
 )
 _LOCK = _LIVE.with_for_update()
-_BY_UID = select(threads.c.thread_id, threads.c.deletion_uid).where(in_thread(threads))
+_BY_UID = select(threads_table.c.thread_id, threads_table.c.deletion_uid).where(in_thread(threads_table))
 _MADE = (*DESCRIBED, "thread_id", "created_at", "updated_at")
 _MAKE = insert_or_ignore(
-    threads,
+    threads_table,
     {
         **{name: bindparam(name) for name in (*SCOPE, "thread_uid", *_MADE)},
         "next_seq": 1,
@@ -41,11 +51,13 @@ _MAKE = insert_or_ignore(
     },
 )
 _DESCRIBE = (
-    update(threads).where(in_thread(threads)).values({threads.c[name]: bindparam(f"new_{name}") for name in DESCRIBED})
+    update(threads_table)
+    .where(in_thread(threads_table))
+    .values({threads_table.c[name]: bindparam(f"new_{name}") for name in DESCRIBED})
 )
 _TIMES = (
-    update(threads)
-    .where(in_thread(threads))
+    update(threads_table)
+    .where(in_thread(threads_table))
     .values(created_at=bindparam("new_created_at"), updated_at=bindparam("new_updated_at"))
 )
 
@@ -94,7 +106,7 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
     return ThreadPut(uid, False, True)
 
 
-_TIMES_NOW = select(threads.c.created_at, threads.c.updated_at).where(in_thread(threads))
+_TIMES_NOW = select(threads_table.c.created_at, threads_table.c.updated_at).where(in_thread(threads_table))
 
 
 async def put_times(tx: Tx, scope: Scope, thread_uid: str, *, first: int, last: int, before: int | None) -> None:
@@ -107,21 +119,27 @@ async def put_times(tx: Tx, scope: Scope, thread_uid: str, *, first: int, last: 
 
 
 _STATE = select(
-    *(threads.c[name] for name in (*COUNTERS, *CURSORS)), threads.c.updated_at, threads.c.title, threads.c.title_by
-).where(in_thread(threads))
+    *(threads_table.c[name] for name in (*COUNTERS, *CURSORS)),
+    threads_table.c.updated_at,
+    threads_table.c.title,
+    threads_table.c.title_by,
+).where(in_thread(threads_table))
 _COUNT_ON = (
-    update(threads)
-    .where(in_thread(threads))
-    .values({threads.c[name]: bindparam(f"new_{name}") for name in (*COUNTERS, "updated_at")})
+    update(threads_table)
+    .where(in_thread(threads_table))
+    .values({threads_table.c[name]: bindparam(f"new_{name}") for name in (*COUNTERS, "updated_at")})
 )
 _RAW = select(func.coalesce(func.sum(messages.c.tokens), 0)).where(
     in_thread(messages), messages.c.deletion_uid.is_(None), messages.c.seq > bindparam("after")
 )
 _READ_ON = (
-    update(threads)
-    .where(in_thread(threads))
+    update(threads_table)
+    .where(in_thread(threads_table))
     .values(
-        {threads.c[name]: bindparam(f"new_{name}") for name in (*CURSORS, "current_task", "next_step", "raw_tokens")}
+        {
+            threads_table.c[name]: bindparam(f"new_{name}")
+            for name in (*CURSORS, "current_task", "next_step", "raw_tokens")
+        }
     )
 )
 
@@ -156,8 +174,10 @@ async def _request_work(tx: Tx, scope: Scope, uid: str, at: dict[str, Any], last
     await jobs.request_many(tx, scope, uid, wanted, now=now)
 
 
-_PUT_ERASED = insert_or_ignore(erased_ids, {name: bindparam(name) for name in (*SCOPE, "thread_uid", "id_hash")})
-_THERE = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_ids.c.id_hash, "hashes"))
+_PUT_ERASED = insert_or_ignore(erased_ids_table, {name: bindparam(name) for name in (*SCOPE, "thread_uid", "id_hash")})
+_THERE = select(erased_ids_table.c.id_hash).where(
+    in_thread(erased_ids_table), any_of(erased_ids_table.c.id_hash, "hashes")
+)
 
 
 async def put_erased(tx: Tx, scope: Scope, thread_uid: str, hashes: Collection[str]) -> int:
@@ -167,3 +187,160 @@ async def put_erased(tx: Tx, scope: Scope, thread_uid: str, hashes: Collection[s
     if new:
         await tx.many(_PUT_ERASED, [{**of, "id_hash": each} for each in new])
     return len(new)
+
+
+Status = Literal["added", "unchanged", "replaced", "kept", "deleted"]
+
+_COLUMNS = ("id", "role", "name", "parts", "metadata", "tokens", "encoding", "created_at", "said_at", "revision")
+_MARKS = ("turn", "turn_set")
+_INSERT = insert(messages).values(
+    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS, *_MARKS)}
+)
+_KNOWN = select(
+    messages.c.id,
+    messages.c.seq,
+    messages.c.revision,
+    messages.c.deletion_uid,
+    messages.c.role,
+    messages.c.name,
+    messages.c.parts,
+    messages.c.metadata,
+).where(in_thread(messages), any_of(messages.c.id, "ids"))
+_COUNT = threads.totals_change(
+    {
+        name: bindparam(f"new_{name}")
+        for name in ("next_seq", "last_created_at", "message_count", "token_count", "raw_tokens")
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedMessage:
+    """A message ready to be stored, and the seq, time and revision that it had."""
+
+    draft: Draft
+    seq: int
+    created_at: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePut:
+    """Where a message is now. ``kept``: another text is stored under its id, and stays. ``deleted``: it was, here."""
+
+    status: Status
+    seq: int
+    revision: int
+
+
+async def put_messages(
+    tx: Tx,
+    scope: Scope,
+    thread_uid: str,
+    moved: Sequence[MovedMessage],
+    mode: Mode,
+    *,
+    now: int,
+    search_text: SearchText,
+) -> list[MessagePut]:
+    """Add the messages that a thread has not, in their order; what it has stays, or is replaced as ``mode`` says.
+
+    Raises Conflict for a tool result whose call is deleted here. Nothing is put into a thread that is deleted.
+    """
+    thread = await threads.lock_uid(tx, scope, thread_uid)
+    if thread is None:
+        return [MessagePut("deleted", 0, 0) for _ in moved]
+    of = of_thread(scope, thread_uid)
+    ids = [each.draft.id for each in moved]
+    known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=ids)}
+    new = [each.draft.id for each in moved if each.draft.id not in known]
+    erased = await erased_ids.find(tx, scope, thread_uid, new) if new else set()
+    puts: list[MessagePut] = []
+    fresh: list[tuple[MovedMessage, int]] = []
+    replaced: list[Draft] = []
+    next_seq = thread.next_seq
+    for each in moved:
+        if (row := known.get(each.draft.id)) is not None:
+            put = _meet(row, each, mode)
+            replaced += [each.draft] if put.status == "replaced" else []
+        elif each.draft.id in erased:
+            put = MessagePut("deleted", 0, 0)
+        else:
+            put = MessagePut("added", max(each.seq, next_seq), each.revision)
+            next_seq = put.seq + 1
+            fresh.append((each, put.seq))
+        puts.append(put)
+    await _insert(tx, scope, thread, fresh, next_seq, now)
+    lost_some = thread.next_seq - 1 > thread.message_count
+    if replaced or (lost_some and _has_calls(fresh)):
+        # Has whatever depends on them follow, and no half of a tool call stand alone.
+        again = [*replaced, *(each.draft for each, _ in fresh)]
+        await orphans.add(
+            tx, scope, thread.thread_id, again, new_uid=thread_uid, replace_known=True, now=now, search_text=search_text
+        )
+    return puts
+
+
+def _meet(row: Sequence[Any], each: MovedMessage, mode: Mode) -> MessagePut:
+    _, seq, revision, deletion_uid, *stored = row
+    draft = each.draft
+    if deletion_uid is not None:
+        return MessagePut("deleted", seq, revision)
+    if stored == [draft.role, draft.name, to_json(draft.parts), to_json(draft.metadata)]:
+        return MessagePut("unchanged", seq, revision)
+    if mode == "overwrite" or (mode == "merge" and each.revision > revision):
+        return MessagePut("replaced", seq, revision + 1)
+    return MessagePut("kept", seq, revision)
+
+
+def _has_calls(fresh: Sequence[tuple[MovedMessage, int]]) -> bool:
+    return any(part["type"] in ("tool_call", "tool_result") for each, _ in fresh for part in each.draft.parts)
+
+
+async def _insert(
+    tx: Tx, scope: Scope, thread: Thread, fresh: Sequence[tuple[MovedMessage, int]], next_seq: int, now: int
+) -> None:
+    if not fresh:
+        return
+    of = of_thread(scope, thread.thread_uid)
+    last, tokens, raw = thread.last_created_at, 0, 0
+    rows: list[dict[str, Any]] = []
+    indexed: list[lexical.IndexEntry] = []
+    for each, seq in fresh:
+        draft = each.draft
+        last = max(min(each.created_at, now + AHEAD_MS), last + 1)
+        said_at = draft.said_at if draft.said_at is not None else last
+        rows.append(
+            {
+                **of,
+                "seq": seq,
+                "id": draft.id,
+                "role": draft.role,
+                "name": draft.name,
+                "parts": to_json(draft.parts),
+                "metadata": to_json(draft.metadata),
+                "tokens": draft.tokens,
+                "encoding": draft.encoding,
+                "created_at": last,
+                "said_at": said_at,
+                "revision": each.revision,
+                "turn": draft.mark and draft.mark.turn,
+                "turn_set": draft.mark and draft.mark.set,
+            }
+        )
+        if draft.role == CUSTOM:
+            continue
+        indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
+        tokens += draft.tokens
+        raw += draft.tokens if seq > thread.observed_seq else 0
+    await tx.many(_INSERT, rows)
+    await lexical.put(tx, scope, indexed)
+    await tx.run(
+        _COUNT,
+        **of,
+        new_next_seq=next_seq,
+        new_last_created_at=last,
+        new_message_count=thread.message_count + len(indexed),
+        new_token_count=thread.token_count + tokens,
+        new_raw_tokens=thread.raw_tokens + raw,
+    )

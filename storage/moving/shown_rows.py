@@ -7,10 +7,9 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, func, or_, select
 
-from layerlore.storage.core import pages
-from layerlore.storage.core.pages import behind
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Message, Scope
-from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.scopes import behind, in_scope, in_thread, of_scope, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import (
     SCOPE,
@@ -23,9 +22,8 @@ from layerlore.storage.core.tables import (
 )
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived.entries import IS_TOLD, Entry
-from layerlore.storage.messages.erased_ids import hash_of_message
-from layerlore.storage.messages.messages import COLUMNS, message_of, read
-from layerlore.storage.moving.moved_tables import MovedTable
+from layerlore.storage.messages.messages import COLUMNS, hash_of_message, message_of, read
+from layerlore.storage.moving.moved_rows import MovedTable
 
 THREAD_COLUMNS = tuple(column.name for column in threads.c if column.name not in (*SCOPE, "deletion_uid"))
 CLEARS = ("clear", "cleared")
@@ -124,8 +122,8 @@ async def read_page(
     values: dict[str, Any] = of_thread(scope, thread_uid) if of.of_thread else of_scope(scope)
     if "change" in of.columns:
         values["since"] = await tx.scalar(_last_clear(of), **values) or 0
-    values |= pages.after(dict(zip(of.key, after or (), strict=False)))
-    found = await pages.some(tx, _page(of, after is not None), **values, most=most)
+    values |= scopes.after(dict(zip(of.key, after or (), strict=False)))
+    found = await scopes.some(tx, _page(of, after is not None), **values, most=most)
     return [dict(zip(of.columns, row, strict=True)) for row in found[0]]
 
 
@@ -212,7 +210,7 @@ async def read_entries(
 ) -> tuple[list[Entry], dict[str, list[EntryRun]], dict[str, str]]:
     """The next entries that were not dropped and whose sources are there, those sources by entry, and the names of their
     threads by uid."""
-    values = {} if after is None else pages.after({"entry_id": after})
+    values = {} if after is None else scopes.after({"entry_id": after})
     rows: Sequence[Row] = await tx.all(_entries(after is not None), **of_scope(scope), **values, most=most)
     found = [Entry(*row) for row in rows]
     ids = [entry.entry_id for entry in found]

@@ -22,7 +22,7 @@ from layerlore.storage.core.tables import (
     user_profiles,
 )
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived.version_sources import version_there
+from layerlore.storage.derived.working_memory import version_there
 
 # Kept beside answers to requests, and as long. A caller's key holds no control character, so that none is this.
 _KEY = "\x01forget:"

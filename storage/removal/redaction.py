@@ -12,11 +12,10 @@ from typing import Any
 
 from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, insert, select, update
 
-from layerlore.storage.core import installation, pages, resource_lock
+from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.content_columns import CONTENT
-from layerlore.storage.core.pages import behind
 from layerlore.storage.core.records import Scope, SearchText, Thread
-from layerlore.storage.core.scopes import NoteKind, in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.scopes import NoteKind, behind, in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import (
     SCOPE,
@@ -108,7 +107,7 @@ async def page(tx: Tx, scope: Scope, of: str, *, after: Key | None, most: int) -
     """The next rows of a table with content behind a key, in the order of keys, deleted ones included."""
     table = metadata.tables[of]
     names = _key_of(table)
-    values = pages.after(dict(zip(names, after or (), strict=False)))
+    values = scopes.after(dict(zip(names, after or (), strict=False)))
     rows = await tx.all(_page(table, after is not None), **of_scope(scope), **values, most=most)
     found = [dict(zip(_read(table), row, strict=True)) for row in rows]
     return [StoredRow(tuple(row[name] for name in names), row) for row in found]
@@ -155,7 +154,7 @@ async def put(
         await tx.all(_HOLD, **of_thread(scope, thread_uid))
         thread = await threads.find_uid(tx, scope, thread_uid)
     if table in (entries, jobs_table) or not thread_uid:
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
     if table is messages:
         made = await _put_messages(tx, scope, thread_uid, changes, search_text, now)
     elif table is entries:
@@ -206,7 +205,7 @@ async def _put_messages(
     more = [(seq, after[seq] - tokens, observed) for seq, tokens, observed in counted if seq in after]
     raw = sum(number for seq, number, observed in more if seq > observed)
     await tx.run(_COUNT, **of, more_tokens=sum(number for _, number, _ in more), more_raw=raw)
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     await _move_sources(tx, of, {each.key[1]: each for each in made})
     await indexed_rows.rebuild_rows(tx, scope, thread_uid, [each.key[1] for each in made], search_text)
     # Who thinks about one of them was given what was in it.

@@ -1,19 +1,42 @@
-"""Messages that a rule of retention takes away: the oldest of a thread, or of all threads of a resource.
-
-A rule is a place in an order that only moves on: what lies before it goes. Two servers that find the same messages take
-no more away than one.
-"""
+"""Retention: messages that a rule takes away, and owners that hold something whose time has passed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, exists, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Select,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    exists,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
 
-from layerlore.storage.core import installation, resource_lock
+from layerlore.storage.core import installation, scopes
+from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import CUSTOM, Scope, SearchText
-from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.tables import entry_sources, messages, resources
+from layerlore.storage.core.scopes import behind, in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.tables import (
+    SCOPE,
+    deletions,
+    entries,
+    entry_sources,
+    idempotency,
+    messages,
+    resources,
+    runs,
+    session_memories,
+    user_profiles,
+)
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
@@ -21,6 +44,7 @@ from layerlore.storage.messages import orphans
 from layerlore.storage.messages.messages import read
 from layerlore.storage.removal.deletions import BY_IDS, CHANGE_COUNTS, HIDE, Deleted, raw_tokens
 from layerlore.storage.threads import threads
+from layerlore.storage.work.runs import EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +211,76 @@ _COUNTED = select(resources.c.retired_messages).where(in_scope(resources))
 
 async def count(tx: Tx, scope: Scope, more: int) -> None:
     """Count messages that a rule took away."""
-    await resource_lock.hold(tx, scope)
+    await scopes.hold(tx, scope)
     await tx.run(_COUNT, **of_scope(scope), more=more)
 
 
 async def read_count(tx: Tx, scope: Scope) -> int:
     """How many messages of a resource rules have taken away."""
     return int(await tx.scalar(_COUNTED, **of_scope(scope)) or 0)
+
+
+FIRST = Scope("", "", "")
+"""Before every scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds since 1970: what was deleted, cleared or dropped before the first is erased, and so are answers that
+    were kept before the second."""
+
+    deleted_before: int
+    answered_before: int
+
+
+def _of(table: Table, *past: ColumnElement[bool]) -> Select[Any]:
+    """Written so that SQLite looks for the time, and not through all scopes in their order."""
+    return select(*(table.c[name].op("||")("").label(name) for name in SCOPE)).where(*past)
+
+
+def _page(found: Any) -> Select[Any]:
+    """The next scopes behind one, each once."""
+    columns = [found.c[name] for name in SCOPE]
+    return (
+        select(*columns)
+        .distinct()
+        .where(behind(columns))
+        .order_by(*columns)
+        .limit(bindparam("most", type_=BigInteger()))
+    )
+
+
+_deleted: BindParameter[int] = bindparam("deleted_before", type_=BigInteger())
+# Written out where an index on some of the rows serves no other form.
+_cleared = text("change = 'clear'")
+_ERASABLE = Look(
+    "layerlore_scopes_to_erase",
+    _page(
+        union_all(
+            _of(deletions, deletions.c.deleted_at < _deleted, deletions.c.deleted_at > 0),
+            _of(idempotency, idempotency.c.created_at < bindparam("answered_before")),
+            _of(session_memories, _cleared, session_memories.c.created_at < _deleted),  # type: ignore[arg-type]
+            _of(user_profiles, _cleared, user_profiles.c.created_at < _deleted),  # type: ignore[arg-type]
+            _of(entries, text("status = 'dropped'"), entries.c.seen_at < _deleted),  # type: ignore[arg-type]
+        ).subquery()
+    ),
+    tuple((name, "text") for name in SCOPE),
+)
+_WITH_EXPIRED_RUNS = Look(
+    "layerlore_scopes_with_expired_runs",
+    _page(_of(runs, EXPIRED).subquery()),
+    tuple((name, "text") for name in SCOPE),
+)
+
+
+async def erasable(tx: Tx, times: Times, *, after: Scope, most: int = 100) -> list[Scope]:
+    """The next scopes behind ``after`` of which something is to be erased."""
+    given = {"deleted_before": times.deleted_before, "answered_before": times.answered_before}
+    return [Scope(*row) for row in await _ERASABLE.rows(tx, **scopes.after(of_scope(after)), **given, most=most)]
+
+
+async def with_expired_runs(tx: Tx, now: int, *, after: Scope, most: int = 100) -> list[Scope]:
+    """The next scopes behind ``after`` that have runs whose checkpoint has expired and that nobody holds."""
+    return [
+        Scope(*row) for row in await _WITH_EXPIRED_RUNS.rows(tx, **scopes.after(of_scope(after)), now=now, most=most)
+    ]

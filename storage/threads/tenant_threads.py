@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Select, bindparam, select, tuple_
 
-from layerlore.storage.core.damaged_values import object_of
+from layerlore.storage.core.json_text import object_of
 from layerlore.storage.core.records import Json, Tenant
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import threads

@@ -1,19 +1,32 @@
 """Threads: found, made by their first message, listed, updated, counted; and how far background work has read them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, Text, Update, and_, bindparam, cast, func, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from layerlore.storage.core.damaged_values import object_of
 from layerlore.storage.core.errors import Conflict, NotFound
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import insert_or_ignore
-from layerlore.storage.core.tables import deletions, events, threads
+from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.tables import deletions, events, runs, threads
 from layerlore.storage.core.transaction import Row, Tx
 
 # How often a thread is made and looked for again while others delete it.
@@ -378,3 +391,85 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, si
         row = await tx.one(_NEWEST, **of_scope(scope), since=since, actor=actor) if actor else None
         return Elsewhere(False, *row) if row else Elsewhere(False)
     return Elsewhere(True)
+
+
+def _begins(column: ColumnElement[str]) -> ColumnElement[bool]:
+    """LIKE would ignore the case on one database, and want its wildcards escaped on both."""
+    return func.substr(column, 1, bindparam("typed_chars")) == bindparam("typed")
+
+
+_THREADS = select(threads.c.thread_id).where(in_scope(threads), _live, _begins(threads.c.thread_id))
+_RUNS = select(runs.c.run_id).where(
+    in_scope(runs), _begins(runs.c.run_id), exists().where(same_thread(threads, runs), _live)
+)
+
+
+def _newest_of_completion(query: Select[Any], *order: ColumnElement[Any]) -> Select[Any]:
+    return query.order_by(*(column.desc() for column in order)).limit(bindparam("most"))
+
+
+def _count(query: Select[Any]) -> Select[Any]:
+    return select(func.count()).select_from(query.subquery())
+
+
+_SOME_THREADS, _ALL_THREADS = (
+    _newest_of_completion(_THREADS, threads.c.updated_at, threads.c.thread_uid),
+    _count(_THREADS),
+)
+_SOME_RUNS, _ALL_RUNS = _newest_of_completion(_RUNS, runs.c.created_at, runs.c.run_id), _count(_RUNS)
+
+
+async def thread_ids(tx: Tx, scope: Scope, typed: str, *, most: int) -> tuple[list[str], int]:
+    """The live threads whose id begins so, those updated last first, and how many there are in all."""
+    return await _found_of_completion(tx, scope, typed, most, _SOME_THREADS, _ALL_THREADS)
+
+
+async def run_ids(tx: Tx, scope: Scope, typed: str, *, most: int) -> tuple[list[str], int]:
+    """The runs of live threads whose id begins so, those made last first, and how many there are in all."""
+    return await _found_of_completion(tx, scope, typed, most, _SOME_RUNS, _ALL_RUNS)
+
+
+async def _found_of_completion(
+    tx: Tx, scope: Scope, typed: str, most: int, some: Select[Any], every: Select[Any]
+) -> tuple[list[str], int]:
+    asked = {**of_scope(scope), "typed": typed, "typed_chars": len(typed)}
+    ids = await tx.scalars(some, **asked, most=most)
+    if len(ids) < most:
+        return ids, len(ids)
+    return ids, int(await tx.scalar(every, **asked))
+
+
+_MOST_LOOKED_AT = 100_000
+
+
+def _newest(*columns: Any) -> Select[Any]:
+    query = select(*columns).where(in_scope(threads), _live)
+    return query.order_by(threads.c.updated_at.desc(), threads.c.thread_uid.desc()).limit(bindparam("most"))
+
+
+_COUNT = select(func.count()).select_from(threads).where(in_scope(threads), _live)
+_PAGE = _newest(*COLUMNS).offset(bindparam("skipped"))
+_NAMES = _newest(threads.c.thread_uid, threads.c.thread_id, threads.c.title)
+_CHOSEN = select(*COLUMNS).where(in_scope(threads), _live, any_of(threads.c.thread_uid, "uids"))
+
+
+async def read_at(tx: Tx, scope: Scope, offset: int, limit: int) -> tuple[int, list[Thread]]:
+    """How many threads there are, and those at a place of the list."""
+    rows = await tx.all(_PAGE, **of_scope(scope), skipped=offset, most=limit)
+    return int(await tx.scalar(_COUNT, **of_scope(scope)) or 0), [make_thread(row) for row in rows]
+
+
+async def search_at(
+    tx: Tx, scope: Scope, fits: Callable[[str, str], bool], offset: int, limit: int
+) -> tuple[int, list[Thread]]:
+    """The same of those alone whose id and title (or "") fit, among the newest 100,000."""
+    names = await tx.all(_NAMES, **of_scope(scope), most=_MOST_LOOKED_AT)
+    found = [uid for uid, thread_id, title in names if fits(thread_id, title or "")]
+    return len(found), await _read_chosen(tx, scope, found[offset : offset + limit])
+
+
+async def _read_chosen(tx: Tx, scope: Scope, uids: Sequence[str]) -> list[Thread]:
+    by_uid = {
+        each.thread_uid: each for each in map(make_thread, await tx.all(_CHOSEN, **of_scope(scope), uids=list(uids)))
+    }
+    return [by_uid[uid] for uid in uids]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from pydantic import ConfigDict, TypeAdapter
 
-from layerlore.memory.parts.fields import MediaSource
 from layerlore.memory.parts.parts import (
+    MediaSource,
     file_part,
     image_part,
     reasoning_part,

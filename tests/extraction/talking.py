@@ -8,7 +8,7 @@ from typing import Any
 
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, JobKind, Material, Stale
 from layerlore.extraction.kinds.observer import Observer
@@ -19,7 +19,7 @@ from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.storage.core.records import ROLES, Json, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import observations

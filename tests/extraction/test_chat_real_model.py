@@ -15,14 +15,13 @@ from scripted_chat import ScriptedChat
 
 from layerlore.extraction.chat.litellm_chat import LitellmChat
 from layerlore.extraction.chat.models import Models
-from layerlore.extraction.jobs.endings import MOST_FAILURES
-from layerlore.extraction.jobs.worker import JobWorker
+from layerlore.extraction.jobs.worker import MOST_FAILURES, JobWorker
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.runtime.background_worker import make_worker
 from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.upkeep import make_worker
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import usage
 from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread

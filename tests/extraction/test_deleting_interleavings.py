@@ -18,8 +18,7 @@ from layerlore.extraction.kinds.profile import ProfileWriter
 from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.extraction.kinds.titles import TitleWriter
 from layerlore.memory.removal.deletion import delete_thread, list_deletions
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import EntryRules, ObservationRules
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database, Tx

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.extraction.kinds.model_text import find_repetition
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.extraction.kinds.documents import find_repetition
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import observation_sources
+from layerlore.storage.derived import observations
 
 from .talking import SMALL, Talk, words
 
@@ -117,15 +117,15 @@ async def test_where_notes_went_with_a_message_what_remains_is_told_in_extracts(
         await talk.work("observe")
     before = await talk.rows()
     uid = (await talk.found()).thread_uid
-    await talk.engine.database.write(observation_sources.changed, talk.scope, uid, [2], now=talk.now)
-    (gap,) = await talk.engine.database.read(observation_sources.gaps, talk.scope, uid)
+    await talk.engine.database.write(observations.changed, talk.scope, uid, [2], now=talk.now)
+    (gap,) = await talk.engine.database.read(observations.gaps, talk.scope, uid)
     assert (gap.from_seq, gap.to_seq) == (1, before[0].batch)
     assert await talk.rows() == [row for row in before if row.batch > gap.to_seq]
     assert await talk.work("digest") == ["digest", "digest"]
     after = await talk.rows()
     assert [row.from_seq for row in after] == [row.from_seq for row in before]
     assert [row.model for row in after[: gap.to_seq]] == ["extractive"] * gap.to_seq
-    assert await talk.engine.database.read(observation_sources.gaps, talk.scope, uid) == []
+    assert await talk.engine.database.read(observations.gaps, talk.scope, uid) == []
 
 
 def test_repetition_is_told_and_ordinary_notes_are_not() -> None:

@@ -8,16 +8,16 @@ from scripted_chat import ScriptedChat
 from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.entries import MOST_MESSAGES, EntryExtractor
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material, Stale
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.entries import entries as keeping
-from layerlore.memory.entries.marking import mark_entry
+from layerlore.memory.entries.curation import mark_entry
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal import forget_requests
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.notes import EntryRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.storage.core.records import Json, Message, Scope
 from layerlore.storage.core.transaction import Database, Tx

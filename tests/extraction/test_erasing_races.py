@@ -11,15 +11,14 @@ from sqlalchemy import text
 
 from layerlore.extraction.kinds.kind import JobKind
 from layerlore.memory.removal.erasure import erase, finish_erasures
-from layerlore.memory.settings.entries import EntryRules
-from layerlore.memory.settings.observations import ObservationRules
-from layerlore.storage.audit import spending
+from layerlore.memory.settings.notes import EntryRules, ObservationRules
+from layerlore.storage.audit import usage
 from layerlore.storage.core.records import Json, Origin, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Claim, Kind
-from layerlore.storage.removal import erasable_rows
+from layerlore.storage.removal import erasure
 
 from . import talking
 from .talking import Talk
@@ -152,7 +151,7 @@ async def race(database: Database, seeds: range) -> None:
         assert not [tag for tag in each.gone if tag in stored]
         if each.whole:
             assert f"'{each.talk.scope.resource_id}'" not in stored
-            assert not await database.read(erasable_rows.count, each.talk.scope)
+            assert not await database.read(erasure.count, each.talk.scope)
     for each in races:
         await each.go_on()
     stored = await database.read_installation(everything, database.backend.name)
@@ -182,6 +181,6 @@ async def test_races_with_running_jobs_bring_nothing_back_on_both_databases(
 async def test_of_what_a_running_job_cost_only_the_sum_of_the_day_stays(database: Database) -> None:
     each = Race(database, 0)
     await each.run()
-    assert not await database.read(erasable_rows.count, each.talk.scope)
-    spent = await database.read_installation(spending.read_of_day, spending.day_of(each.talk.now))
+    assert not await database.read(erasure.count, each.talk.scope)
+    spent = await database.read_installation(usage.read_of_day, usage.day_of(each.talk.now))
     assert spent.tokens == 120 * len(each.talk.chat.asked)

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.storage.core.records import ROLES
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase

@@ -3,13 +3,13 @@
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.observations.observation_text import list_observations
 from layerlore.memory.recall.hit_lines import MemoryLine
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal.deletion import delete_messages, delete_thread
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.storage.core.records import ROLES, Json
 from layerlore.storage.core.transaction import Database

@@ -11,10 +11,10 @@ from scripted_chat import ScriptedChat
 
 from layerlore.extraction.kinds.kind import AnswerRefused
 from layerlore.extraction.kinds.reflector import Reflection, read_reflection
-from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.notes import ObservationRules
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import observation_sources
+from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import MARKERS, Observation
 
 from .talking import Talk, note, noting, words
@@ -230,7 +230,7 @@ async def test_a_reflection_on_notes_that_changed_meanwhile_is_not_stored(databa
         tasks.start_soon(attempt)
         await talk.chat.begun.wait()
         uid = (await talk.found()).thread_uid
-        await talk.engine.database.write(observation_sources.changed, talk.scope, uid, [1], now=talk.now)
+        await talk.engine.database.write(observations.changed, talk.scope, uid, [1], now=talk.now)
         talk.chat.release()
     assert ended == ["reflect stale"]
     assert "told m1" not in await talk.texts("active", "superseded", "dropped")
@@ -246,7 +246,7 @@ async def test_a_reflection_goes_with_a_message_it_was_made_from_and_the_rest_co
     talk.chat.tell("reflect", {"merge": [merge(*(each.observation_id for each in rows), text="told all")], "drop": []})
     assert await talk.work("reflect") == ["reflect"]
     uid = (await talk.found()).thread_uid
-    await talk.engine.database.write(observation_sources.changed, talk.scope, uid, [1], now=talk.now)
+    await talk.engine.database.write(observations.changed, talk.scope, uid, [1], now=talk.now)
     kept = [each for each in rows if each.batch != rows[0].batch]
     assert await talk.rows() == kept
     assert await talk.rows("superseded") == []

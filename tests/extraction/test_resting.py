@@ -1,7 +1,7 @@
 """When a model is left alone: because it does not answer, never because of what it answers."""
 
 from layerlore.extraction.chat.port import ChatFailed
-from layerlore.extraction.jobs.pauses import OUTAGE, OUTAGE_MS, ModelPauses
+from layerlore.extraction.jobs.budget import OUTAGE, OUTAGE_MS, ModelPauses
 from layerlore.storage.audit.usage import Spent
 
 

@@ -3,10 +3,10 @@ notes they are in the document, or all still there."""
 
 import pytest
 
-from layerlore.extraction.jobs.attempt import NoModel, conclude
+from layerlore.extraction.jobs.worker import NoModel, conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Stale
 from layerlore.extraction.kinds.session_memory import COMPACTED, MOST_NOTES, SessionMemoryWriter
-from layerlore.memory.settings.documents import DocumentRules
+from layerlore.memory.settings.notes import DocumentRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.attempt import NoModel, conclude
+from layerlore.extraction.jobs.worker import NoModel, conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
 from layerlore.extraction.kinds.summaries import Summariser
 from layerlore.memory.window.policy import WindowPolicy, WindowRules
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import observations, summaries
-from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived import observations, session_notes
+from layerlore.storage.derived.session_notes import Summary
 from layerlore.storage.threads import events
 
 from .talking import words
@@ -44,7 +44,7 @@ async def say(turns: Turns, count: int, *, first: int = 1) -> None:
 
 async def newest(turns: Turns, before: int = 10**6) -> Summary | None:
     uid = (await turns.talk.found()).thread_uid
-    return await turns.talk.engine.database.read(summaries.newest, turns.talk.scope, uid, before=before)
+    return await turns.talk.engine.database.read(session_notes.newest, turns.talk.scope, uid, before=before)
 
 
 def tags(content: Json) -> list[str]:
@@ -199,7 +199,7 @@ async def test_a_message_deleted_meanwhile_or_another_summary_leaves_nothing(tur
     by = Author("m", material.prompt)
     other = Summary(1, 1, "Theirs.", 1, "m", "p", 0)
     uid = (await turns.talk.found()).thread_uid
-    await engine.database.write(summaries.add, turns.talk.scope, uid, other)
+    await engine.database.write(session_notes.add_summary, turns.talk.scope, uid, other)
     with pytest.raises(Stale):
         await conclude(engine, turns.kind, claim, material, summary("Mine."), by)
     await turns.talk.delete("a")

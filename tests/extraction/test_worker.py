@@ -9,16 +9,12 @@ import pytest
 from scripted_chat import ScriptedChat
 
 from layerlore.extraction.chat.port import ChatFailed
-from layerlore.extraction.jobs.attempt import attempt
-from layerlore.extraction.jobs.budget import DailyBudget
-from layerlore.extraction.jobs.endings import MOST_STALE
-from layerlore.extraction.jobs.pauses import FIRST_MS, LONGEST_MS, OUTAGE, retry_pause_ms
-from layerlore.extraction.jobs.worker import Pace
+from layerlore.extraction.jobs.budget import FIRST_MS, LONGEST_MS, OUTAGE, DailyBudget, retry_pause_ms
+from layerlore.extraction.jobs.worker import MOST_STALE, Pace, attempt
 from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.storage.audit import spending, usage
-from layerlore.storage.audit.spending import OfDay, day_of, next_day
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import OfDay, Spent, day_of, next_day
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.jobs import jobs
@@ -262,7 +258,7 @@ async def test_what_an_answer_cost_is_counted_whether_or_not_it_can_be_used(work
     async with work.working([Counting()], chat):
         await work.ask()
         await work.until_failed(1)
-    assert await work.database.read_installation(spending.read_of_day, day_of(START)) == OfDay(120, 3_000)
+    assert await work.database.read_installation(usage.read_of_day, day_of(START)) == OfDay(120, 3_000)
     (line,) = await work.database.read(usage.of_resource, ANA)
     assert (line.model, line.spent) == (chat.name, chat.spends)
 

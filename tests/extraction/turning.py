@@ -7,11 +7,11 @@ from typing import Any
 from scripted_chat import Reply, ScriptedChat
 
 from layerlore.extraction.chat.port import Chat
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.kind import AnswerRefused, JobKind, Material, Stale
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Sent
-from layerlore.memory.settings.documents import DocumentRules, DocumentScope, WorkingMemoryRules
+from layerlore.memory.settings.notes import DocumentRules, DocumentScope, WorkingMemoryRules
 from layerlore.storage.core.records import Json, Origin
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import working_memory as stored_working_memory

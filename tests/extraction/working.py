@@ -17,7 +17,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.jobs import jobs
@@ -89,7 +89,7 @@ class Work:
 
     async def ask(self, thread: str = "t", seq: int = 1, *, kind: Kind = "observe", scope: Scope = ANA) -> None:
         async def asked(tx: Tx, scope: Scope) -> None:
-            await resource_lock.hold(tx, scope)
+            await scopes.hold(tx, scope)
             await jobs.request(tx, scope, thread, kind, seq, due_at=self.now, now=self.now)
 
         await self.database.write(asked, scope)

@@ -6,14 +6,13 @@ from typing import Any
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.entries.marking import mark_entry
+from layerlore.memory.entries.curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.moving.exports import write_lines
 from layerlore.memory.moving.imports import Import
-from layerlore.memory.moving.moved_drafts import NumberedLine
-from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
 from layerlore.memory.removal import deletion, forget_requests
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
@@ -22,11 +21,10 @@ from layerlore.memory.work.runs import Suspension
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import ROLES, Json, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import observations, session_notes, summaries
+from layerlore.storage.derived import observations, session_notes
 from layerlore.storage.derived import working_memory as documents
 from layerlore.storage.derived.observations import Cursor, NewObservation
-from layerlore.storage.derived.session_notes import NewNote
-from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived.session_notes import NewNote, Summary
 from layerlore.storage.derived.working_memory import DocumentSource
 from layerlore.storage.messages import pages
 from layerlore.storage.moving.moved_threads import Mode
@@ -237,7 +235,7 @@ class Life:
         if number % 2 and held is not None:
             await observations.activate(tx, scope, held, keep=0)
         await session_notes.add(tx, scope, uid, [NewNote("state", "tea")], from_seq=1, to_seq=last, **by)
-        await summaries.add(tx, scope, uid, Summary(last, 1, "about tea", 2, "m", "p", now))
+        await session_notes.add_summary(tx, scope, uid, Summary(last, 1, "about tea", 2, "m", "p", now))
         await threads.move_cursor(tx, scope, uid, "entries_seq", last)
         made = await documents.change(
             tx, scope, "", lambda *_: f"made {number}", how="replace", expected_version=None,

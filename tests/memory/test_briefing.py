@@ -18,13 +18,13 @@ from layerlore.memory.context.briefing_text import (
 )
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter, load_counter
-from layerlore.memory.settings.documents import DocumentRules
+from layerlore.memory.settings.notes import DocumentRules
 from layerlore.memory.text.blocks import MARK
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message
 from layerlore.storage.derived.working_memory import Version
-from layerlore.storage.work.attempts import Attempt
+from layerlore.storage.work.steps import Attempt
 
 COUNTER = load_counter()
 NOW = 1_750_000_000_000

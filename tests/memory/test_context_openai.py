@@ -19,12 +19,18 @@ from told_threads import (
     whole_threads,
 )
 
-from layerlore.memory.parts.fields import MediaSource
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.parts.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.memory.parts.parts import (
+    MediaSource,
+    image_part,
+    reasoning_part,
+    text_part,
+    tool_call_part,
+    tool_result_part,
+)
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.shapes.layout import ContextLayout
-from layerlore.memory.shapes.openai_messages import render_openai
+from layerlore.memory.shapes.exchanges import ContextLayout
+from layerlore.memory.shapes.openai import render_openai
 from layerlore.storage.core.records import Json
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.engine import denied_calls
-from layerlore.memory.engine.denials import Denial, Denials
+from layerlore.memory.engine.engine import Denial, Denials
 from layerlore.storage.audit import journal
 from layerlore.storage.audit.journal import JournalFilter, JournalLine
 from layerlore.storage.core.records import Origin, Scope

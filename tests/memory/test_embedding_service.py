@@ -18,8 +18,9 @@ from layerlore.memory.embedding.service import (
     SLICE_CHARACTERS,
     Backoff,
     EmbeddingService,
+    Worker,
+    WorkerStopped,
 )
-from layerlore.memory.embedding.worker import Worker, WorkerStopped
 from layerlore.storage.core.records import Scope
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,7 @@ import pytest
 from evidence_cases import EVIDENCE_CASES, EvidenceCase
 
 from layerlore.memory.entries.evidence import EvidenceText, Label
-from layerlore.memory.entries.proof import EvidenceRefused, Proof, link_replies, prove
-from layerlore.memory.entries.unproven import list_unproven
+from layerlore.memory.entries.proof import EvidenceRefused, Proof, link_replies, list_unproven, prove
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Role
 

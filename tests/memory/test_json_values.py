@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.json_values import make_equality_key, merge_json
+from layerlore.memory.rules.json_schema import make_equality_key, merge_json
 
 NUMBERS = st.sampled_from([0, 1, -1, 1.0, 0.5, 10**20, 1e20, -0.0])
 JSON = st.recursive(

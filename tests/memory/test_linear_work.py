@@ -6,21 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from layerlore.extraction.chat.repair import Unreadable, read_object
+from layerlore.extraction.chat.answer_form import Unreadable, read_object
 from layerlore.extraction.kinds.titles import clean_title, is_trivial
 from layerlore.memory.digest import result_lines, sentences
-from layerlore.memory.entries.persons import tells_of_user
-from layerlore.memory.entries.proof import has_content, list_quotations
-from layerlore.memory.entries.unproven import list_unproven
+from layerlore.memory.entries.entries import tells_of_user
+from layerlore.memory.entries.proof import has_content, list_quotations, list_unproven
 from layerlore.memory.parts import past_days, search_words, speech_acts
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall import excerpts
 from layerlore.memory.removal import topics
-from layerlore.memory.rules.invisible_characters import remove_invisible
+from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.statements import statement_words
 from layerlore.memory.text import echoes, own_answers, quotation
-from layerlore.server.capture.host_notes import find_user_words
+from layerlore.server.capture.cleaning import find_user_words
 
 from ..growth import grows_too_fast  # noqa: TID252
 

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from layerlore.memory.usage import prices
 from layerlore.memory.usage.model_usage import ModelUsage
-from layerlore.memory.usage.prices import PriceList, load_prices, load_prices_in_thread
-from layerlore.memory.usage.sums import present_lines, present_spent, price_call
+from layerlore.memory.usage.prices import (
+    PriceList,
+    load_prices,
+    load_prices_in_thread,
+    present_lines,
+    present_spent,
+    price_call,
+)
 from layerlore.storage.audit.usage import Spent, UsageLine
 
 LIST = PriceList(

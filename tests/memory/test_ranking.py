@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 
 from layerlore.memory.embedding.relevance import LEADERS, Calibration, RelevanceEvidence
 from layerlore.memory.recall.candidates import GatheredCandidates, VectorSpace
-from layerlore.memory.recall.pool import Floats, Pool
 from layerlore.memory.recall.ranking import (
+    Floats,
+    Pool,
+    Question,
     Ranking,
+    Signals,
     compute_idf,
     compute_recency,
     compute_row_recency,
+    measure_signals,
     pick_best,
     rank_rows,
     sum_weights,
 )
-from layerlore.memory.recall.signals import Question, Signals, measure_signals
-from layerlore.memory.recall.verdicts import judge
-from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.recall.results import judge
+from layerlore.memory.settings.context import RecallRules
 from layerlore.storage.core.index_rows import IndexedRow
 
 RULES = RecallRules()

@@ -16,14 +16,13 @@ from layerlore.memory.entries.remember_requests import RememberRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.memory.recall.candidates import match_words
+from layerlore.memory.recall.candidates import MOST_ROWS, match_words
 from layerlore.memory.recall.ranking import compute_idf
 from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, recall
-from layerlore.memory.recall.recent_rows import MOST_ROWS
 from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.context import RecallRules
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import vectors

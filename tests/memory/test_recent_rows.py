@@ -8,14 +8,13 @@ import pytest
 from told_embedder import ToldEmbedder
 
 from layerlore.memory.context.context import get_context
-from layerlore.memory.embedding import row_queue
+from layerlore.memory.embedding import service
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.recall.candidates import MOST_ROWS
 from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, recall
-from layerlore.memory.recall.recent_rows import MOST_ROWS
 from layerlore.memory.recall.results import RecallResult
-from layerlore.memory.recall.row_vectors import embed_awaited
-from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.recall.vector_writer import VectorWriter, embed_awaited
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
@@ -178,7 +177,7 @@ async def test_who_is_cancelled_takes_nothing_from_those_who_wait_for_the_same_o
 async def test_what_nobody_waits_for_any_more_is_left_to_the_writer(
     memory: Memory, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_queue, "MOST_BATCHES", 1)
+    monkeypatch.setattr(service, "MOST_BATCHES", 1)
     await memory.say("main", *SAID)
     await memory.say("main", "the quince is yellow", scope=BEN)
     rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=9)
@@ -207,7 +206,7 @@ async def test_what_a_recall_waits_for_stands_behind_few_of_the_writers(memory: 
 
     await ask_while_writing(memory, embedder, ask)
     # The question itself comes first.
-    assert embedder.texts.index("the quince is yellow") <= 1 + 2 * row_queue.BATCH_ROWS
+    assert embedder.texts.index("the quince is yellow") <= 1 + 2 * service.BATCH_ROWS
     assert len(embedder.texts) == 62
 
 
@@ -277,10 +276,10 @@ async def test_a_context_waits_for_no_vector_of_the_question_itself(memory: Memo
 async def test_rows_that_are_asked_for_while_the_work_ends_are_not_forgotten(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_queue, "MOST_BATCHES", 1)
+    monkeypatch.setattr(service, "MOST_BATCHES", 1)
     await memory.say("main", "the apple is red", "the pear is green")
     rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=100)
-    queue, ending = row_queue.RowQueue(), anyio.Event()
+    queue, ending = service.RowQueue(), anyio.Event()
 
     async def embed(some: Sequence[vectors.PendingRow]) -> list[int]:
         # Whoever waits for that runs when the task has ended and nobody was told yet.

@@ -11,13 +11,12 @@ import pytest
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.marking import mark_entry
+from layerlore.memory.entries.curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
-from layerlore.memory.moving.moved_drafts import NumberedLine
-from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.moving.exchange import list_shared, take_shared
+from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, render_lines
-from layerlore.memory.moving.sharing import list_shared, take_shared
 from layerlore.memory.removal import deletion, erasure, forget_requests
 from layerlore.memory.removal.undoing import undo
 from layerlore.memory.rules.validation import parse_time
@@ -25,11 +24,11 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import entries as kept
-from layerlore.storage.derived import entry_lists, entry_restoration
+from layerlore.storage.derived import entry_curation
 from layerlore.storage.derived import working_memory as documents
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.moving import shared_rows
+from layerlore.storage.moving import moved_entries
 
 from .moving_memory import SENT, Clock, make_engine
 
@@ -102,7 +101,7 @@ class Store:
         """Erase what was forgotten, as its time has come."""
 
         async def unit(tx: Any, scope: Scope) -> None:
-            await entry_restoration.erase_dropped(tx, scope, dropped_before=2**50)
+            await entry_curation.erase_dropped(tx, scope, dropped_before=2**50)
 
         await self.engine.database.write(unit, self.scope)
 
@@ -114,12 +113,12 @@ class Store:
         return await take_shared(self.engine, self.scope, read(self.engine, lines), SENT, **{"accept": True, **given})
 
     async def told(self) -> list[kept.Entry]:
-        found = await self.engine.database.read(shared_rows.read_entries, self.scope)
+        found = await self.engine.database.read(moved_entries.read_entries, self.scope)
         return [each.entry for each in found if each.told and each.entry.status == "active"]
 
     async def told_of(self) -> dict[str, tuple[Any, ...]]:
         """What is told, and what stood before it, without the ids that entries have here only."""
-        found = await self.engine.database.read(shared_rows.read_entries, self.scope)
+        found = await self.engine.database.read(moved_entries.read_entries, self.scope)
         by_id = {each.entry.entry_id: each.entry for each in found if each.told}
         return {
             entry.content: (entry.status, entry.kind, entry.seen_at, by.content if by else None)
@@ -416,7 +415,7 @@ async def test_no_file_plants_changes_or_outranks_what_the_user_said(alone: Stor
         others = [entry for id_, entry in told.items() if id_ not in ids.values()]
         assert {entry.trust for entry in others} <= {"shared"}
         assert all(entry.pinned_at is None for entry in others)
-        assert await anna.engine.database.read(entry_lists.read_preferences, anna.scope, most=9) == []
+        assert await anna.engine.database.read(entry_curation.read_preferences, anna.scope, most=9) == []
         assert await anna.document() == ""
     await anna.take(own, accept=False)
     await anna.remember(PLANTED, "preference")
@@ -450,7 +449,7 @@ async def test_an_entry_that_the_user_accepts_alone_is_the_user_s(alone: Store) 
     await alone.take([plant("one"), plant("two", content="Tea is kept in the attic.")], accept=False)
     await mark_entry(alone.engine, alone.scope, "one", pinned=None, wrong=None, accepted=True, sent=SENT)
     assert {entry.entry_id: entry.trust for entry in await alone.told()} == {"one": "user", "two": "shared"}
-    (preferred,) = await alone.engine.database.read(entry_lists.read_preferences, alone.scope, most=9)
+    (preferred,) = await alone.engine.database.read(entry_curation.read_preferences, alone.scope, most=9)
     assert preferred.entry_id == "one"
     exported = await alone.export()
     await alone.take([plant("one", changed_at=2**51 + 1, content="Deploy on Fridays.")], accept=False)
@@ -500,7 +499,7 @@ async def test_an_erased_resource_keeps_nothing_of_what_it_shared(stores: list[S
     await anna.write("a shop")
     lines = await exchange(anna, ben)
     await erasure.erase(anna.engine, Tenant("local"), anna.scope.resource_id, origin=Origin("test", "tool"))
-    assert await anna.engine.database.read(shared_rows.read_lines, anna.scope) == []
+    assert await anna.engine.database.read(moved_entries.read_lines, anna.scope) == []
     assert len(await anna.export()) == 1, "the header"
     await anna.take(lines)
     assert len(await anna.told()) == 1, "others have it still"

@@ -11,14 +11,15 @@ import tiktoken
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.parts import encoding
-from layerlore.memory.parts.encoding import Encoding, load_encoding
+from layerlore.memory.parts import tokens as encoding
 from layerlore.memory.parts.tokens import (
     ESTIMATE,
     PER_IMAGE,
     PER_MESSAGE,
+    Encoding,
     TokenCounter,
     load_counter,
+    load_encoding,
     shipped_encodings,
 )
 

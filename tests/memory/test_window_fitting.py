@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.window.cuts import find_level
-from layerlore.memory.window.fit import FEWEST, fit_messages
+from layerlore.memory.window.fit import FEWEST, find_level, fit_messages
 from layerlore.memory.window.omissions import find_newest_run
 from layerlore.storage.core.records import Message
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.window.runs import RunFitter, find_settled_start, find_unit_starts
+from layerlore.memory.window.view import RunFitter, find_settled_start, find_unit_starts
 from layerlore.storage.core.records import Message
 
 from .window_threads import ROUGH, cost, message, newest_user_seq, seqs, shows_no_less, spoken, threads

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from layerlore.memory.parts.fields import MediaSource
 from layerlore.memory.parts.parts import (
+    MediaSource,
     image_part,
     reasoning_part,
     result_parts,

@@ -34,7 +34,7 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
 }
 # Loaded by name, on first use: their imports take long, or not every installation has them.
 LOADED_LATE = ("litellm", "jinja2", "onnxruntime", "tokenizers")
-LONGEST_FILE = 500
+LONGEST_FILE = 600
 MOST_FILES_IN_A_ROOM = 20
 BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
 

@@ -26,8 +26,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from layerlore.server.access.credentials import Anybody, LocalKey, local_principal
+from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.gate import Gate
-from layerlore.server.access.host_guard import Allowed
 from layerlore.server.http.transport import serve_http
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.stdio.transport import run_stdio

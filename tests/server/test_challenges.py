@@ -5,7 +5,7 @@ import json
 import pytest
 from starlette.responses import Response
 
-from layerlore.server.access.challenges import answer_unavailable, challenge_scope, challenge_unauthorized
+from layerlore.server.access.protocol_errors import answer_unavailable, challenge_scope, challenge_unauthorized
 
 METADATA = "https://mem.example.com/.well-known/oauth-protected-resource"
 SCOPES = "memory:read memory:write memory:forget"

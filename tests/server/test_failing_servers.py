@@ -19,8 +19,8 @@ from layerlore.server.process.lines import MAX_LINE_BYTES
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay import asking
+from layerlore.server.relay.channels import Listener, connect, listen, prepare_folder
 from layerlore.server.relay.conversation import MOST_DEATHS, Conversation
-from layerlore.server.relay.endpoint import Listener, connect, listen, prepare_folder
 from layerlore.server.relay.kept_answers import KeptAnswers
 from layerlore.server.relay.launch import read_launch
 from layerlore.server.settings.settings import load_settings

@@ -14,10 +14,10 @@ import pytest
 from mcp import Client, MCPError
 
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, LocalKey, local_principal
-from layerlore.server.limits import flood, room
-from layerlore.server.limits.flood import Flood
+from layerlore.server.limits import room
+from layerlore.server.limits import throttle as flood
 from layerlore.server.limits.room import Room
-from layerlore.server.limits.throttle import Throttle
+from layerlore.server.limits.throttle import Flood, Throttle
 from layerlore.server.tools.toolsets import list_writers
 
 from .gated_server import (

@@ -17,7 +17,7 @@ import pytest
 from mcp.types import Implementation
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.endpoint import connect
+from layerlore.server.relay.channels import connect
 from layerlore.server.relay.launch import hook_folder, read_launch
 from layerlore.server.relay.spool import hand_over, list_waiting
 from layerlore.server.settings.project import find_project

@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.access.exposure import allowed
-from layerlore.server.access.host_guard import Allowed, HostGuard
+from layerlore.server.access.exposure import Allowed, HostGuard, allowed
 from layerlore.server.settings.settings import Settings
 
 from .gated_server import ACCEPT, ANA, INITIALIZE, PATIENCE, Told, http_client, served, settings_in

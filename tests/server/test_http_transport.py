@@ -18,8 +18,8 @@ from mcp.types import ResourceUpdatedNotification
 from starlette.testclient import TestClient
 
 from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.gate import Gate
-from layerlore.server.access.host_guard import Allowed
 from layerlore.server.http.transport import build_app, open_listener
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fake_issuer import AUDIENCE, ISSUER, Issuer, b64, ec_jwk, ed_jwk, ed_key, oct_jwk, rsa_jwk, rsa_key, serving
 from jwt.algorithms import ECAlgorithm
 
-from layerlore.server.access.jwks import IssuerUnavailable, KeySet
+from layerlore.server.access.jwt_tokens import IssuerUnavailable, KeySet
 from layerlore.server.settings.jwt import Algorithm, JwtSettings
 from layerlore.server.settings.settings import SettingsError, load_settings
 

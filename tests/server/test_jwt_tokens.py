@@ -31,8 +31,7 @@ from fake_issuer import (
     token,
 )
 
-from layerlore.server.access.jwks import IssuerUnavailable, KeySet
-from layerlore.server.access.jwt_tokens import JwtTokens
+from layerlore.server.access.jwt_tokens import IssuerUnavailable, JwtTokens, KeySet
 from layerlore.server.access.principal import Principal
 from layerlore.server.settings.jwt import JwtSettings
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.server.access import keys
-from layerlore.server.access.keys import CACHED_MOST, CACHED_SECONDS, ApiKeys, hash_key, is_key_id, make_key
+from layerlore.server.access import credentials
+from layerlore.server.access.credentials import CACHED_MOST, CACHED_SECONDS, ApiKeys, hash_key, is_key_id, make_key
 from layerlore.server.access.principal import Principal
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import StorageUnavailable
@@ -214,7 +214,7 @@ async def test_thousands_of_made_up_keys_push_no_real_one_out_and_are_not_all_ke
 async def test_so_many_real_keys_are_kept_and_the_oldest_goes_first(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "CACHED_MOST", 3)
+    monkeypatch.setattr(credentials, "CACHED_MOST", 3)
     one, two, three, four = (stored.make() for _ in range(4))
     for key in (one, two, three, four, four, three, two):
         assert await stored.verifier.principal(key) is not None
@@ -226,7 +226,7 @@ async def test_so_many_real_keys_are_kept_and_the_oldest_goes_first(
 async def test_a_key_that_was_looked_up_again_is_not_the_oldest_any_more(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "CACHED_MOST", 3)
+    monkeypatch.setattr(credentials, "CACHED_MOST", 3)
     one, two, three, four = (stored.make() for _ in range(4))
     for key, seconds in ((one, 0.0), (two, 1.0), (one, 2.0), (three, 2.0), (four, 2.0)):
         stored.seconds = seconds

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from layerlore.memory.secrets.redaction import mask_without_key
-from layerlore.server.access.keys import ApiKeys, hash_key
+from layerlore.server.access.credentials import ApiKeys, hash_key
 from layerlore.server.access.principal import Principal, Right
 from layerlore.server.process.program import shell_command
 from layerlore.storage.audit import api_keys

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from layerlore.server.relay.endpoint import Foreign, connect, listen, prepare_folder
+from layerlore.server.relay.channels import Foreign, connect, listen, prepare_folder
 from layerlore.server.relay.kept_answers import MOST_ANSWERS, KeptAnswers
 from layerlore.server.relay.launch import data_folder, read_launch
 

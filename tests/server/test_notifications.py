@@ -26,8 +26,7 @@ from mcp.types import (
 )
 
 from layerlore.server.process.sdk_private import serve_alone
-from layerlore.server.subscriptions.interest import LIST
-from layerlore.server.subscriptions.notifications import MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub, Rules
+from layerlore.server.subscriptions.notifications import LIST, MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub, Rules
 from layerlore.storage.core.errors import NotFound, StorageUnavailable
 from layerlore.storage.core.records import Scope
 

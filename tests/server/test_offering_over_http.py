@@ -11,8 +11,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.gate import Gate
-from layerlore.server.access.host_guard import Allowed
 from layerlore.server.http.transport import build_app
 from layerlore.server.resources.kinds import OF_A_THREAD
 from layerlore.server.resources.uris import uri_of

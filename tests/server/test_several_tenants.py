@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 from anyio import to_thread
 
+from layerlore.server.access.credentials import hash_key, make_key
 from layerlore.server.access.exposure import Served, refusal
-from layerlore.server.access.keys import hash_key, make_key
 from layerlore.server.cli.database import look_up_served
 from layerlore.server.runtime.runtime import Runtime, close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings

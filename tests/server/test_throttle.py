@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from layerlore.server.limits.refusal import TOO_MUCH
+from layerlore.server.limits.room import TOO_MUCH
 from layerlore.server.limits.throttle import MOST_WAITING, Throttle, count_bytes, count_rows
 from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.runtime.server_builder import build_server

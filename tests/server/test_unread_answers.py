@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.access.pending_answers import UnsentLimits
+from layerlore.server.access.open_requests import UnsentLimits
 from layerlore.server.http.connections import ConnectionLimits, Connections
 
 from .gated_server import (

@@ -7,10 +7,10 @@ from mcp.server.subscriptions import ResourceUpdated
 
 from layerlore.server.resources.kinds import OF_A_THREAD
 from layerlore.server.resources.uris import uri_of, uri_of_entry, uri_of_run
-from layerlore.server.subscriptions.interest import LIST
-from layerlore.server.subscriptions.watched_scope import ScopeWatch, changes_of_resource, kinds_of
+from layerlore.server.subscriptions.notifications import LIST
+from layerlore.server.subscriptions.watcher import ScopeWatch, changes_of_resource, kinds_of
 from layerlore.storage.core.records import Json
-from layerlore.storage.threads.changes import Found, ThreadMark, Watched
+from layerlore.storage.threads.events import Found, ThreadMark, Watched
 
 from .subscribing import MAIN, PROFILE, STATUS, THREADS
 

@@ -11,7 +11,7 @@ from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
 from layerlore.server.resources.uris import uri_of
 from layerlore.server.subscriptions import watcher
-from layerlore.server.subscriptions.interest import LIST, Interest
+from layerlore.server.subscriptions.notifications import LIST, Interest
 from layerlore.server.subscriptions.watcher import Watcher
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.hints import Notify

@@ -6,7 +6,7 @@ from typing import Any
 
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, observation_sources, version_sources
+from layerlore.storage.derived import derivations, observations, working_memory
 from layerlore.storage.derived.derivations import Document, RestingDocuments
 from layerlore.storage.derived.working_memory import DocumentSource, Version
 from layerlore.storage.jobs import jobs
@@ -50,10 +50,10 @@ def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
         "derivations.thread_came_back": lambda tx, who: derivations.thread_came_back(tx, who, thread, since=0, now=NOW),
         "jobs.fence_off": lambda tx, who: jobs.fence_off(tx, who, now=NOW),
         "jobs.set_back": lambda tx, who: jobs.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
-        "observation_sources.erase": lambda tx, who: observation_sources.erase(tx, who, uid, [1, 2]),
+        "observation_sources.erase": lambda tx, who: observations.erase(tx, who, uid, [1, 2]),
         "orphans.erase": lambda tx, who: orphans.erase(tx, who, uid, deletion_uid),
-        "version_sources.deleted_within": lambda tx, who: version_sources.deleted_within(tx, who, uid, 1, 9),
-        "version_sources.erase": lambda tx, who: version_sources.erase(tx, who, uid, deletion_uid),
-        "version_sources.erase_of_thread": lambda tx, who: version_sources.erase_of_thread(tx, who, uid),
-        "version_sources.take_over": lambda tx, who: version_sources.take_over(tx, who, "", 3, of_version=1),
+        "version_sources.deleted_within": lambda tx, who: working_memory.deleted_within(tx, who, uid, 1, 9),
+        "version_sources.erase": lambda tx, who: working_memory.erase(tx, who, uid, deletion_uid),
+        "version_sources.erase_of_thread": lambda tx, who: working_memory.erase_of_thread(tx, who, uid),
+        "version_sources.take_over": lambda tx, who: working_memory.take_over(tx, who, "", 3, of_version=1),
     }

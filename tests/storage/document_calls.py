@@ -6,9 +6,8 @@ from typing import Any
 
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import session_notes, summaries, working_memory
-from layerlore.storage.derived.session_notes import NewNote
-from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived import session_notes, working_memory
+from layerlore.storage.derived.session_notes import NewNote, Summary
 from layerlore.storage.derived.working_memory import DocumentSource
 from layerlore.storage.threads import threads
 
@@ -20,7 +19,7 @@ TABLES = ("session_notes", "document_sources", "summaries")
 SILENT = {
     "threads.move_cursor",
     "session_notes.add",
-    "summaries.add",
+    "summaries.add_summary",
     "working_memory.record_sources",
     "threads.put_title",
 }
@@ -34,7 +33,7 @@ async def distilled(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A note of ANA's that waits, a summary, cursors, and what her profile was made from."""
     uid = thread.thread_uid
     await session_notes.add(tx, ANA, uid, [_NOTE], from_seq=1, to_seq=1, model="m", prompt="p", now=NOW)
-    await summaries.add(tx, ANA, uid, _SUMMARY)
+    await session_notes.add_summary(tx, ANA, uid, _SUMMARY)
     await working_memory.record_sources(tx, ANA, "", 1, [DocumentSource(uid, 1, 1)])
     await threads.move_cursor(tx, ANA, uid, "profile_seq", 2)
 
@@ -54,7 +53,7 @@ def document_calls(uid: str) -> dict[str, Call]:
         ),
         "session_notes.queued": lambda tx, who: session_notes.queued(tx, who, uid),
         "session_notes.take_out": lambda tx, who: session_notes.take_out(tx, who, uid, [1]),
-        "summaries.add": lambda tx, who: summaries.add(tx, who, uid, other),
-        "summaries.newest": lambda tx, who: summaries.newest(tx, who, uid, before=9),
+        "summaries.add_summary": lambda tx, who: session_notes.add_summary(tx, who, uid, other),
+        "summaries.newest": lambda tx, who: session_notes.newest(tx, who, uid, before=9),
         "threads.put_title": lambda tx, who: threads.put_title(tx, who, uid, "Apples", by="m"),
     }

@@ -7,12 +7,10 @@ from typing import Any
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry, content_hash
-from layerlore.storage.moving import moved_entries, moved_messages, moved_rows, moved_threads, shared_rows, shown_rows
-from layerlore.storage.moving.moved_entries import MovedEntry
-from layerlore.storage.moving.moved_messages import MovedMessage
-from layerlore.storage.moving.moved_tables import ATTEMPT, PROFILE, RUN, SUMMARY
-from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, MovedThread
-from layerlore.storage.moving.shared_rows import SharedRow
+from layerlore.storage.moving import moved_entries, moved_rows, moved_threads, shown_rows
+from layerlore.storage.moving.moved_entries import MovedEntry, SharedRow
+from layerlore.storage.moving.moved_rows import ATTEMPT, PROFILE, RUN, SUMMARY
+from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, MovedMessage, MovedThread
 
 from .building import NOW, draft, search_text
 from .entry_calls import ID
@@ -69,7 +67,7 @@ def moving_calls(uid: str) -> dict[str, Call]:
         "moved_threads.put_times": lambda tx, who: moved_threads.put_times(tx, who, uid, first=1, last=2, before=None),
         "moved_threads.put_state": lambda tx, who: moved_threads.put_state(tx, who, uid, _STATE, cursors=True, now=NOW),
         "moved_threads.put_erased": lambda tx, who: moved_threads.put_erased(tx, who, uid, []),
-        "moved_messages.put_messages": lambda tx, who: moved_messages.put_messages(
+        "moved_messages.put_messages": lambda tx, who: moved_threads.put_messages(
             tx, who, uid, said, "merge", now=NOW, search_text=search_text
         ),
         "moved_rows.put_rows": lambda tx, who: _put_rows(tx, who, uid),
@@ -92,20 +90,22 @@ def moving_calls(uid: str) -> dict[str, Call]:
         "moved_entries.put_entries": lambda tx, who: moved_entries.put_entries(
             tx, who, [MovedEntry(_ENTRY, ())], "skip", new_ids={ID: "new"}, search_text=search_text
         ),
-        "shared_rows.read_lines": shared_rows.read_lines,
-        "shared_rows.put_lines": lambda tx, who: shared_rows.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
-        "shared_rows.read_entries": shared_rows.read_entries,
-        "shared_rows.read_quotes": lambda tx, who: shared_rows.read_quotes(tx, who, [ID]),
+        "shared_rows.read_lines": moved_entries.read_lines,
+        "shared_rows.put_lines": lambda tx, who: moved_entries.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
+        "shared_rows.read_entries": moved_entries.read_entries,
+        "shared_rows.read_quotes": lambda tx, who: moved_entries.read_quotes(tx, who, [ID]),
         "shared_rows.add_entry": _add_shared,
-        "shared_rows.change_entry": lambda tx, who: shared_rows.change_entry(tx, who, _ENTRY, search_text=search_text),
+        "shared_rows.change_entry": lambda tx, who: moved_entries.change_entry(
+            tx, who, _ENTRY, search_text=search_text
+        ),
         "moved_entries.rename": lambda tx, who: moved_entries.rename(tx, who, {ID: "new"}),
     }
 
 
 async def _add_shared(tx: Tx, who: Scope) -> Any:
     """To a scope that has none: its content would be there twice."""
-    if not await shared_rows.read_entries(tx, who):
-        await shared_rows.add_entry(tx, who, _ENTRY, search_text=search_text)
+    if not await moved_entries.read_entries(tx, who):
+        await moved_entries.add_entry(tx, who, _ENTRY, search_text=search_text)
 
 
 async def _put_rows(tx: Tx, who: Scope, uid: str) -> Any:

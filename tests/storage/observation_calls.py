@@ -6,9 +6,8 @@ from typing import Any
 
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import observation_sources, observations
-from layerlore.storage.derived.observation_sources import Gap
-from layerlore.storage.derived.observations import Cursor, NewObservation
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Cursor, Gap, NewObservation
 from layerlore.storage.messages import pages
 from layerlore.storage.threads import threads
 
@@ -37,7 +36,7 @@ async def observed(tx: Tx, scope: Scope, thread: Thread) -> None:
     held = await threads.lock_uid(tx, ANA, thread.thread_uid)
     assert held is not None
     await observations.activate(tx, ANA, held, keep=0)
-    await observation_sources.changed(tx, ANA, thread.thread_uid, [1], now=NOW)
+    await observations.changed(tx, ANA, thread.thread_uid, [1], now=NOW)
     last = [NewObservation("info", "ahead", NOW, None, 3, 3, 3, "user", 3)]
     await observations.add(tx, ANA, thread.thread_uid, last, status="buffered", model="m", prompt="p", now=NOW)
 
@@ -46,9 +45,9 @@ def observation_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     thread = Thread(uid, "main", None, buffered_seq=3)
     return {
-        "observation_sources.changed": lambda tx, who: observation_sources.changed(tx, who, uid, [1, 2], now=NOW),
-        "observation_sources.close": lambda tx, who: observation_sources.close(tx, who, uid, Gap(1, 1, 2), 2, now=NOW),
-        "observation_sources.gaps": lambda tx, who: observation_sources.gaps(tx, who, uid),
+        "observation_sources.changed": lambda tx, who: observations.changed(tx, who, uid, [1, 2], now=NOW),
+        "observation_sources.close": lambda tx, who: observations.close(tx, who, uid, Gap(1, 1, 2), 2, now=NOW),
+        "observation_sources.gaps": lambda tx, who: observations.gaps(tx, who, uid),
         "observations.activate": lambda tx, who: observations.activate(tx, who, thread, keep=0),
         "observations.active_tokens": lambda tx, who: observations.active_tokens(tx, who, uid),
         "observations.add": lambda tx, who: observations.add(

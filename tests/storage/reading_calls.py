@@ -7,8 +7,8 @@ from typing import Any
 from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
-from layerlore.storage.messages import answered_calls, days, indexed_rows, pages
-from layerlore.storage.threads import thread_lists
+from layerlore.storage.messages import days, indexed_rows, pages
+from layerlore.storage.threads import threads
 
 from .building import NOW, tool_result
 
@@ -21,13 +21,11 @@ def reading_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     places = [(uid, seq) for seq in (1, 2, 3)]
     return {
-        "answered_calls.attach": lambda tx, who: answered_calls.attach(tx, who, uid, [_RESULT]),
-        "answered_calls.attach_everywhere": lambda tx, who: answered_calls.attach_everywhere(
-            tx, who, {(uid, 2): _RESULT}
-        ),
-        "answered_calls.of_next": lambda tx, who: answered_calls.of_next(tx, who, "main", ["c1"]),
-        "thread_lists.read_at": lambda tx, who: thread_lists.read_at(tx, who, 0, 9),
-        "thread_lists.search_at": lambda tx, who: thread_lists.search_at(tx, who, lambda *_: True, 0, 9),
+        "answered_calls.attach": lambda tx, who: pages.attach(tx, who, uid, [_RESULT]),
+        "answered_calls.attach_everywhere": lambda tx, who: pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
+        "answered_calls.of_next": lambda tx, who: pages.of_next(tx, who, "main", ["c1"]),
+        "thread_lists.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
+        "thread_lists.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
         "days.count_by_kind": days.count_by_kind,
         "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),

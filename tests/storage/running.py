@@ -10,7 +10,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.work import decisions as decisions_of_runs
+from layerlore.memory.work import pending_calls as decisions_of_runs
 from layerlore.memory.work import run_lists, running, runs, steps
 from layerlore.memory.work.run_lists import RunListing
 from layerlore.memory.work.running import Completion, RunUpdate, Start

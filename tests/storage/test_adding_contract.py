@@ -5,9 +5,9 @@ import pytest
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Draft
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages import addition
+from layerlore.storage.messages import orphans
 from layerlore.storage.messages.messages import Appended
-from layerlore.storage.removal import restoration
+from layerlore.storage.removal import deletions
 
 from .building import (
     ANA,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 async def add(database: Database, *drafts: Draft, replace_known: bool = False) -> Appended:
     return await database.write(
-        addition.add,
+        orphans.add,
         ANA,
         "main",
         drafts,
@@ -72,7 +72,7 @@ async def test_both_results_are_shown_when_the_first_is_restored_too(answered: D
     deleted = await drop(answered, "main", "ids", ["t"])
     await add(answered, draft(id="t2", role="tool", parts=[tool_result("c1")]))
     assert deleted.deletion_uid is not None
-    await answered.write(restoration.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
+    await answered.write(deletions.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
     assert await seqs(answered, "main") == [1, 2, 3]
 
 
@@ -93,7 +93,7 @@ async def test_a_result_beside_a_text_is_hidden_until_its_call_is_restored(answe
     assert shown.parts == [text]
     assert await having(answered, "numbat") == []
     assert deleted.deletion_uid is not None
-    await answered.write(restoration.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
+    await answered.write(deletions.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
     assert (await everything(answered, "main"))[-1].parts == [tool_result("c1", "numbat"), text]
     assert [message.id for message in await having(answered, "numbat")] == ["u"]
 

@@ -8,8 +8,8 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import threads
-from layerlore.storage.work import attempts
-from layerlore.storage.work.attempts import Attempt, NewAttempt
+from layerlore.storage.work import steps
+from layerlore.storage.work.steps import Attempt, NewAttempt
 
 from .building import ANA, BEN, NOW, draft, say, uid
 
@@ -20,20 +20,20 @@ async def log(
     database: Database, task_key: str, action: str = "try", *, scope: Scope = ANA, now: int = NOW, thread: str = "main"
 ) -> Attempt:
     tried = NewAttempt(task_key, action, "ended")
-    _, logged = await database.write(attempts.log, scope, thread, tried, new_uid=uid(), now=now)
+    _, logged = await database.write(steps.log, scope, thread, tried, new_uid=uid(), now=now)
     return logged
 
 
 async def listed(database: Database, task_key: str = "", *, limit: int = 100) -> list[tuple[str, int, str]]:
-    page = await database.read(attempts.read_page, ANA, "main", task_key=task_key, limit=limit)
+    page = await database.read(steps.read_attempts, ANA, "main", task_key=task_key, limit=limit)
     return [(each.task_key, each.attempt, each.action) for each in page.attempts]
 
 
 async def test_an_attempt_is_kept_as_it_was_given(database: Database) -> None:
     tried = NewAttempt("build", 'run "x"\n', "", "boom", "ü", None)
-    thread, logged = await database.write(attempts.log, ANA, "main", tried, new_uid=uid(), now=NOW)
+    thread, logged = await database.write(steps.log, ANA, "main", tried, new_uid=uid(), now=NOW)
     assert logged == Attempt("build", 1, 'run "x"\n', "", "boom", "ü", None, NOW)
-    page = await database.read(attempts.read_page, ANA, "main", task_key="build", limit=9)
+    page = await database.read(steps.read_attempts, ANA, "main", task_key="build", limit=9)
     assert (page.attempts, page.total) == ([logged], 1)
     assert thread == await database.read(threads.find, ANA, "main")
 
@@ -57,7 +57,7 @@ async def test_the_newest_attempts_are_listed_in_their_order(database: Database)
     assert await listed(database, "a") == [("a", 1, "0"), ("a", 2, "3"), ("a", 3, "6"), ("a", 4, "9")]
     assert await listed(database, "a", limit=2) == [("a", 3, "6"), ("a", 4, "9")]
     assert await listed(database, limit=4) == [("a", 4, "9"), ("b", 4, "10"), ("c", 3, "8"), ("c", 4, "11")]
-    page = await database.read(attempts.read_page, ANA, "main", task_key="", limit=4)
+    page = await database.read(steps.read_attempts, ANA, "main", task_key="", limit=4)
     assert page.total == 12
     assert await listed(database, "nothing") == []
 
@@ -66,4 +66,4 @@ async def test_a_thread_without_attempts_has_none_and_an_unknown_thread_is_not_f
     await say(database, "main", draft())
     assert await listed(database) == []
     with pytest.raises(NotFound):
-        await database.read(attempts.read_page, ANA, "other", task_key="", limit=9)
+        await database.read(steps.read_attempts, ANA, "other", task_key="", limit=9)

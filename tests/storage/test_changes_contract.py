@@ -11,12 +11,11 @@ from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.backend import DIALECT
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
-from layerlore.storage.drivers.sqlite.sql import DIALECT
 from layerlore.storage.removal import deletions
-from layerlore.storage.threads import changes, events, threads
-from layerlore.storage.threads.changes import MOST_EVENTS, Found, ThreadMark, Watched
-from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import MOST_EVENTS, Found, NewEvent, ThreadMark, Watched
 
 from .building import ANA, BEN, NOW, draft, execute, new_scope, say, uid
 
@@ -45,7 +44,7 @@ async def happen_to_resource(database: Database, *happened: NewEvent, scope: Sco
 
 
 async def look(database: Database, watched: Watched, scope: Scope = ANA) -> Found:
-    return await database.read(changes.look, scope, watched)
+    return await database.read(events.look, scope, watched)
 
 
 async def marks(database: Database, *thread_ids: str) -> dict[str, ThreadMark]:
@@ -176,10 +175,10 @@ async def test_a_run_differs_once_anything_of_it_changed(database: Database) -> 
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (changes._MARKS, "threads_live_name (tenant_id=? AND agent_id=? AND resource_id=? AND thread_id=?)"),
-        (changes._TYPES, "(tenant_id=? AND agent_id=? AND resource_id=? AND thread_uid=? AND seq>?)"),
-        (changes._RUNS, "(tenant_id=? AND agent_id=? AND resource_id=? AND run_id=?)"),
-        (changes._RESOURCE_EVENTS, "(tenant_id=? AND agent_id=? AND resource_id=? AND seq>?)"),
+        (events._MARKS, "threads_live_name (tenant_id=? AND agent_id=? AND resource_id=? AND thread_id=?)"),
+        (events._TYPES, "(tenant_id=? AND agent_id=? AND resource_id=? AND thread_uid=? AND seq>?)"),
+        (events._RUNS, "(tenant_id=? AND agent_id=? AND resource_id=? AND run_id=?)"),
+        (events._RESOURCE_EVENTS, "(tenant_id=? AND agent_id=? AND resource_id=? AND seq>?)"),
     ],
 )
 async def test_what_is_looked_at_again_and_again_is_found_by_its_key(

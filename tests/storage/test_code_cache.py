@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.index_rows import RowIdArray
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.scopes import scope_token
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.drivers.sqlite import code_cache, driver, search
-from layerlore.storage.drivers.sqlite.code_cache import CodeCache
+from layerlore.storage.drivers.sqlite import driver, search, vector_cache
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.drivers.sqlite.vector_cache import CodeCache
 from layerlore.storage.index import vectors
 
 from .building import ANA, BEN, draft, drop, execute, only, say
@@ -101,7 +101,7 @@ async def test_each_vector_that_goes_is_counted_also_with_its_row(
 async def test_after_any_changes_the_nearest_are_those_of_the_statement(
     files: tuple[SqliteDatabase, SqliteDatabase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_cache, "_MOST_NEW", 6)
+    monkeypatch.setattr(vector_cache, "_MOST_NEW", 6)
     chance = random.Random(5)
     for scope in (ANA, BEN):
         await say(files[0], "main", draft("word", id="m0"), scope=scope)
@@ -178,7 +178,7 @@ def test_new_codes_are_looked_for_behind_the_last_row_alone(tmp_path: Path) -> N
         )
         connection.execute("CREATE INDEX search_vectors_codes ON search_vectors (scope_token, model, row_id, code)")
         values = {"last": 1, "scope_token": "t", "model": MODEL}
-        steps = connection.execute(f"EXPLAIN QUERY PLAN {code_cache._NEW}", values).fetchall()
+        steps = connection.execute(f"EXPLAIN QUERY PLAN {vector_cache._NEW}", values).fetchall()
     finally:
         connection.close()
     assert [step[3] for step in steps] == ["SEARCH search_vectors USING INTEGER PRIMARY KEY (rowid>?)"]

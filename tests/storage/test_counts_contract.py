@@ -4,7 +4,7 @@ import pytest
 
 from layerlore.storage.core import installation
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Counts
 
@@ -27,7 +27,7 @@ async def test_counts_follow_what_is_said_deleted_and_restored(database: Databas
     gone = await database.write(deletions.delete_thread, ANA, "one", deletion_uid=uid(), erase=False, now=NOW)
     assert await database.read(threads.count_scope, ANA) == Counts(1, 1, 4, 2)
     assert gone.deletion_uid is not None
-    await database.write(restoration.restore, ANA, gone.deletion_uid, now=NOW, search_text=search_text)
+    await database.write(deletions.restore, ANA, gone.deletion_uid, now=NOW, search_text=search_text)
     assert await database.read(threads.count_scope, ANA) == Counts(2, 2, 6, 1)
     assert await database.read(threads.count_scope, BEN) == Counts(1, 1, 8, 0)
 

@@ -8,7 +8,7 @@ import pytest
 from layerlore.storage.audit import daily_calls
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.usage import DAYS_KEPT
-from layerlore.storage.core import resource_lock
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import WAITS
 from layerlore.storage.core.transaction import Database
@@ -34,7 +34,7 @@ async def of(database: Database, scope: Scope = ANA, since: int = 0) -> list[Cal
 
 async def test_counts_add_up_for_each_day_and_tool_whoever_adds_them(database: Database) -> None:
     for scope in (ANA, BEN):
-        await database.write(resource_lock.hold, scope)
+        await database.write(scopes.hold, scope)
     both = [(ANA, [RECALLED, HOOKED]), (BEN, [HOOKED])]
     await asyncio.gather(*(database.write(daily_calls.add, LOCAL, both, today=TODAY) for _ in range(5)))
     await add(database, replace(RECALLED, day=TODAY + 1))
@@ -49,15 +49,15 @@ async def test_counts_add_up_for_each_day_and_tool_whoever_adds_them(database: D
 
 
 async def test_a_scope_of_which_nothing_is_kept_gets_no_row(database: Database) -> None:
-    await database.write(resource_lock.hold, ANA)
+    await database.write(scopes.hold, ANA)
     await add(database, RECALLED, scope=BEN)
-    await database.write(resource_lock.hold, BEN)
+    await database.write(scopes.hold, BEN)
     assert await of(database, BEN) == []
 
 
 async def test_a_tenant_adds_to_its_own_scopes_alone(database: Database) -> None:
     for scope in (ANA, ELSEWHERE):
-        await database.write(resource_lock.hold, scope)
+        await database.write(scopes.hold, scope)
     await database.write(daily_calls.add, LOCAL, [(ELSEWHERE, [RECALLED])], today=TODAY)
     assert await of(database, ELSEWHERE) == []
     assert await of(database) == [RECALLED]
@@ -65,7 +65,7 @@ async def test_a_tenant_adds_to_its_own_scopes_alone(database: Database) -> None
 
 async def test_days_of_long_ago_go(database: Database) -> None:
     for scope in (ANA, BEN):
-        await database.write(resource_lock.hold, scope)
+        await database.write(scopes.hold, scope)
         await add(database, RECALLED, replace(RECALLED, day=TODAY + 1), scope=scope)
     new = replace(RECALLED, day=TODAY + DAYS_KEPT + 1)
     await add(database, new, today=new.day)
@@ -84,7 +84,7 @@ async def test_a_conversation_is_enough_to_be_known_by(database: Database) -> No
 
 async def test_what_is_erased_loses_its_counts_and_gets_none_that_come_late(database: Database) -> None:
     for scope in (ANA, BEN):
-        await database.write(resource_lock.hold, scope)
+        await database.write(scopes.hold, scope)
         await add(database, RECALLED, scope=scope)
     await database.write(erasure.hide, ANA)
     await add(database, RECALLED)

@@ -8,13 +8,12 @@ from layerlore.storage.core import installation
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import session_notes, summaries, working_memory
-from layerlore.storage.derived.session_notes import NewNote
-from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived import session_notes, working_memory
+from layerlore.storage.derived.session_notes import NewNote, Summary
 from layerlore.storage.derived.working_memory import Change, DocumentSource, Version
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -107,11 +106,11 @@ async def done(database: Database) -> dict[tuple[str, str], int]:
 
 async def restore(database: Database, deletion_uid: str | None, *, now: int = NOW) -> None:
     assert deletion_uid is not None
-    await database.write(restoration.restore, ANA, deletion_uid, now=now, search_text=search_text)
+    await database.write(deletions.restore, ANA, deletion_uid, now=now, search_text=search_text)
 
 
 async def erase(database: Database) -> None:
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 10_000, answered_before=0)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 10_000, answered_before=0)
 
 
 @BOTH
@@ -241,7 +240,7 @@ async def tell(database: Database, main: str) -> None:
         for first, last in ((1, 3), (4, 6), (7, 9)):
             made: Any = {"from_seq": first, "to_seq": last, "model": "m", "prompt": "p", "now": NOW}
             await session_notes.add(tx, ANA, main, [NewNote("state", f"upto {last}")], **made)
-            await summaries.add(tx, ANA, main, Summary(last, 1, f"upto {last}", 3, "m", "p", NOW))
+            await session_notes.add_summary(tx, ANA, main, Summary(last, 1, f"upto {last}", 3, "m", "p", NOW))
         await threads.put_title(tx, ANA, main, "About two", by="m")
         titled = NewEvent("thread_updated", {"changed": ["title"]}, 2)
         await events.record(tx, ANA, thread, [titled], origin=Origin("title", ""), now=NOW)
@@ -251,7 +250,7 @@ async def tell(database: Database, main: str) -> None:
 
 async def told(database: Database, main: str) -> tuple[list[str], str, str | None]:
     queued = await database.read(session_notes.queued, ANA, main)
-    summary = await database.read(summaries.newest, ANA, main, before=100)
+    summary = await database.read(session_notes.newest, ANA, main, before=100)
     title = (await database.read(threads.find, ANA, "main")).title
     return [note.text for note in queued], summary.text if summary else "", title
 

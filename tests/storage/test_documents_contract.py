@@ -4,9 +4,8 @@ import pytest
 
 from layerlore.storage.core.records import Thread
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import session_notes, summaries, working_memory
-from layerlore.storage.derived.session_notes import NewNote
-from layerlore.storage.derived.summaries import MOST_KEPT, Summary
+from layerlore.storage.derived import session_notes, working_memory
+from layerlore.storage.derived.session_notes import MOST_KEPT, NewNote, Summary
 from layerlore.storage.derived.working_memory import MOST_VERSIONS, DocumentSource
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
@@ -53,10 +52,10 @@ async def test_a_window_is_told_by_the_summary_that_reaches_up_to_it(database: D
     thread_uid = await thread_of(database, 60)
     for upto in range(5, 55, 5):
         made = Summary(upto, 1, f"up to {upto}", 7, "m", "p/1", NOW)
-        await database.write(summaries.add, ANA, thread_uid, made)
+        await database.write(session_notes.add_summary, ANA, thread_uid, made)
 
     async def told(before: int) -> str | None:
-        found = await database.read(summaries.newest, ANA, thread_uid, before=before)
+        found = await database.read(session_notes.newest, ANA, thread_uid, before=before)
         return found.text if found else None
 
     assert [await told(99), await told(50), await told(31), await told(15)] == [
@@ -66,7 +65,7 @@ async def test_a_window_is_told_by_the_summary_that_reaches_up_to_it(database: D
         None,
     ]
     assert await only(database, "SELECT count(*) FROM summaries") == MOST_KEPT
-    assert await database.read(summaries.newest, ANA, "other", before=99) is None
+    assert await database.read(session_notes.newest, ANA, "other", before=99) is None
 
 
 async def test_runs_of_sources_that_touch_are_one_and_versions_that_are_not_kept_have_none(database: Database) -> None:

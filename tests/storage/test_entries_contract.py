@@ -8,11 +8,11 @@ import pytest
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import entries, entry_restoration
+from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry, Origin
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.removal import restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, drop, only, rows, say, search_text, uid
@@ -97,14 +97,14 @@ async def test_an_entry_is_hidden_with_its_last_source_and_shown_again_with_it(d
             assert gone is not None
             return gone
         await drop_thread(database, thread_id)
-        return (await database.read(restoration.list_deletions, ANA))[0].deletion_uid
+        return (await database.read(deletions.list_deletions, ANA))[0].deletion_uid
 
     await delete("main")
     assert await found(database, "quokka") == ["a quokka was seen"]
     second = await delete("other")
     assert await found(database, "quokka") == []
     assert await seen(database, [kept]) == {}
-    await database.write(restoration.restore, ANA, second, now=NOW, search_text=search_text)
+    await database.write(deletions.restore, ANA, second, now=NOW, search_text=search_text)
     assert await found(database, "quokka") == ["a quokka was seen"]
     assert list(await seen(database, [kept])) == [kept]
 
@@ -188,9 +188,9 @@ async def test_what_was_dropped_long_ago_is_erased(database: Database) -> None:
     first, second, _ = await keep(database, entry("one"), entry("two"), entry("three"))
     await database.write(entries.drop, ANA, [first], now=NOW)
     await database.write(entries.drop, ANA, [second], now=NOW + 1)
-    assert await database.write(entry_restoration.erase_dropped, ANA, dropped_before=NOW + 1) == 1
+    assert await database.write(entry_curation.erase_dropped, ANA, dropped_before=NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM entries") == 2
-    assert await database.write(entry_restoration.erase_dropped, ANA, dropped_before=NOW + 1) == 0
+    assert await database.write(entry_curation.erase_dropped, ANA, dropped_before=NOW + 1) == 0
 
 
 async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_source(database: Database) -> None:

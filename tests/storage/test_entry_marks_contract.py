@@ -4,8 +4,8 @@ import pytest
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.derived import entries, entry_marks
-from layerlore.storage.removal import restoration
+from layerlore.storage.derived import entries, entry_curation
+from layerlore.storage.removal import deletions
 
 from .building import ANA, BEN, NOW, draft, say, search_text
 from .test_entries_contract import entry, found, keep, seen, source
@@ -15,19 +15,19 @@ pytestmark = pytest.mark.anyio
 
 
 async def pin(database: Database, entry_id: str, at: int | None = NOW, scope: Scope = ANA) -> None:
-    await database.write(entry_marks.pin, scope, entry_id, at=at)
+    await database.write(entry_curation.pin, scope, entry_id, at=at)
 
 
 async def mark_wrong(database: Database, entry_id: str, now: int = NOW, scope: Scope = ANA) -> None:
-    await database.write(entry_marks.mark_wrong, scope, entry_id, now=now)
+    await database.write(entry_curation.mark_wrong, scope, entry_id, now=now)
 
 
 async def pinned(database: Database, scope: Scope = ANA) -> list[str]:
-    return [each.content for each in await database.read(entry_marks.read_pinned, scope)]
+    return [each.content for each in await database.read(entry_curation.read_pinned, scope)]
 
 
 async def wrong(database: Database, scope: Scope = ANA) -> list[str]:
-    return [each.content for each in await database.read(entry_marks.list_wrong, scope)]
+    return [each.content for each in await database.read(entry_curation.list_wrong, scope)]
 
 
 async def test_pinned_entries_are_read_those_pinned_last_first_until_they_are_let_go(database: Database) -> None:
@@ -50,7 +50,7 @@ async def test_an_entry_that_is_marked_as_wrong_is_seen_no_more_and_pinned_no_mo
     assert await wrong(database, BEN) == []
     assert (await pinned(database), await found(database, "quokka"), await seen(database, [one, two])) == ([], [], {})
     await pin(database, one)
-    await database.write(entry_marks.unmark_wrong, ANA, one, search_text=search_text)
+    await database.write(entry_curation.unmark_wrong, ANA, one, search_text=search_text)
     assert await found(database, "quokka") == ["a quokka sleeps"]
     assert await pinned(database) == [], "what is wrong is not pinned"
     assert (await seen(database, [one]))[one].seen_at == NOW
@@ -62,9 +62,9 @@ async def test_another_s_entry_is_neither_pinned_nor_wrong_nor_right_again(datab
     await mark_wrong(database, kept, scope=BEN)
     assert (await seen(database, [kept]))[kept].pinned_at is None
     await mark_wrong(database, kept)
-    await database.write(entry_marks.unmark_wrong, BEN, kept, search_text=search_text)
+    await database.write(entry_curation.unmark_wrong, BEN, kept, search_text=search_text)
     assert await wrong(database) == ["a quokka"]
-    assert await database.read(entry_marks.read_markable, BEN, kept) is None
+    assert await database.read(entry_curation.read_markable, BEN, kept) is None
 
 
 async def test_what_takes_the_place_of_a_pinned_entry_is_pinned(database: Database) -> None:
@@ -73,10 +73,10 @@ async def test_what_takes_the_place_of_a_pinned_entry_is_pinned(database: Databa
     )
     await pin(database, old)
     await database.write(entries.supersede, ANA, [old], new, now=NOW)
-    assert await database.write(entry_marks.inherit_pin, ANA, new, [old], now=NOW + 5)
-    assert not await database.write(entry_marks.inherit_pin, ANA, new, [old], now=NOW + 9), "it is pinned already"
-    assert not await database.write(entry_marks.inherit_pin, ANA, other, [plain], now=NOW + 5)
-    assert not await database.write(entry_marks.inherit_pin, ANA, other, [], now=NOW + 5)
+    assert await database.write(entry_curation.inherit_pin, ANA, new, [old], now=NOW + 5)
+    assert not await database.write(entry_curation.inherit_pin, ANA, new, [old], now=NOW + 9), "it is pinned already"
+    assert not await database.write(entry_curation.inherit_pin, ANA, other, [plain], now=NOW + 5)
+    assert not await database.write(entry_curation.inherit_pin, ANA, other, [], now=NOW + 5)
     assert await pinned(database) == ["a walrus"]
 
 
@@ -88,9 +88,9 @@ async def test_marks_are_hidden_with_the_last_source_and_are_there_again_with_it
     await mark_wrong(database, bad)
     await drop_thread(database, "main")
     assert (await pinned(database), await wrong(database)) == ([], [])
-    assert await database.read(entry_marks.read_markable, ANA, bad) is None
-    (gone,) = await database.read(restoration.list_deletions, ANA)
-    await database.write(restoration.restore, ANA, gone.deletion_uid, now=NOW, search_text=search_text)
+    assert await database.read(entry_curation.read_markable, ANA, bad) is None
+    (gone,) = await database.read(deletions.list_deletions, ANA)
+    await database.write(deletions.restore, ANA, gone.deletion_uid, now=NOW, search_text=search_text)
     assert (await pinned(database), await wrong(database)) == (["a quokka was seen"], ["a quokka was heard"])
     assert await found(database, "quokka") == ["a quokka was seen"]
 

@@ -19,10 +19,10 @@ from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import jobs
-from layerlore.storage.moving import shared_rows
-from layerlore.storage.moving.shared_rows import SharedRow
-from layerlore.storage.removal import erasable_rows, erasure, restoration
-from layerlore.storage.removal.erasable_rows import OWNED
+from layerlore.storage.moving import moved_entries
+from layerlore.storage.moving.moved_entries import SharedRow
+from layerlore.storage.removal import deletions, erasure
+from layerlore.storage.removal.erasure import OWNED
 from layerlore.storage.threads import events, threads
 from layerlore.storage.work import runs
 from layerlore.storage.work.runs import Checkpoint
@@ -75,7 +75,7 @@ async def fill_all(database: Database, words: Sequence[str]) -> None:
 async def share(database: Database, line: str, scope: Scope = ANA) -> None:
     """Lines of a shared file, as a project keeps them: one that is told, and one that was forgotten."""
     lines = [SharedRow("s1", None, 1, line), SharedRow("s2", None, 1, None)]
-    await database.write(shared_rows.put_lines, scope, lines)
+    await database.write(moved_entries.put_lines, scope, lines)
 
 
 async def fill_others(database: Database) -> None:
@@ -129,23 +129,23 @@ async def owned_rows(database: Database, *, of: Sequence[str] | None = None, but
     return sorted(found)
 
 
-async def erase(database: Database, scope: Scope = ANA, *, most: int = 500) -> erasable_rows.Counts:
+async def erase(database: Database, scope: Scope = ANA, *, most: int = 500) -> erasure.Counts:
     counted = await database.write(erasure.hide, scope)
     while await database.write(erasure.purge, scope, most=most):
         pass
     return counted
 
 
-async def erase_threads(database: Database, thread_id: str, *, most: int = 500) -> erasable_rows.Counts:
+async def erase_threads(database: Database, thread_id: str, *, most: int = 500) -> erasure.Counts:
     hidden = await database.write(erasure.hide_threads, ANA, thread_id, now=NOW)
     while await database.write(erasure.purge, ANA, most=most):
         pass
     return hidden.counts
 
 
-async def expected(database: Database, thread_id: str) -> erasable_rows.Counts:
-    async def counted(tx: Tx, scope: Scope) -> erasable_rows.Counts:
-        return await erasable_rows.count_threads(tx, ANA, thread_id, await erasable_rows.find_named(tx, ANA, thread_id))
+async def expected(database: Database, thread_id: str) -> erasure.Counts:
+    async def counted(tx: Tx, scope: Scope) -> erasure.Counts:
+        return await erasure.count_threads(tx, ANA, thread_id, await erasure.find_named(tx, ANA, thread_id))
 
     return await database.read(counted, ANA)
 
@@ -174,7 +174,7 @@ async def test_all_of_a_scope_is_gone_from_every_table_and_of_others_nothing(dat
     filled = await contents(database)
     unfilled = [table.name for table in OWNED if filled[table.name] == empty[table.name]]
     assert not unfilled, f"this test must put rows into {unfilled}"
-    counted = await database.read(erasable_rows.count, ANA)
+    counted = await database.read(erasure.count, ANA)
     assert await erase(database, most=most) == counted
     assert counted.keys() == {table.name for table in (*OWNED, search_rows, search_vectors)}
     assert await owned_rows(database) == before
@@ -182,16 +182,16 @@ async def test_all_of_a_scope_is_gone_from_every_table_and_of_others_nothing(dat
     assert not [word for word in words if word in left]
     assert [message.id for message in await having(database, "quokka", OTHERS[1])] == ["e", "k"]
     assert await database.read_installation(erasure.unfinished) == []
-    assert not await database.read(erasable_rows.count, ANA)
+    assert not await database.read(erasure.count, ANA)
 
 
 async def test_counting_changes_nothing_and_one_who_kept_nothing_has_no_rows(database: Database) -> None:
     await fill_all(database, secret_words(8))
     before = await contents(database)
-    await database.read(erasable_rows.count, ANA)
+    await database.read(erasure.count, ANA)
     await expected(database, "main")
     nobody = Scope("local", "agent", "nobody")
-    assert not await database.read(erasable_rows.count, nobody)
+    assert not await database.read(erasure.count, nobody)
     assert not await database.write(erasure.hide, nobody)
     hidden = await database.write(erasure.hide_threads, ANA, "no such thread", now=NOW)
     assert not hidden.counts
@@ -202,12 +202,12 @@ async def test_counting_changes_nothing_and_one_who_kept_nothing_has_no_rows(dat
 async def test_the_agents_that_keep_anything_of_somebody_are_found(database: Database) -> None:
     await fill_others(database)
     await say(database, "main", draft("hello"))
-    assert await database.read(erasable_rows.agents_of, LOCAL, "ana") == ["agent", "other-agent"]
-    assert await database.read(erasable_rows.agents_of, LOCAL, "ben") == ["agent"]
-    assert await database.read(erasable_rows.agents_of, Tenant("another-tenant"), "ana") == ["agent"]
-    assert await database.read(erasable_rows.agents_of, Tenant("another-tenant"), "ben") == []
+    assert await database.read(erasure.agents_of, LOCAL, "ana") == ["agent", "other-agent"]
+    assert await database.read(erasure.agents_of, LOCAL, "ben") == ["agent"]
+    assert await database.read(erasure.agents_of, Tenant("another-tenant"), "ana") == ["agent"]
+    assert await database.read(erasure.agents_of, Tenant("another-tenant"), "ben") == []
     await erase(database)
-    assert await database.read(erasable_rows.agents_of, LOCAL, "ana") == ["other-agent"]
+    assert await database.read(erasure.agents_of, LOCAL, "ana") == ["other-agent"]
 
 
 async def seen(tx: Tx, scope: Scope) -> list[object]:
@@ -222,7 +222,7 @@ async def seen(tx: Tx, scope: Scope) -> list[object]:
         *await entries.read_seen(tx, scope, ["e", "own"]),
         *await jobs.list_waiting(tx, scope, NOW),
         *await usage.of_resource(tx, scope),
-        *await restoration.list_deletions(tx, scope),
+        *await deletions.list_deletions(tx, scope),
     ]
 
 
@@ -231,7 +231,7 @@ async def test_it_is_hidden_before_any_of_it_is_erased(database: Database) -> No
     await fill_all(database, words)
     await remember(database, "own", "what a caller said", ANA)
     await drop(database, "main", "ids", ["r"])
-    (deleted, *_) = await database.read(restoration.list_deletions, ANA)
+    (deleted, *_) = await database.read(deletions.list_deletions, ANA)
     assert len(await database.read(seen, ANA)) >= 7
     await database.write(erasure.hide, ANA)
     assert await database.read(seen, ANA) == []
@@ -244,10 +244,10 @@ async def test_it_is_hidden_before_any_of_it_is_erased(database: Database) -> No
         await database.read(runs.find, ANA, words[0])
     assert await only(database, "SELECT count(*) FROM messages") > 0
     with pytest.raises(NotFound):
-        await database.write(restoration.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
+        await database.write(deletions.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
     (marked,) = await database.read_installation(rows, "SELECT deletion_uid FROM deletions")
     with pytest.raises(NotFound):
-        await database.write(restoration.restore, ANA, marked[0], now=NOW, search_text=search_text)
+        await database.write(deletions.restore, ANA, marked[0], now=NOW, search_text=search_text)
 
 
 async def test_what_a_crash_left_is_found_and_erased_in_portions(database: Database) -> None:
@@ -255,7 +255,7 @@ async def test_what_a_crash_left_is_found_and_erased_in_portions(database: Datab
     for n in range(5):
         await remember(database, f"e{n}", f"word{n}")
     await database.write(erasure.hide, ANA)
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW * 2, answered_before=0)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW * 2, answered_before=0)
     assert await only(database, "SELECT count(*) FROM messages") == 40, "left to what goes in portions"
     portions = []
     while await database.read_installation(erasure.unfinished) == [ANA]:
@@ -290,7 +290,7 @@ async def test_what_is_written_meanwhile_is_new_and_stays(database: Database) ->
     assert (profile.version, profile.content) == (1, "new")
     assert (await database.read(runs.find, ANA, "r1")).status == "suspended"
     assert (await database.read(entries.read_seen, ANA, ["new"]))["new"].kind is None
-    assert dict(await database.read(erasable_rows.count, ANA)) == {
+    assert dict(await database.read(erasure.count, ANA)) == {
         **dict.fromkeys(("threads", "messages", "entries", "user_profiles", "runs", "resources"), 1),
         "search_rows": 2,
     }

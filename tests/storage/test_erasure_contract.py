@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
-from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal, spending, usage
+from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal, usage
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal import JournalLine
-from layerlore.storage.audit.spending import OfDay
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit.usage import OfDay, Spent, UsageLine
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import ApiKey, Draft, Json, Origin, Scope, Tenant
 from layerlore.storage.core.scopes import PROFILE_PLACE, of_scope, of_thread
@@ -32,15 +31,14 @@ from layerlore.storage.derived import working_memory
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
-from layerlore.storage.removal import acts, deletions, expiry, restoration
+from layerlore.storage.removal import acts, deletions, retention
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
-from layerlore.storage.work import attempts, plans, runs, steps
-from layerlore.storage.work.attempts import NewAttempt
+from layerlore.storage.work import plans, runs, steps
 from layerlore.storage.work.runs import Answers, Checkpoint, RunClaim, RunEnd
-from layerlore.storage.work.steps import NewStep
+from layerlore.storage.work.steps import NewAttempt, NewStep
 
 from .building import (
     ANA,
@@ -79,9 +77,7 @@ STAYING = {
 
 
 async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
-    return await database.write(
-        restoration.erase_expired, ANA, deleted_before=before, answered_before=before, most=most
-    )
+    return await database.write(deletions.erase_expired, ANA, deleted_before=before, answered_before=before, most=most)
 
 
 async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA, erase: bool = False) -> None:
@@ -163,7 +159,7 @@ async def plan_work(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     """Two revisions of a plan, and an attempt, with the words."""
     for word in words[:2]:
         await make_plan(tx, {"goal": word}, words[2])
-    await attempts.log(tx, ANA, "main", NewAttempt(*words[2:8]), new_uid=uid(), now=NOW)
+    await steps.log(tx, ANA, "main", NewAttempt(*words[2:8]), new_uid=uid(), now=NOW)
 
 
 async def keep_in_mind(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
@@ -219,8 +215,8 @@ async def derive(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     claim = await jobs.claim(tx, ["observe"], holder=words[7], now=NOW, lease_ms=1)
     assert claim is not None
     await jobs.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
-    await spending.add(tx, OfDay(1, 1), now=NOW)
-    await spending.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
+    await usage.add_spending(tx, OfDay(1, 1), now=NOW)
+    await usage.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
     await journal.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))
     key = ApiKey("key", ANA.tenant_id, (ANA.agent_id,), ANA.resource_id, ("read",), NOW)
     await api_keys.create(tx, Tenant(ANA.tenant_id), key, "digest")
@@ -279,7 +275,7 @@ async def test_only_what_is_older_than_the_retention_is_erased(database: Databas
         await drop(database, "main", "ids", [f"m{n}"], now=NOW + n)
     assert await expire(database, NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM messages") == 3
-    assert [d.deleted_at for d in await database.read(restoration.list_deletions, ANA)] == [NOW + 2, NOW + 1]
+    assert [d.deleted_at for d in await database.read(deletions.list_deletions, ANA)] == [NOW + 2, NOW + 1]
     assert [message.id for message in await everything(database, "main")] == ["m3"]
 
 
@@ -299,13 +295,13 @@ async def test_the_scopes_of_all_tenants_that_have_something_to_erase_are_found_
     for scope in (BEN, other, ANA, nothing):
         await say(database, "main", draft("gone", id="g"), scope=scope)
         await drop(database, "main", "ids", ["g"], scope=scope, now=NOW + 50 if scope == nothing else NOW)
-    times, found = expiry.Times(NOW + 9, 0), [expiry.FIRST]
-    while page := await database.read_installation(expiry.erasable, times, after=found[-1], most=2):
+    times, found = retention.Times(NOW + 9, 0), [retention.FIRST]
+    while page := await database.read_installation(retention.erasable, times, after=found[-1], most=2):
         found += page
     assert found[1:] == [other, ANA, BEN]
     for scope in found[1:]:
-        await database.write(restoration.erase_expired, scope, deleted_before=NOW + 9, answered_before=0)
-    assert await database.read_installation(expiry.erasable, times, after=expiry.FIRST) == []
+        await database.write(deletions.erase_expired, scope, deleted_before=NOW + 9, answered_before=0)
+    assert await database.read_installation(retention.erasable, times, after=retention.FIRST) == []
 
 
 async def test_a_thread_made_again_under_an_erased_name_is_left_alone(database: Database) -> None:
@@ -323,7 +319,7 @@ async def test_kept_answers_go_when_their_time_has_passed(database: Database) ->
 
     for n in range(3):
         await database.write(idempotency.once, ANA, Request(f"k{n}", "hmac"), NOW + n, answer)
-    await database.write(restoration.erase_expired, ANA, deleted_before=0, answered_before=NOW + 2)
+    await database.write(deletions.erase_expired, ANA, deleted_before=0, answered_before=NOW + 2)
     assert await database.read_installation(rows, "SELECT key FROM idempotency") == [(Request("k2", "").stored_key,)]
 
 

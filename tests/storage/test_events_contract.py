@@ -13,7 +13,7 @@ from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import EventPage, NewEvent
 
@@ -179,7 +179,7 @@ async def test_an_event_made_from_a_message_is_hidden_restored_and_erased_with_i
     assert (told(page), page.last_seq) == ([(1, "plain"), (3, "of m2")], 3)
     assert told(await log(database, limit=2)) == [(1, "plain"), (3, "of m2")]
     assert deleted.deletion_uid is not None
-    await database.write(restoration.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
+    await database.write(deletions.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
     assert told(await log(database)) == [(1, "plain"), (2, "of m1"), (3, "of m2")]
     await drop(database, "main", "ids", ["m1"], erase=True)
     await tell(database, NewEvent("later"))
@@ -196,7 +196,7 @@ async def test_events_go_with_their_thread_and_its_seqs_begin_anew(database: Dat
         await log(database)
     await tell(database, NewEvent("anew"), now=NOW + 1)
     assert told(await log(database)) == [(1, "anew")]
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await only(database, "SELECT count(*) FROM events") == 2
     page = await log_of_resource(database)
     assert [(each.seq, each.payload["thread_id"]) for each in page.events] == [(2, "other"), (3, "main")]

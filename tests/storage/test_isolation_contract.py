@@ -23,25 +23,14 @@ from layerlore.storage.derived import observations, subjects, working_memory
 from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import (
-    addition,
-    erased_ids,
-    indexed_rows,
-    messages,
-    orphans,
-    pages,
-    turns,
-    windows,
-)
-from layerlore.storage.removal import deletions, restoration
-from layerlore.storage.threads import changes, clock_repair, completion, events, threads
+from layerlore.storage.messages import indexed_rows, messages, orphans, pages, windows
+from layerlore.storage.removal import deletions
+from layerlore.storage.threads import clock_repair, events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
-from layerlore.storage.work import attempts, open_work, plans, run_lists, runs, steps
-from layerlore.storage.work.attempts import NewAttempt
-from layerlore.storage.work.run_lists import RunFilter
-from layerlore.storage.work.runs import NO_ANSWERS, Checkpoint, Run, RunClaim, RunEnd
-from layerlore.storage.work.steps import NewStep
+from layerlore.storage.work import plans, runs, steps
+from layerlore.storage.work.runs import NO_ANSWERS, Checkpoint, Run, RunClaim, RunEnd, RunFilter
+from layerlore.storage.work.steps import NewAttempt, NewStep
 
 from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
 from .derivation_calls import SILENT as SILENT_OF_DERIVATIONS
@@ -116,7 +105,7 @@ def calls(known: Known) -> dict[str, Call]:
         return {"answer": "new"}
 
     return {
-        "addition.add": lambda tx, who: addition.add(
+        "addition.add": lambda tx, who: orphans.add(
             tx,
             who,
             "main",
@@ -126,16 +115,18 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "attempts.read_page": lambda tx, who: attempts.read_page(tx, who, "main", task_key="", limit=9),
-        "attempts.read_page, of a task": lambda tx, who: attempts.read_page(tx, who, "main", task_key="k", limit=9),
-        "attempts.log": lambda tx, who: attempts.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
-        "attempts.read_newest": lambda tx, who: attempts.read_newest(tx, who, said, task_key="", limit=9),
-        "changes.look": lambda tx, who: changes.look(
-            tx, who, changes.Watched({"main": None}, ["r"], True, 0, totals=True)
+        "attempts.read_attempts": lambda tx, who: steps.read_attempts(tx, who, "main", task_key="", limit=9),
+        "attempts.read_attempts, of a task": lambda tx, who: steps.read_attempts(
+            tx, who, "main", task_key="k", limit=9
+        ),
+        "attempts.log": lambda tx, who: steps.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
+        "attempts.read_newest": lambda tx, who: steps.read_newest(tx, who, said, task_key="", limit=9),
+        "changes.look": lambda tx, who: events.look(
+            tx, who, events.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
         "clock_repair.mend": lambda tx, who: clock_repair.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
-        "completion.run_ids": lambda tx, who: completion.run_ids(tx, who, "", most=9),
-        "completion.thread_ids": lambda tx, who: completion.thread_ids(tx, who, "", most=9),
+        "completion.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
+        "completion.thread_ids": lambda tx, who: threads.thread_ids(tx, who, "", most=9),
         "threads.count_scope": threads.count_scope,
         "deletions.delete_messages": lambda tx, who: _delete(tx, who, "ids", ["a"]),
         "deletions.delete_messages, all": lambda tx, who: _delete(tx, who, "all", []),
@@ -143,9 +134,9 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
-        "erased_ids.find": lambda tx, who: erased_ids.find(tx, who, known.thread_uid, ["y"]),
-        "erased_ids.find_calls": lambda tx, who: erased_ids.find_calls(tx, who, known.thread_uid, ["c9"]),
-        "erased_ids.keep": lambda tx, who: erased_ids.keep(tx, who, known.thread_uid, known.deletion_uid, []),
+        "erased_ids.find": lambda tx, who: messages.find(tx, who, known.thread_uid, ["y"]),
+        "erased_ids.find_calls": lambda tx, who: messages.find_calls(tx, who, known.thread_uid, ["c9"]),
+        "erased_ids.keep": lambda tx, who: messages.keep(tx, who, known.thread_uid, known.deletion_uid, []),
         "events.last_of_resource": events.last_of_resource,
         "events.read_page": lambda tx, who: events.read_page(tx, who, "main", after=0, types=[], limit=9),
         "events.read_page, of a type": lambda tx, who: events.read_page(tx, who, "main", after=0, types=["e"], limit=9),
@@ -210,16 +201,16 @@ def calls(known: Known) -> dict[str, Call]:
         "indexed_rows.rebuild_rows": lambda tx, who: indexed_rows.rebuild_rows(
             tx, who, known.thread_uid, [1, 2, 3], search_text
         ),
-        "restoration.list_deletions": restoration.list_deletions,
-        "restoration.restore": lambda tx, who: restoration.restore(
+        "restoration.list_deletions": deletions.list_deletions,
+        "restoration.restore": lambda tx, who: deletions.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
         ),
-        "restoration.erase_expired": lambda tx, who: restoration.erase_expired(
+        "restoration.erase_expired": lambda tx, who: deletions.erase_expired(
             tx, who, deleted_before=NOW + 9, answered_before=NOW + 9
         ),
-        "run_lists.expire": lambda tx, who: run_lists.expire(tx, who, now=NOW * 2),
-        "run_lists.read_page": lambda tx, who: run_lists.read_page(tx, who, RunFilter(NOW), after=None, limit=9),
-        "run_lists.read_page, of the thread": lambda tx, who: run_lists.read_page(
+        "run_lists.expire": lambda tx, who: runs.expire(tx, who, now=NOW * 2),
+        "run_lists.read_page": lambda tx, who: runs.read_page(tx, who, RunFilter(NOW), after=None, limit=9),
+        "run_lists.read_page, of the thread": lambda tx, who: runs.read_page(
             tx, who, RunFilter(NOW, thread_id="main"), after=None, limit=9
         ),
         "runs.claim": lambda tx, who: runs.claim(
@@ -254,10 +245,8 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
         "indexed_rows.find_unembedded": lambda tx, who: indexed_rows.find_unembedded(tx, who, "unused", most=9),
-        "open_work.find_suspended": lambda tx, who: open_work.find_suspended(
-            tx, who, known.thread_uid, now=NOW, most=9
-        ),
-        "open_work.find_open": lambda tx, who: open_work.find_open(tx, who, other_than="", now=NOW, most=9),
+        "open_work.find_suspended": lambda tx, who: plans.find_suspended(tx, who, known.thread_uid, now=NOW, most=9),
+        "open_work.find_open": lambda tx, who: plans.find_open(tx, who, other_than="", now=NOW, most=9),
         "indexed_rows.places": lambda tx, who: indexed_rows.places(tx, who, known.row_ids),
         "indexed_rows.passing": lambda tx, who: indexed_rows.passing(
             tx, who, thread_id=None, since=None, until=None, roles=ROLES
@@ -285,8 +274,8 @@ def calls(known: Known) -> dict[str, Call]:
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
         "threads.lock_uid": lambda tx, who: threads.lock_uid(tx, who, known.thread_uid),
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
-        "turns.find_begin": lambda tx, who: turns.find_begin(tx, who, said, _SAID),
-        "turns.find_last_said": lambda tx, who: turns.find_last_said(tx, who, said),
+        "turns.find_begin": lambda tx, who: windows.find_begin(tx, who, said, _SAID),
+        "turns.find_last_said": lambda tx, who: windows.find_last_said(tx, who, said),
         "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "daily_calls.by_day": lambda tx, who: daily_calls.by_day(tx, who, 0),
         "usage.by_day": lambda tx, who: usage.by_day(tx, who, 0),
@@ -350,7 +339,7 @@ async def _worked(tx: Tx, scope: Scope, thread: Thread) -> None:
     await _plan(tx, ANA, thread.thread_uid, {"goal": "old"})
     for thread_id in ("main", ""):
         await _keep(tx, ANA, thread_id, thread.thread_uid, "old")
-    await attempts.log(tx, ANA, "main", _TRIED, new_uid=uid(), now=NOW)
+    await steps.log(tx, ANA, "main", _TRIED, new_uid=uid(), now=NOW)
 
 
 async def _queued(tx: Tx, scope: Scope, thread: Thread) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import ERROR_CHARS, KINDS, Claim, Fenced, JobRow, Kind
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, new_scope, only, rows, say, uid
@@ -304,7 +304,7 @@ async def test_jobs_of_a_deleted_thread_are_not_shown_and_go_when_it_is_erased(d
         await database.write(deletions.delete_thread, ANA, name, deletion_uid=uid(), erase=erase, now=NOW)
     assert {row.thread_id for row in await waiting(database)} == {None}
     assert await only(database, "SELECT count(*) FROM jobs") == 2
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
     assert await database.read_installation(rows, "SELECT thread_uid FROM jobs") == [("",)]
     if claim.thread_uid:
         with pytest.raises(Fenced):
@@ -361,7 +361,7 @@ async def test_every_change_of_a_claimed_job_is_dated(database: Database, end: s
 async def test_every_change_of_a_job_that_nobody_holds_is_dated(database: Database) -> None:
     await ask(database)
     tenant = Tenant(ANA.tenant_id)
-    await database.write(tenant_jobs.put_off, tenant, KINDS, until=NOW + 100, now=NOW + 1)
+    await database.write(jobs.put_off, tenant, KINDS, until=NOW + 100, now=NOW + 1)
     assert await changed_at(database) == NOW + 1
     await fail(database, await taken(database, NOW + 100), dead=True, retry_at=NOW + 5000)
     assert await database.write(jobs.resume, ANA, None, NOW + 200) == 1

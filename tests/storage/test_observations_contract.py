@@ -4,7 +4,7 @@ import pytest
 
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import observation_sources, observations
+from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Activated, Cursor, NewObservation, Observation, Status
 from layerlore.storage.threads import threads
 
@@ -49,7 +49,7 @@ async def listed(database: Database, *statuses: Status) -> list[Observation]:
 
 async def changed(database: Database, *seqs: int) -> None:
     uid = (await thread_of(database)).thread_uid
-    await database.write(observation_sources.changed, ANA, uid, list(seqs), now=NOW)
+    await database.write(observations.changed, ANA, uid, list(seqs), now=NOW)
 
 
 async def ten(database: Database) -> None:
@@ -145,7 +145,7 @@ async def test_a_message_that_is_told_takes_its_batch_along_and_leaves_a_gap(dat
     assert (thread.observed_seq, thread.buffered_seq) == (9, 9)
     assert [row.text for row in await listed(database, "active")] == ["upto 3", "upto 9"]
     await changed(database, 4, 10)
-    (gap,) = await database.read(observation_sources.gaps, ANA, thread.thread_uid)
+    (gap,) = await database.read(observations.gaps, ANA, thread.thread_uid)
     assert (gap.from_seq, gap.to_seq) == (4, 6)
 
 
@@ -155,5 +155,5 @@ async def test_observations_are_their_own_scopes(database: Database) -> None:
     uid = (await thread_of(database)).thread_uid
     assert await database.read(observations.read, BEN, uid, "buffered", "active") == []
     assert await database.read(observations.active_tokens, BEN, uid) == 0
-    await database.write(observation_sources.changed, BEN, uid, [1], now=NOW)
+    await database.write(observations.changed, BEN, uid, [1], now=NOW)
     assert [row.text for row in await listed(database, "buffered")] == ["mine"]

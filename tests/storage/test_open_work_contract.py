@@ -10,8 +10,8 @@ from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
-from layerlore.storage.work import open_work, plans
-from layerlore.storage.work.open_work import MOST_COUNTED, OpenWork
+from layerlore.storage.work import plans
+from layerlore.storage.work.plans import MOST_COUNTED, OpenWork
 
 from .building import ANA, BEN, MINUTE, NOW, uid
 from .running import Runs
@@ -45,7 +45,7 @@ async def planned(database: Database, thread_id: str, goal: str, *, is_open: boo
 async def found(
     database: Database, *, other_than: str = "", most: int = 9, now: int = NOW, scope: Scope = ANA
 ) -> OpenWork:
-    return await database.read(open_work.find_open, scope, other_than=other_than, now=now, most=most)
+    return await database.read(plans.find_open, scope, other_than=other_than, now=now, most=most)
 
 
 def goals(work: OpenWork) -> list[tuple[str, str]]:
@@ -117,11 +117,11 @@ async def test_what_is_not_listed_is_counted_up_to_a_bound(database: Database, r
 def test_open_work_is_found_among_itself_however_much_is_done(tmp_path: Path) -> None:
     file = tmp_path / "memory.db"
     for statement, index in (
-        (open_work._PLANS, "plans_open"),
-        (open_work._COUNT_PLANS, "plans_open"),
-        (open_work._RUNS, "runs_suspended"),
-        (open_work._COUNT_RUNS, "runs_suspended"),
-        (open_work._SUSPENDED_HERE, "runs_suspended"),
+        (plans._PLANS, "plans_open"),
+        (plans._COUNT_PLANS, "plans_open"),
+        (plans._RUNS, "runs_suspended"),
+        (plans._COUNT_RUNS, "runs_suspended"),
+        (plans._SUSPENDED_HERE, "runs_suspended"),
     ):
         steps = " ".join(query_plan(file, statement))
         assert index in steps, steps

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.index_rows import RowIdArray
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.drivers.sqlite.posting_cache import PostingCache, RowStamp
+from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowStamp
 from layerlore.storage.index import lexical
 
 from .building import ANA, BEN, draft, drop, execute, only, say

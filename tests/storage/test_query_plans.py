@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, Table
 
-from layerlore.storage.audit import api_keys, spending, usage
+from layerlore.storage.audit import api_keys, usage
 from layerlore.storage.core import tables
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.derived import derivations, working_memory
 from layerlore.storage.drivers.sqlite import driver, search
+from layerlore.storage.drivers.sqlite.backend import DIALECT
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
-from layerlore.storage.drivers.sqlite.sql import DIALECT
 from layerlore.storage.index import vectors
-from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import indexed_rows, messages, pages, windows
-from layerlore.storage.removal import erasure, expiry
+from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import events, threads
 from layerlore.storage.work import steps
 
@@ -186,7 +186,7 @@ def test_what_tells_of_messages_is_found_by_its_thread_and_a_title_by_the_messag
 
 
 def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Path) -> None:
-    found = "".join(plan(tmp_path / "memory.db", expiry._ERASABLE.statement))
+    found = "".join(plan(tmp_path / "memory.db", retention._ERASABLE.statement))
     for index in (
         "deletions_by_time",
         "idempotency_by_time",
@@ -195,7 +195,7 @@ def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Pa
         "entries_dropped",
     ):
         assert index in found
-    assert "runs_by_expiry" in "".join(plan(tmp_path / "memory.db", expiry._WITH_EXPIRED_RUNS.statement))
+    assert "runs_by_expiry" in "".join(plan(tmp_path / "memory.db", retention._WITH_EXPIRED_RUNS.statement))
 
 
 def test_jobs_that_are_due_are_found_among_those_alone_however_many_are_done(tmp_path: Path) -> None:
@@ -211,10 +211,10 @@ def test_a_key_is_found_by_its_digest(tmp_path: Path) -> None:
 
 
 def test_the_jobs_of_a_tenant_that_are_due_are_found_by_their_own_index(tmp_path: Path) -> None:
-    for statement in (tenant_jobs._COUNT_DUE, tenant_jobs._PUT_OFF):
+    for statement in (jobs._COUNT_DUE, jobs._PUT_OFF):
         first, *_ = plan(tmp_path / "memory.db", statement)
         assert first == "SEARCH jobs USING INDEX jobs_due_of_tenant (tenant_id=? AND due_at<?)"
-    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", spending._OF_TENANT)[0]
+    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", usage._OF_TENANT)[0]
 
 
 def test_what_is_erased_of_a_thread_is_found_through_keys_that_begin_with_it(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import pytest
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.removal import deletions, restoration
-from layerlore.storage.removal.restoration import Deletion
+from layerlore.storage.removal import deletions
+from layerlore.storage.removal.deletions import Deletion
 from layerlore.storage.threads import threads
 
 from .building import (
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 async def restore(database: Database, deletion_uid: str | None, *, scope: Scope = ANA, now: int = NOW) -> Deletion:
     assert deletion_uid is not None
-    return await database.write(restoration.restore, scope, deletion_uid, now=now, search_text=search_text)
+    return await database.write(deletions.restore, scope, deletion_uid, now=now, search_text=search_text)
 
 
 async def drop_thread(database: Database, thread_id: str, *, now: int = NOW) -> str:
@@ -41,19 +41,19 @@ async def drop_thread(database: Database, thread_id: str, *, now: int = NOW) -> 
 
 
 async def test_deletes_are_listed_newest_first_until_they_are_undone(database: Database) -> None:
-    assert await database.read(restoration.list_deletions, ANA) == []
+    assert await database.read(deletions.list_deletions, ANA) == []
     made = await say(database, "one", draft(id="a"), draft(id="b"), draft(id="c"))
     await say(database, "two", draft())
     first = await drop(database, "one", "ids", ["a", "b"], now=NOW + 1)
     second = await drop_thread(database, "two", now=NOW + 2)
-    listed = await database.read(restoration.list_deletions, ANA)
+    listed = await database.read(deletions.list_deletions, ANA)
     assert [(d.deletion_uid, d.thread_id, d.kind, d.message_count, d.deleted_at) for d in listed] == [
         (second, "two", "thread", 1, NOW + 2),
         (first.deletion_uid, "one", "messages", 2, NOW + 1),
     ]
     assert listed[1].thread_uid == made.thread.thread_uid
     assert await restore(database, first.deletion_uid) == listed[1]
-    assert await database.read(restoration.list_deletions, ANA) == listed[:1]
+    assert await database.read(deletions.list_deletions, ANA) == listed[:1]
 
 
 async def test_restored_messages_are_back_in_their_places_and_found_again(database: Database) -> None:
@@ -92,7 +92,7 @@ async def test_a_delete_that_was_undone_or_erased_cannot_be_undone(database: Dat
     with pytest.raises(NotFound):
         await restore(database, undone.deletion_uid)
     erased = await drop(database, "main", "ids", ["a"], now=NOW)
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
     with pytest.raises(NotFound):
         await restore(database, erased.deletion_uid)
     assert await seqs(database, "main") == [2]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Draft, Json, Message, Role, Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages.tool_pairs import call_ids, result_ids
-from layerlore.storage.removal import restoration
+from layerlore.storage.messages.messages import call_ids, result_ids
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 
 from .building import (
@@ -113,7 +113,7 @@ async def test_after_every_delete_and_restore_the_thread_is_whole_and_at_last_as
             undoable += [deleted.deletion_uid] if deleted.deletion_uid else []
         elif undoable:
             await undo(database, scope, undoable.pop(which % len(undoable)))
-        assert {d.deletion_uid for d in await database.read(restoration.list_deletions, scope)} == set(undoable)
+        assert {d.deletion_uid for d in await database.read(deletions.list_deletions, scope)} == set(undoable)
     for place in order[: len(undoable)]:
         await check(database, scope, told, whole)
         await undo(database, scope, undoable.pop(place % len(undoable)))
@@ -127,9 +127,9 @@ async def test_after_every_delete_and_restore_the_thread_is_whole_and_at_last_as
 
 
 async def undo(database: Database, scope: Scope, deletion_uid: str) -> None:
-    await database.write(restoration.restore, scope, deletion_uid, now=NOW, search_text=search_text)
+    await database.write(deletions.restore, scope, deletion_uid, now=NOW, search_text=search_text)
     try:
-        await database.write(restoration.restore, scope, deletion_uid, now=NOW, search_text=search_text)
+        await database.write(deletions.restore, scope, deletion_uid, now=NOW, search_text=search_text)
     except NotFound:
         return
     raise AssertionError("a delete was undone twice")

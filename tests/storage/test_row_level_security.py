@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from layerlore.storage.audit import api_keys, journal
 from layerlore.storage.audit.journal import JournalLine
-from layerlore.storage.core.all_tenants import LOOKS
 from layerlore.storage.core.errors import NotFound, StorageUnavailable
+from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import SCOPE, metadata
 from layerlore.storage.core.transaction import Tx
@@ -21,7 +21,7 @@ from layerlore.storage.drivers.postgres.transaction import beginning
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import places, tenant_memories
-from layerlore.storage.removal import erasure, expiry
+from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import tenant_threads, threads
 
 from .building import ANA, BEN, NOW, draft, say
@@ -32,7 +32,7 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, erasure, expiry, jobs, places, vectors)  # whose looks are known once they are loaded
+LOOKING = (api_keys, erasure, retention, jobs, places, vectors)  # whose looks are known once they are loaded
 
 
 @pytest.fixture

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.index_rows import IndexedRow, IndexedRows
+from layerlore.storage.core.index_rows import IndexedRow, IndexedRows, RowIdArray
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite import row_cache
-from layerlore.storage.drivers.sqlite.code_cache import Stamp
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.drivers.sqlite.posting_cache import RowStamp
-from layerlore.storage.drivers.sqlite.row_cache import RowCache, ScopeRows
-from layerlore.storage.drivers.sqlite.vector_cache import VectorCache, Vectors
+from layerlore.storage.drivers.sqlite.row_cache import RowCache, RowStamp, ScopeRows
+from layerlore.storage.drivers.sqlite.vector_cache import Stamp, VectorCache, Vectors
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layerlore.memory.rules.limits import Limits
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.work import run_lists, runs
+from layerlore.storage.work import runs
 
 from .building import MINUTE, NOW, examples, new_scope
 from .running import Clock, Runs
@@ -165,7 +165,7 @@ def test_runs_are_looked_up_and_listed_through_their_indexes(tmp_path: Path) -> 
     file = tmp_path / "memory.db"
     (found, _) = plan(file, runs._FIND)
     assert "sqlite_autoindex_runs_1" in found
-    listing, _ = plan(file, run_lists._page(of_statuses=False, of_workflow=False, of_one_thread=False, continued=True))
+    listing, _ = plan(file, runs._page(of_statuses=False, of_workflow=False, of_one_thread=False, continued=True))
     assert "runs_by_time" in listing
-    expired, _ = plan(file, run_lists._EXPIRED)
+    expired, _ = plan(file, runs._EXPIRED)
     assert "SEARCH runs USING INDEX" in expired

@@ -10,7 +10,7 @@ from layerlore.storage.core import installation
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 
 from .building import ANA, MINUTE, NOW, only, rows, say, search_text, uid
 from .running import Runs, refused
@@ -100,7 +100,7 @@ async def test_a_run_of_a_deleted_thread_is_hidden_until_the_thread_is_restored(
         error = await refused(Conflict, runs.suspend("r1", 1, named=thread))
         assert "belongs to a run of a deleted thread, which can still be restored" in error
     assert await runs.database.read_installation(rows, "SELECT thread_id FROM threads WHERE deletion_uid IS NULL") == []
-    await runs.database.write(restoration.restore, ANA, deletion, now=NOW, search_text=search_text)
+    await runs.database.write(deletions.restore, ANA, deletion, now=NOW, search_text=search_text)
     await runs.suspend("r1", 2, claim=claim)
     assert (await runs.resume("r1"))["state"] == 2
 
@@ -112,7 +112,7 @@ async def test_a_run_of_a_deleted_thread_expires_too_and_its_thread_can_be_resto
     runs.clock.now += 1000
     assert await runs.expire() == 1
     assert await only(runs.database, "SELECT count(*) FROM runs") == 0
-    await runs.database.write(restoration.restore, ANA, deletion, now=NOW, search_text=search_text)
+    await runs.database.write(deletions.restore, ANA, deletion, now=NOW, search_text=search_text)
     assert [type_ for type_, _ in await runs.log()] == ["run_suspended", "run_expired"]
 
 

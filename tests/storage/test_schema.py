@@ -14,21 +14,21 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from layerlore.storage.audit import api_keys
 from layerlore.storage.audit.stored_bytes import COUNTED
-from layerlore.storage.core.all_tenants import LOOKS
+from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.tables import journal, metadata, search_rows, search_vectors
-from layerlore.storage.drivers.postgres import sql as postgres_sql
+from layerlore.storage.drivers.postgres import backend as postgres_sql
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.sqlite import backend as sqlite_sql
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite import sql as sqlite_sql
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.index import vectors
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import places
-from layerlore.storage.removal import erasure, expiry
+from layerlore.storage.removal import erasure, retention
 
 pytestmark = pytest.mark.anyio
 
-LOOKING = (api_keys, erasure, expiry, jobs, places, vectors)  # whose looks are known once they are loaded
+LOOKING = (api_keys, erasure, retention, jobs, places, vectors)  # whose looks are known once they are loaded
 ACTS = ("insert", "update", "delete")
 Catalogue = dict[str, list[tuple[Any, ...]]]
 

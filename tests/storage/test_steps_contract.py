@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 from layerlore.storage.work import steps
 from layerlore.storage.work.steps import NewStep, Step, StepPage
@@ -92,7 +92,7 @@ async def test_a_step_made_from_a_message_is_hidden_restored_and_erased_with_it(
     assert seqs(await listed(database)) == [1, 3]
     assert seqs(await listed(database, operation_id="op", limit=2)) == [1, 3]
     assert deleted.deletion_uid is not None
-    await database.write(restoration.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
+    await database.write(deletions.restore, ANA, deleted.deletion_uid, now=NOW, search_text=search_text)
     assert seqs(await listed(database)) == [1, 2, 3]
     await drop(database, "main", "ids", ["m1"], erase=True)
     assert await only(database, "SELECT count(*) FROM steps") == 2
@@ -117,7 +117,7 @@ async def test_steps_go_with_their_thread(database: Database) -> None:
     with pytest.raises(NotFound):
         await listed(database)
     assert await record(database, step()) == 1
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await only(database, "SELECT count(*) FROM steps") == 1
 
 

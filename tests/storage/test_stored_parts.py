@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from layerlore.storage.core.damaged_values import NOTE, parts_of
-from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.json_text import NOTE, parts_of, to_json
 
 TEXTS = ["tea", "", 'say "tea"', "one\ntwo", "C:\\tea", '"}]', "茶 🍵", "\x00", "tea\u2028tea", '","type":"image']
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage.audit import spending
-from layerlore.storage.audit.spending import day_of, next_day
-from layerlore.storage.core import resource_lock
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import day_of, next_day
+from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import NewEntry
-from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import KINDS, Kind
 from layerlore.storage.messages import tenant_memories
 from layerlore.storage.messages.tenant_memories import Pair
@@ -36,17 +36,17 @@ async def ask(database: Database, scope: Scope, thread: str, kind: Kind = "obser
 
 
 async def due(database: Database, tenant: Tenant = ACME, *, most: int = 100, now: int = NOW) -> int:
-    return await database.read(tenant_jobs.count_due, tenant, ["observe", "entries"], most=most, now=now)
+    return await database.read(jobs.count_due, tenant, ["observe", "entries"], most=most, now=now)
 
 
 async def test_a_tenants_day_sums_up_what_its_work_took(database: Database) -> None:
-    await asyncio.gather(*(database.write(spending.add_of_tenant, ACME, 10, now=NOW) for _ in range(20)))
-    await database.write(spending.add_of_tenant, ACME, 7, now=TOMORROW)
-    await database.write(spending.add_of_tenant, GLOBEX, 1, now=NOW)
-    assert await database.read(spending.read_of_tenant, ACME, day_of(NOW)) == 200
-    assert await database.read(spending.read_of_tenant, ACME, day_of(TOMORROW)) == 7
-    assert await database.read(spending.read_of_tenant, GLOBEX, day_of(NOW)) == 1
-    assert await database.read(spending.read_of_tenant, Tenant("nobody"), day_of(NOW)) == 0
+    await asyncio.gather(*(database.write(usage.add_of_tenant, ACME, 10, now=NOW) for _ in range(20)))
+    await database.write(usage.add_of_tenant, ACME, 7, now=TOMORROW)
+    await database.write(usage.add_of_tenant, GLOBEX, 1, now=NOW)
+    assert await database.read(usage.read_of_tenant, ACME, day_of(NOW)) == 200
+    assert await database.read(usage.read_of_tenant, ACME, day_of(TOMORROW)) == 7
+    assert await database.read(usage.read_of_tenant, GLOBEX, day_of(NOW)) == 1
+    assert await database.read(usage.read_of_tenant, Tenant("nobody"), day_of(NOW)) == 0
 
 
 async def test_jobs_that_are_due_are_counted_for_all_resources_of_the_tenant(database: Database) -> None:
@@ -85,7 +85,7 @@ async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_wor
     await ask(database, BEN, "much later", due_at=TOMORROW + 5)
     await ask(database, ANA, "other kind", "title")
     await ask(database, EVE, "foreign")
-    assert await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 2
+    assert await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 2
     found = await database.read_installation(
         rows, "SELECT thread_uid, due_at, attempts FROM jobs WHERE tenant_id = 'acme'"
     )
@@ -97,14 +97,14 @@ async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_wor
         "other kind": NOW,
     }
     assert {attempts for _, _, attempts in found} == {0}
-    assert await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 0
+    assert await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 0
     assert await database.read_installation(jobs.find_soonest, ["observe"], now=NOW) == NOW  # the foreign one
     await database.write(jobs.finish, claim, now=NOW)
 
 
 async def test_more_that_is_asked_of_a_job_makes_it_due_again(database: Database) -> None:
     await ask(database, ANA, "t")
-    await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
     assert await due(database) == 0
     await database.write(jobs.request, ANA, "t", "observe", 6, due_at=NOW + 10, now=NOW)
     assert await due(database, now=NOW + 10) == 1
@@ -112,7 +112,7 @@ async def test_more_that_is_asked_of_a_job_makes_it_due_again(database: Database
 
 async def test_a_host_may_take_what_was_put_off_and_nobody_else(database: Database) -> None:
     await ask(database, ANA, "t")
-    await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
     options = {"holder": "w", "now": NOW, "lease_ms": 1000}
     assert await database.write_installation(jobs.claim, KINDS, **options) is None
     assert await database.write(jobs.claim_in, ANA, KINDS, **options) is None
@@ -166,7 +166,7 @@ async def note(database: Database, scope: Scope, content: str) -> None:
     new = NewEntry(uid(), content, None, "caller", "user", "m", "p", NOW)
 
     async def write(tx: Tx, scope: Scope) -> None:
-        await resource_lock.hold(tx, scope)
+        await scopes.hold(tx, scope)
         await entries.insert_new(tx, scope, new, now=NOW, search_text=search_text)
 
     await database.write(write, scope)

@@ -11,7 +11,7 @@ from layerlore.storage.audit import usage
 from layerlore.storage.audit.usage import OfOwner, Spent, UsageLine
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 
 from .building import ANA, BEN, NOW, draft, examples, new_scope, say, uid
 
@@ -78,7 +78,7 @@ async def test_an_operator_sees_threads_by_name_while_they_are_there(database: D
     seen = await database.read(usage.by_thread, ANA)
     assert sorted(str(each.owner) for each in seen) == ["None", "None", "None", "kept"]
     assert {each.line for each in seen} == {line()}
-    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await database.read(usage.of_resource, ANA) == [UsageLine("m", "steps", Spent(4, 40, 12, 28))]
 
 

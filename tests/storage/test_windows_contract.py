@@ -12,7 +12,7 @@ from layerlore.storage.core.records import ROLES, Message, Scope, Thread
 from layerlore.storage.core.scopes import of_thread
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.postgres.sql import DIALECT
+from layerlore.storage.drivers.postgres.backend import DIALECT
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.windows import RunState
 from layerlore.storage.threads import threads

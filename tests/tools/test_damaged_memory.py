@@ -18,10 +18,10 @@ from layerlore.server.cli.removal import redact
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import Settings, load_settings
-from layerlore.storage.core.damaged_values import NOTE
 from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.json_text import NOTE
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.damage import WAY_OUT
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT
 
 from .calling import Tools
 
@@ -186,7 +186,7 @@ async def test_damage_is_noticed_at_the_start_and_named(folder: Path, caplog: py
 
 
 async def test_the_check_at_the_start_ends_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.drivers.sqlite.damage._STEPS", 1)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.backup._STEPS", 1)
     cut_chain(folder)
     engine = await open_engine(settings_of(folder))
     await engine.database.check_quickly(0.0)

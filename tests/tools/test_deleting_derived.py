@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.entries import EntryExtractor
 from layerlore.extraction.kinds.kind import JobKind, Material
 from layerlore.extraction.kinds.profile import ProfileWriter

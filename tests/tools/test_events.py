@@ -10,8 +10,7 @@ import pytest
 from mcp.client.session import DEFAULT_CLIENT_INFO
 
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.work.step_shapes import AGENT_EVENTS
-from layerlore.memory.work.steps import SERVER_EVENTS
+from layerlore.memory.work.steps import AGENT_EVENTS, SERVER_EVENTS
 from layerlore.server.tools.toolsets import OF_PAGES, list_writers
 
 from .calling import Connect, Json, Tools

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.engine.journal import resource_mark
 from layerlore.memory.removal import deletion

@@ -9,8 +9,8 @@ import pytest
 
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
 from layerlore.memory.recall.hit_lines import BESIDE_CHARS, EXCERPT_CHARS
+from layerlore.memory.recall.ranking import WORDS_ALONE
 from layerlore.memory.recall.recall_text import PREAMBLE
-from layerlore.memory.recall.weights import WORDS_ALONE
 
 from .calling import Tools
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.removal.retention import retain
+from layerlore.memory.removal.deletion import retain
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime import upkeep
 from layerlore.server.runtime.runtime import close_engine, open_engine

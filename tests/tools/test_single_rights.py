@@ -15,8 +15,7 @@ from layerlore.server.access.principal import RIGHTS, Right
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import load_settings
-from layerlore.server.tools.declaration import Declaration
-from layerlore.server.tools.stored_content import drop_stored
+from layerlore.server.tools.declaration import Declaration, drop_stored
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core.records import Scope
 

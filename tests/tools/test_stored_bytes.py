@@ -14,7 +14,7 @@ from layerlore.server.settings.settings import load_settings
 from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.removal import restoration
+from layerlore.storage.removal import deletions
 
 from .calling import Json
 from .isolation_world import PATIENCE, SETTINGS, Person, world
@@ -101,7 +101,7 @@ async def act(store: Store, rng: random.Random, number: int) -> None:
         case 12:
             until = 2**60  # all that is deleted has had its time
             await store.database.write(
-                restoration.erase_expired, scope, deleted_before=until, answered_before=0, most=100
+                deletions.erase_expired, scope, deleted_before=until, answered_before=0, most=100
             )
         case _:
             if rng.random() < 0.4:

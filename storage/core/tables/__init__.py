@@ -18,23 +18,31 @@ from layerlore.storage.core.tables.audit import (
     tenant_spending,
     usage,
 )
-from layerlore.storage.core.tables.changes import events, resource_events, resources
 from layerlore.storage.core.tables.columns import SCOPE, THREAD, metadata
-from layerlore.storage.core.tables.conversations import deletions, erased_ids, messages, threads, undo_parts
+from layerlore.storage.core.tables.conversations import (
+    deletions,
+    erased_ids,
+    events,
+    messages,
+    resource_events,
+    resources,
+    threads,
+    undo_parts,
+)
 from layerlore.storage.core.tables.derived import (
     document_sources,
     entries,
     entry_sources,
     observations,
+    search_rows,
+    search_vectors,
     session_memories,
     session_notes,
     shared_lines,
     summaries,
     user_profiles,
 )
-from layerlore.storage.core.tables.queue import job_turns, jobs
-from layerlore.storage.core.tables.search import search_rows, search_vectors
-from layerlore.storage.core.tables.work import attempts, plans, runs, steps
+from layerlore.storage.core.tables.work import attempts, job_turns, jobs, plans, runs, steps
 
 __all__ = [
     "SCOPE",

@@ -1,19 +1,93 @@
-"""What Postgres does in its own way: a ``Backend`` (``storage.core.transaction``)."""
+"""How Postgres differs: a ``Backend``, the SQL that only Postgres writes, and its URL."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
+from urllib.parse import parse_qsl, urlencode
 
 from sqlalchemy import BigInteger, Delete, Select, Text, TextClause, bindparam, func, literal, select, text
-from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler, TypeCompiler
 
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.all_tenants import Look
+from layerlore.storage.core.index_rows import Packed
+from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.statements import ByteLength, BytewiseText, IsAnyOf, JsonItems, JsonText, Upsert
 from layerlore.storage.core.tables import stored_bytes
 from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
 from layerlore.storage.drivers.postgres import search as postgres_search
-from layerlore.storage.drivers.postgres.sql import DIALECT
+
+DIALECT = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
+
+
+@compiles(IsAnyOf, "postgresql")
+def _any_of(element: IsAnyOf, compiler: SQLCompiler, **options: Any) -> str:
+    column = compiler.process(element.column, **options)
+    values = compiler.process(element.values, **options)
+    return f"{column} = ANY({values})"
+
+
+@compiles(Upsert, "postgresql")
+def _upsert(element: Upsert, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.written_with(postgresql.insert), **options)
+
+
+@compiles(JsonItems, "postgresql")
+def _json_items(element: JsonItems, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_array_elements(CAST({compiler.process(element.clauses, **options)} AS json))"
+
+
+@compiles(JsonText, "postgresql")
+def _json_text(element: JsonText, compiler: SQLCompiler, **options: Any) -> str:
+    return f"({compiler.process(element.column, **options)} ->> {element.place})"
+
+
+@compiles(ByteLength, "postgresql")
+def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length({compiler.process(element.column, **options)})"
+
+
+@compiles(Packed, "postgresql")
+def _packed(element: Packed, compiler: SQLCompiler, **options: Any) -> str:
+    return f"string_agg(int8send({compiler.process(element.column, **options)}), '')"
+
+
+@compiles(BytewiseText, "postgresql")
+def _bytewise(element: BytewiseText, compiler: TypeCompiler, **options: Any) -> str:
+    return 'TEXT COLLATE "C"'
+
+
+OPTION = "statement_cache_size"
+_LARGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresUrl:
+    """``statements``: how many prepared statements a connection keeps. With 0 there are none, as a pooler needs that
+    gives each transaction another connection of the server."""
+
+    dsn: str
+    statements: int = 100
+
+    @property
+    def is_pooled(self) -> bool:
+        return self.statements == 0
+
+
+def read_url(url: str) -> PostgresUrl:
+    """Raises ValueError, whose text repeats nothing of the URL, for an option that is no number."""
+    address, mark, query = url.partition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True)) if mark else {}
+    if OPTION not in given:
+        return PostgresUrl(url)
+    value = given.pop(OPTION)
+    if not (value.isascii() and value.isdigit() and int(value) <= _LARGEST):
+        raise ValueError(f"the URL's {OPTION} must be a number from 0 to {_LARGEST:,}; 0 for a pooler")
+    return PostgresUrl(address + (f"?{urlencode(given)}" if given else ""), int(value))
+
 
 name = "postgres"
 search: SearchIndex = postgres_search

@@ -12,9 +12,8 @@ from asyncpg import BitString
 from numpy.typing import NDArray
 from sqlalchemy import text
 
-from layerlore.storage.core.index_rows import IndexedRows
+from layerlore.storage.core.index_rows import IndexedRows, RowIdArray, unpacked
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray, unpacked
 from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
 

@@ -16,7 +16,7 @@ from layerlore.storage.core.scopes import KINDS, scope_token
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.core.transaction import Backend, Row
 from layerlore.storage.drivers.postgres import backend
-from layerlore.storage.drivers.postgres.sql import DIALECT
+from layerlore.storage.drivers.postgres.backend import DIALECT
 
 PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 Access = Literal["READ WRITE", "READ ONLY"]

@@ -1,11 +1,17 @@
-"""What SQLite does in its own way: a ``Backend`` (``storage.core.transaction``)."""
+"""How SQLite differs: a ``Backend``, and the SQL that only SQLite writes."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Delete, Select, bindparam, func, select, text
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
+from layerlore.storage.core.index_rows import Packed
 from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.statements import ByteLength, IsAnyOf, JsonItems, JsonText, Upsert
 from layerlore.storage.core.tables import stored_bytes
 from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
 from layerlore.storage.drivers.sqlite import driver
@@ -84,3 +90,43 @@ async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
 
 async def fold_bytes(tx: Tx, owner: Scope) -> None:
     """There is one row for each resource."""
+
+
+DIALECT = sqlite.dialect()
+
+
+def sqlite_arguments(values: Sequence[Any]) -> list[Any]:
+    """Lists become JSON text for json_each; everything else goes as it is."""
+    return [json.dumps(value) if isinstance(value, list) else value for value in values]
+
+
+@compiles(IsAnyOf, "sqlite")
+def _any_of(element: IsAnyOf, compiler: SQLCompiler, **options: Any) -> str:
+    column = compiler.process(element.column, **options)
+    values = compiler.process(element.values, **options)
+    return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - compiled names, no input
+
+
+@compiles(Upsert, "sqlite")
+def _upsert(element: Upsert, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.written_with(sqlite.insert), **options)
+
+
+@compiles(JsonItems, "sqlite")
+def _json_items(element: JsonItems, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonText, "sqlite")
+def _json_text(element: JsonText, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_extract({compiler.process(element.column, **options)}, '$[{element.place}]')"
+
+
+@compiles(ByteLength, "sqlite")
+def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length(CAST({compiler.process(element.column, **options)} AS BLOB))"
+
+
+@compiles(Packed, "sqlite")
+def _packed(element: Packed, compiler: SQLCompiler, **options: Any) -> str:
+    return f"group_concat({compiler.process(element.column, **options)})"

@@ -16,16 +16,14 @@ from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial
 from layerlore.storage.core.transaction import Backend, P, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.sqlite import backend, driver
-from layerlore.storage.drivers.sqlite.code_cache import CodeCache
-from layerlore.storage.drivers.sqlite.damage import WAY_OUT, quick_check
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT, quick_check
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.group_commit import Writer
 from layerlore.storage.drivers.sqlite.hints import SqliteHints, data_version
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
-from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
-from layerlore.storage.drivers.sqlite.row_cache import RowCache
+from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
-from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
+from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0

@@ -8,7 +8,10 @@ import os
 import stat
 from pathlib import Path
 
+from sqlalchemy import TextClause
+
 from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.transaction import Row, Tx
 
 _Identity = tuple[int, int]
 _KINDS = {
@@ -93,3 +96,13 @@ def _identity(path: str) -> _Identity | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+async def read_once(tx: Tx, statement: TextClause) -> Row | None:
+    """The first row of a statement without parameters; the same again where the transaction keeps what it has read."""
+    known: dict[TextClause, Row | None] | None = getattr(tx, "known", None)
+    if known is None:
+        return await tx.one(statement)
+    if statement not in known:
+        known[statement] = await tx.one(statement)
+    return known[statement]

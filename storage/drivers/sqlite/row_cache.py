@@ -1,24 +1,97 @@
-"""The rows of the index in memory, a scope at a time, and what stands around each: looking there takes a tenth of what
-reading a thousand rows takes.
+"""The rows of the index in memory, by scope, and the rows that have a word."""
 
-They are what the file holds, whoever writes it: known by the stamp of ``posting_cache``. The triggers of the file count
-a row that changes as one that goes.
-"""
-
+import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import text
 
-from layerlore.storage.core.index_rows import CHUNK, SEQ, THREAD, IndexedRow, IndexedRows
+from layerlore.storage.core.index_rows import CHUNK, SEQ, THREAD, IndexedRow, IndexedRows, RowIdArray, sort_distinct
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray, sort_distinct
 from layerlore.storage.core.scopes import of_scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.drivers.sqlite.posting_cache import RowStamp, read_stamp
+from layerlore.storage.drivers.sqlite.file import read_once
+
+MOST_IDS = 1_000_000
+"""Row ids of all words together, those asked last: 8 MB."""
+_MOST_WORDS = 4_000
+
+_STAMP = text(
+    "SELECT (SELECT value FROM installation WHERE name = 'index_rows_removed'),"
+    " (SELECT schema_version FROM pragma_schema_version), (SELECT coalesce(max(row_id), 0) FROM search_rows)"
+)
+
+Read = Callable[[str, int], Awaitable[RowIdArray]]
+"""Reads the row ids, ascending, that fit a query and lie behind an id."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStamp:
+    """What a snapshot of the index can be known by: how many rows were removed so far, the schema's version, since a
+    migration may make all rows anew, and the last id."""
+
+    removed: str
+    schema: int
+    last: int
+
+    def follows(self, other: "RowStamp") -> bool:
+        """Whether nothing but new rows has come since the other one."""
+        return (self.removed, self.schema) == (other.removed, other.schema) and self.last >= other.last
+
+
+@dataclass(frozen=True, slots=True)
+class _Posting:
+    stamp: RowStamp
+    row_ids: RowIdArray
+
+
+class PostingCache:
+    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
+    kept. Of the words it keeps hashes."""
+
+    def __init__(self, most_ids: int = MOST_IDS) -> None:
+        self._most = most_ids
+        self._held: OrderedDict[bytes, _Posting] = OrderedDict()
+        self._total = 0
+        self._lock = threading.Lock()
+
+    async def find(self, stamp: RowStamp, query: str, most: int, read: Read) -> RowIdArray:
+        """The newest ``most`` rows that fit the query, ascending, as the transaction sees them whose stamp this is."""
+        key = hashlib.blake2b(f"{most} {query}".encode(), digest_size=16).digest()
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+        if held is not None and held.stamp == stamp:
+            return held.row_ids
+        if held is None or not stamp.follows(held.stamp):
+            row_ids = await read(query, 0)
+        else:
+            new = await read(query, held.stamp.last)
+            row_ids = np.concatenate([held.row_ids, new])[-most:] if len(new) else held.row_ids
+        row_ids.setflags(write=False)
+        self._keep(key, _Posting(stamp, row_ids))
+        return row_ids
+
+    def _keep(self, key: bytes, posting: _Posting) -> None:
+        with self._lock:
+            before = self._held.pop(key, None)
+            self._held[key] = posting
+            self._total += len(posting.row_ids) - (len(before.row_ids) if before is not None else 0)
+            while self._total > self._most or len(self._held) > _MOST_WORDS:
+                _, gone = self._held.popitem(last=False)
+                self._total -= len(gone.row_ids)
+
+
+async def read_stamp(tx: Tx) -> RowStamp | None:
+    """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
+    row = await read_once(tx, _STAMP)
+    return None if row is None or row[0] is None else RowStamp(*row)
+
 
 MOST_BYTES = 12 * 2**20
 """Of all scopes together, those asked last. A scope that has more than half of it is not kept: 90,000 rows or so."""

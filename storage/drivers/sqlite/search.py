@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import TextClause, text
 
-from layerlore.storage.core.index_rows import IndexedRows
+from layerlore.storage.core.index_rows import IndexedRows, RowIdArray, unpacked
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray, unpacked
 from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
-from layerlore.storage.drivers.sqlite.code_cache import CodeCache, pick_nearest, read_code_stamp
-from layerlore.storage.drivers.sqlite.posting_cache import PostingCache, read_stamp
-from layerlore.storage.drivers.sqlite.row_cache import RowCache
-from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
+from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache, read_stamp
+from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache, pick_nearest, read_code_stamp
 
 _ADD_ROW = text(f"INSERT INTO search_rows ({COLUMNS}) SELECT {VALUES} FROM (SELECT 1) {BEFORE} RETURNING row_id")  # noqa: S608 - constants
 _ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_tokens)")

@@ -10,11 +10,9 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.core.transaction import Backend, Row, StoreFunctionSuspended
 from layerlore.storage.drivers.sqlite import backend, driver
-from layerlore.storage.drivers.sqlite.code_cache import CodeCache
-from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
-from layerlore.storage.drivers.sqlite.row_cache import RowCache
-from layerlore.storage.drivers.sqlite.sql import DIALECT, sqlite_arguments
-from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
+from layerlore.storage.drivers.sqlite.backend import DIALECT, sqlite_arguments
+from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache
+from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache
 
 T = TypeVar("T")
 

@@ -1,19 +1,165 @@
-"""The vectors of rows in memory, those read last: a recall compares hundreds, and most of them again the next time.
-
-They are kept as 16-bit fixed point, which moves a cosine by about 0.00001 and takes half of the memory and of the time.
-Nothing changes a vector that is stored. They are forgotten where the count of the vectors that went, which the triggers
-of the file keep, is another; see ``code_cache``.
-"""
+"""Vectors and their codes in memory, where comparing takes a tenth of reading them."""
 
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import TextClause, text
 
-from layerlore.storage.core.row_ids import RowIdArray, sort_distinct
-from layerlore.storage.core.transaction import ReadVectors
-from layerlore.storage.drivers.sqlite.code_cache import Stamp
+from layerlore.storage.core.index_rows import RowIdArray, sort_distinct
+from layerlore.storage.core.transaction import ReadVectors, Tx
+from layerlore.storage.drivers.sqlite.file import read_once
+
+MOST_CODE_BYTES = 32 * 2**20
+"""Of all scopes together, those asked last. A scope that has more than half of it is not kept."""
+_MOST_SCOPES = 1_000
+# Behind more new rows than these, of whatever scope, the scope's own are read anew.
+_MOST_NEW = 2_000
+# Codes compared at once: their parts stay in the processor's cache.
+_AT_ONCE = 16_384
+
+_STAMP = text(
+    "SELECT (SELECT value FROM installation WHERE name = 'vectors_removed'),"
+    " (SELECT schema_version FROM pragma_schema_version), (SELECT coalesce(max(rowid), 0) FROM search_vectors)"
+)
+# Both lists are made row by row, so that they have one order.
+_COLUMNS = "SELECT count(*), group_concat(row_id), CAST(group_concat(code, '') AS BLOB) FROM search_vectors"
+_OF_SCOPE = "scope_token = :scope_token AND model = :model"
+_ALL = text(f"{_COLUMNS} WHERE {_OF_SCOPE}")
+_NEW = text(f"{_COLUMNS} NOT INDEXED WHERE rowid > :last AND {_OF_SCOPE}")
+
+Words = NDArray[np.uint64]
+_Key_of_code_cache = tuple[str, str, int]
+"""A scope's token, a model, and the bytes of a code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a snapshot of the file can be known by: how many vectors were removed so far, the schema's version, and the
+    last row id of SQLite's own."""
+
+    removed: str
+    schema: int
+    last: int
+
+    def follows(self, other: "Stamp") -> bool:
+        """Whether nothing but new rows has come since the other one."""
+        return (self.removed, self.schema) == (other.removed, other.schema) and self.last >= other.last
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCodes:
+    """Row ids, and their codes as [words, rows]: the first 64 bits of each, then the next; as ``stamp`` found them."""
+
+    stamp: Stamp
+    row_ids: RowIdArray
+    words: Words
+
+    @property
+    def size(self) -> int:
+        return self.row_ids.nbytes + self.words.nbytes
+
+    def join(self, new: "ScopeCodes") -> "ScopeCodes":
+        """These and the new ones, as the new ones' stamp found them."""
+        return ScopeCodes(
+            new.stamp,
+            np.concatenate([self.row_ids, new.row_ids]),
+            np.concatenate([self.words, new.words], axis=1),
+        )
+
+    def distances(self, code: bytes) -> NDArray[np.uint16]:
+        """In how many bits each code differs from this one."""
+        asked = _split(code, len(code))[:, 0]
+        found = np.zeros(len(self.row_ids), np.uint16)
+        for at in range(0, len(found), _AT_ONCE):
+            part = found[at : at + _AT_ONCE]
+            for word, of_rows in zip(asked, self.words, strict=True):
+                part += np.bitwise_count(of_rows[at : at + _AT_ONCE] ^ word)
+        return found
+
+
+class CodeCache:
+    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
+    kept."""
+
+    def __init__(self, most_bytes: int = MOST_CODE_BYTES) -> None:
+        self._most = most_bytes
+        # None: too large to be kept.
+        self._held: OrderedDict[_Key_of_code_cache, ScopeCodes | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    async def find(self, tx: Tx, scope_token: str, model: str, bytes_each: int) -> ScopeCodes | None:
+        """The codes under the token, as the transaction sees them; None where they are not kept."""
+        key = (scope_token, model, bytes_each)
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                if self._held[key] is None:
+                    return None
+            held = self._held.get(key)
+        stamp = await read_code_stamp(tx)
+        if stamp is None:
+            return None
+        if held is not None and held.stamp == stamp:
+            return held
+        if held is None or not stamp.follows(held.stamp) or stamp.last - held.stamp.last > _MOST_NEW:
+            read = await _read(tx, _ALL, bytes_each, stamp, scope_token=scope_token, model=model)
+        else:
+            new = await _read(tx, _NEW, bytes_each, stamp, scope_token=scope_token, model=model, last=held.stamp.last)
+            read = None if new is None else held.join(new)
+        if read is not None:
+            self._keep(key, read)
+        return read
+
+    def _keep(self, key: _Key_of_code_cache, read: ScopeCodes) -> None:
+        with self._lock:
+            self._held[key] = None if read.size > self._most // 2 else read
+            self._held.move_to_end(key)
+            total = sum(each.size for each in self._held.values() if each is not None)
+            while total > self._most or len(self._held) > _MOST_SCOPES:
+                _, gone = self._held.popitem(last=False)
+                total -= gone.size if gone is not None else 0
+
+
+def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArray:
+    """The rows whose codes differ from this one in the fewest bits, nearest first; of equally near ones the oldest
+    first."""
+    row_ids = np.concatenate([each.row_ids for each in held])
+    distances = np.concatenate([each.distances(code) for each in held])
+    if 0 < most < len(row_ids):
+        farthest = int(np.searchsorted(np.cumsum(np.bincount(distances)), most))
+        near = np.flatnonzero(distances <= farthest)
+        row_ids, distances = row_ids[near], distances[near]
+    return row_ids[np.lexsort((row_ids, distances))[:most]]
+
+
+async def read_code_stamp(tx: Tx) -> Stamp | None:
+    """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
+    row = await read_once(tx, _STAMP)
+    return None if row is None or row[0] is None else Stamp(*row)
+
+
+async def _read(tx: Tx, statement: TextClause, bytes_each: int, stamp: Stamp, **values: Any) -> ScopeCodes | None:
+    """None where codes have another length than is asked for."""
+    row = await tx.one(statement, **values)
+    assert row is not None
+    count, row_ids, codes = row
+    if len(codes or b"") != count * bytes_each:
+        return None
+    return ScopeCodes(stamp, np.fromstring(row_ids or "", np.int64, sep=","), _split(codes or b"", bytes_each))
+
+
+def _split(codes: bytes, bytes_each: int) -> Words:
+    """Codes of equal length as [words, rows], with zeros behind their last byte."""
+    rows = np.frombuffer(codes, np.uint8).reshape(-1, bytes_each)
+    padded = np.zeros((len(rows), -(-bytes_each // 8) * 8), np.uint8)
+    padded[:, :bytes_each] = rows
+    return np.ascontiguousarray(padded.view(np.uint64).T)
+
 
 MOST_BYTES = 10 * 2**20
 """Of all scopes together: 10,240 vectors of 512 dimensions."""

@@ -14,7 +14,7 @@ from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.messages import messages
-from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal import deletions
 
 ANA = Scope("local", "agent", "ana")
 
@@ -51,7 +51,7 @@ async def live(database: SqliteDatabase) -> dict[str, Any]:
     chosen: dict[str, Any] = {"ids": ["m0"], "roles": ROLES, "deletion_uid": "d", "now": 5, "search_text": words}
     await database.write(deletions.delete_messages, ANA, "main", "ids", erase=False, **chosen)
     found.append(await lengths(database))
-    await database.write(restoration.restore, ANA, "d", now=5, search_text=words)
+    await database.write(deletions.restore, ANA, "d", now=5, search_text=words)
     found.append(await lengths(database))
     await database.write(deletions.delete_messages, ANA, "main", "ids", erase=True, **chosen)
     return {

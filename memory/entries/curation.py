@@ -1,27 +1,32 @@
-"""What is kept of a resource as entries, for people who look through it: each with the words it rests on, what says
-otherwise, and what it took the place of."""
+"""Entries for people who curate them: lists with their evidence, and marks."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine import acts
+from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.entry_answers import (
     BroughtQuote,
     EntryKind,
     EntryMarks,
     EntryPage,
     EntryRow,
+    MarkedEntry,
     ReplacedEntry,
 )
-from layerlore.memory.entries.quotes import add_quotes
+from layerlore.memory.entries.evidence import add_quotes
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
-from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core import scopes
+from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Message, Scope, StoredJson, Whose
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists, entry_marks
+from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import Entry
-from layerlore.storage.moving import shared_rows
+from layerlore.storage.moving import moved_entries
+from layerlore.storage.removal.acts import ActPart
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
 
 # What the databases' integers hold.
 _LATEST = 2**63
@@ -102,7 +107,7 @@ async def list_wrong(engine: Engine, scope: Scope) -> EntryPage:
 
 
 async def _read_wrong(tx: Tx, scope: Scope, engine: Engine) -> list[EntryRow]:
-    found = await entry_marks.list_wrong(tx, scope)
+    found = await entry_curation.list_wrong(tx, scope)
     described = await _describe(tx, scope, engine, found)
     return [{**row, "wrong": True} for row in described]
 
@@ -120,7 +125,7 @@ async def _read_page(
     looked_at = 0
     while True:
         most = _LOOKED_AT if words else limit
-        page = await entry_lists.read_page(tx, scope, before=before, limit=most + 1)
+        page = await entry_curation.read_page(tx, scope, before=before, limit=most + 1)
         for entry in page[:most]:
             if _has_words(engine, entry, words):
                 found.append(entry)
@@ -140,7 +145,7 @@ def _has_words(engine: Engine, entry: Entry, words: Sequence[str]) -> bool:
 
 
 async def _read_one(tx: Tx, scope: Scope, engine: Engine, entry_id: str) -> EntryRow:
-    standing = await entry_lists.find_standing(tx, scope, entry_id)
+    standing = await entry_curation.find_standing(tx, scope, entry_id)
     if standing is None:
         raise NotFound(f"there is no entry {entry_id!r}; memory://entries lists them")
     (described,) = await _describe(tx, scope, engine, [standing])
@@ -152,9 +157,9 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
     ids = [entry.entry_id for entry in found]
     # Their sources, and the quotations from them.
     messages = await add_quotes(tx, scope, engine, [entries.as_message(entry, ()) for entry in found])
-    replaced = await entry_lists.read_replaced(tx, scope, ids)
+    replaced = await entry_curation.read_replaced(tx, scope, ids)
     newer, older = await _find_pairs(tx, scope, ids)
-    brought = await shared_rows.read_quotes(
+    brought = await moved_entries.read_quotes(
         tx, scope, [entry.entry_id for entry in found if entry.origin in entries.OWN_WORD]
     )
     rows: list[EntryRow] = []
@@ -224,7 +229,7 @@ def _add_replaced(engine: Engine, row: EntryRow, replaced: Sequence[Entry]) -> N
 async def _find_pairs(tx: Tx, scope: Scope, ids: Collection[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Which newer entry says otherwise than an older one, and which older ones than a newer one, both of which can be
     seen."""
-    pairs = await entry_marks.find_contradicted(tx, scope, ids)
+    pairs = await entry_curation.find_contradicted(tx, scope, ids)
     there = await entries.read_seen(tx, scope, {*pairs, *pairs.values()})
     newer = {old: new for old, new in pairs.items() if old in there and new in there}
     older: dict[str, list[str]] = {}
@@ -239,3 +244,91 @@ def _read_place(cursor: str) -> tuple[int, str]:
         case [int(created_at), str(entry_id)] if not isinstance(created_at, bool) and abs(created_at) < _LATEST:
             return created_at, check_text(entry_id, "cursor")
     raise unknown
+
+
+async def mark_entry(
+    engine: Engine,
+    scope: Scope,
+    entry_id: str,
+    *,
+    pinned: bool | None,
+    wrong: bool | None,
+    accepted: bool = False,
+    sent: Sent,
+) -> MarkedEntry:
+    """Mark an entry, or take a mark back; None leaves a mark as it is. ``accepted``: the user takes over what a shared file
+    brought. In a project the entry may be the person's.
+
+    Returns ``id``, ``pinned``, ``wrong`` and, where that changed something, ``undo``. Raises Conflict, InvalidInput, NotFound.
+    """
+    if pinned is None and wrong is None and not accepted:
+        raise InvalidInput("pinned, wrong, accepted: give at least one of them; accepted can be true only")
+    if accepted and wrong:
+        raise InvalidInput("accepted, wrong: what the user accepts is not wrong; give one of the two")
+    if pinned and wrong:
+        raise InvalidInput(
+            "pinned, wrong: what is wrong is told to nobody, so it cannot be pinned; give one of the two"
+        )
+    check_text(entry_id, "entry_id")
+    owner = await _find_owner(engine, scope, entry_id)
+    now, undo_id = engine.now(), acts.make_undo_id(engine)
+
+    async def write(tx: Tx) -> MarkedEntry:
+        await scopes.hold(tx, owner)
+        was = await entry_curation.read_markable(tx, owner, entry_id)
+        if was is None:
+            raise _unknown(entry_id)
+        if pinned and was.status == "wrong" and wrong is None:
+            raise Conflict(
+                f"entry {entry_id!r} is marked as wrong, so it cannot be pinned; wrong=false takes that mark back"
+            )
+        parts = list(_list_changes(was, pinned, wrong))
+        for part in parts:
+            await set_mark(tx, engine, owner, part.kind == "pinned", entry_id, bool(part.after_version), now)
+        accepts = accepted and await entry_curation.accept(tx, owner, entry_id)
+        if parts or accepts:
+            happened = NewEvent("entries_changed", {"ids": [entry_id]})
+            await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
+        after = {part.kind: bool(part.after_version) for part in parts}
+        return {
+            "id": entry_id,
+            "pinned": after.get("pinned", was.pinned_at is not None),
+            "wrong": after.get("wrong", was.status == "wrong"),
+            **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
+        }
+
+    given = [entry_id, pinned, wrong, *([accepted] if accepted else [])]
+    return await engine.write(owner, sent, given, now, write)
+
+
+def _list_changes(was: Entry, pinned: bool | None, wrong: bool | None) -> Iterator[ActPart]:
+    """What changes of the marks. What is marked as wrong is pinned no more."""
+    is_pinned, is_wrong = was.pinned_at is not None, was.status == "wrong"
+    if wrong is not None and wrong != is_wrong:
+        yield ActPart("wrong", was.entry_id, None, int(is_wrong), int(wrong))
+    if wrong:
+        pinned = False
+    if pinned is not None and pinned != is_pinned:
+        yield ActPart("pinned", was.entry_id, None, int(is_pinned), int(pinned))
+
+
+async def set_mark(tx: Tx, engine: Engine, scope: Scope, is_pin: bool, entry_id: str, marked: bool, now: int) -> None:
+    """Pin an entry, or mark it as wrong, or take that back, in a transaction that holds the resource."""
+    if is_pin:
+        await entry_curation.pin(tx, scope, entry_id, at=now if marked else None)
+    elif marked:
+        await entry_curation.mark_wrong(tx, scope, entry_id, now=now)
+    else:
+        await entry_curation.unmark_wrong(tx, scope, entry_id, search_text=engine.search_text_of)
+
+
+async def _find_owner(engine: Engine, scope: Scope, entry_id: str) -> Scope:
+    """Whose memory has the entry: in a project the project's or the person's. Raises NotFound."""
+    for of in [scope, scope.of_person] if scope.person else [scope]:
+        if await engine.database.read(entry_curation.read_markable, of, entry_id) is not None:
+            return of
+    raise _unknown(entry_id)
+
+
+def _unknown(entry_id: str) -> NotFound:
+    return NotFound(f"there is no entry {entry_id!r}; nothing was marked. memory://entries lists them")
