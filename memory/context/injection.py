@@ -201,10 +201,10 @@ async def make_opening(engine: Engine, scope: Scope, thread_id: str, max_tokens:
     person = None
     if scope.person:
         person = PersonMemory(await engine.database.read(working_memory.read_newest, scope.of_person, None))
-    return await engine.database.read(_gather_of_opening, scope, engine, thread_id, person, max_tokens)
+    return await engine.database.read(_gather_opening, scope, engine, thread_id, person, max_tokens)
 
 
-async def _gather_of_opening(
+async def _gather_opening(
     tx: Tx, scope: Scope, engine: Engine, thread_id: str, person: PersonMemory | None, max_tokens: int
 ) -> str:
     thread = await find_thread(tx, scope, thread_id)

@@ -174,13 +174,13 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     if search.since is not None and search.until is not None and search.since > search.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
     asked = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
-    place = _read_place_of_tenant_threads(search.cursor, asked) if search.cursor else None
+    place = _read_thread_place(search.cursor, asked) if search.cursor else None
     now, tenant = engine.now(), Tenant(tenant_id)
     named = Scope(tenant_id, search.agent, search.resource)
 
     async def look(tx: Tx, tenant: Tenant) -> TenantThreadPage:
         found, after = await tenant_threads.read_page(tx, tenant, search.filter, after=place, limit=search.limit)
-        rows = fit_entries([_show_of_tenant_threads(thread) for thread in found], engine.limits.answer_bytes)
+        rows = fit_entries([_show_thread(thread) for thread in found], engine.limits.answer_bytes)
         if len(rows) < len(found):
             last = found[len(rows) - 1]
             after = getattr(last, search.order_by), last.thread_uid
@@ -194,7 +194,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     return await engine.database.write(look, tenant)
 
 
-def _show_of_tenant_threads(thread: TenantThread) -> TenantThreadRow:
+def _show_thread(thread: TenantThread) -> TenantThreadRow:
     naming: ThreadNaming = {}
     title = make_visible(thread.title or "")
     if title:
@@ -213,7 +213,7 @@ def _show_of_tenant_threads(thread: TenantThread) -> TenantThreadRow:
     }
 
 
-def _read_place_of_tenant_threads(cursor: str, asked: list[object]) -> tuple[int, str]:
+def _read_thread_place(cursor: str, asked: list[object]) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
     match read_cursor(cursor, unknown):
         case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) < _LATEST:

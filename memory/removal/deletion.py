@@ -245,7 +245,7 @@ async def _erase_journaled(
 # Messages in one transaction: others that write wait for it.
 _BATCH = 100
 _SCOPES = 100
-_SERVER_OF_RETENTION = Origin("maintenance", "retention", "server")
+_RETENTION_ORIGIN = Origin("maintenance", "retention", "server")
 _FIRST = TimePlace(-(2**62))
 
 
@@ -308,9 +308,9 @@ async def _retire(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: lis
     deleted = await _delete(tx, scope, engine, thread_id, ids, now)
     number = len(deleted.messages)
     if number:
-        await record_deletion(tx, scope, deleted, _SERVER_OF_RETENTION, now=now)
+        await record_deletion(tx, scope, deleted, _RETENTION_ORIGIN, now=now)
         await retention.count(tx, scope, number)
-        await journal.append_count(tx, scope, engine.hmac_key, _SERVER_OF_RETENTION, "deleted", number, now)
+        await journal.append_count(tx, scope, engine.hmac_key, _RETENTION_ORIGIN, "deleted", number, now)
     return number
 
 

@@ -364,7 +364,7 @@ def _is_value(match: Match) -> bool:
     return len(match["secret"]) >= 4 and measure_strength(match["secret"]) >= Strength.WORD
 
 
-def _is_mixed_of_commands(match: Match) -> bool:
+def _mixes_signs(match: Match) -> bool:
     return len(match["secret"]) >= 4 and measure_strength(match["secret"]) >= Strength.MIXED
 
 
@@ -405,9 +405,7 @@ COMMANDS: tuple[ContextPattern, ...] = (
     _command("htpasswd", " -", r"(?<=\s)-[a-zA-Z]*b[a-zA-Z]*\s+\S{1,128}\s+\S{1,64}\s+"),
     _command("gh secret set", " -b| --b", r"(?<=\s)(?:--body|-b)[ =]"),
     _command("net use", "/user:", r"(?<=\s)/user:\S{1,64}\s+"),
-    make_context(
-        "command-password", "net user", rf"(?i:\bnet user)\s+[\w.-]{{1,64}}\s+{_VALUE}", _is_mixed_of_commands
-    ),
+    make_context("command-password", "net user", rf"(?i:\bnet user)\s+[\w.-]{{1,64}}\s+{_VALUE}", _mixes_signs),
     make_context("command-password", "vault login", rf"\bvault login\s+(?:-\S+\s+)*+{_VALUE}", _is_random),
     make_context(
         "command-password",
@@ -426,14 +424,14 @@ COMMANDS: tuple[ContextPattern, ...] = (
         "assigned-secret",
         "auth",
         r"\bauth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"'\n]{0,64}[\"']\s{0,3},\s{0,3}[\"'](?P<secret>[^\"'\n]{4,256})[\"']\s{0,3}\)",
-        _is_mixed_of_commands,
+        _mixes_signs,
     ),
     make_context("assigned-secret", "sonar.login", rf"\bDsonar\.login={_VALUE}", _is_random),
     make_context(
         "pgpass-password",
         ":5432:|:*:",
         r"(?m)^[\w.*-]{1,128}:(?:[0-9]{1,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:(?P<secret>[^\s:]{3,256})$",
-        _is_mixed_of_commands,
+        _mixes_signs,
     ),
     make_context(
         "password-hash",

@@ -119,7 +119,7 @@ def _answer(part: Json) -> ProviderJson:
     return {"tool_call_id": part["tool_call_id"], "content": _content(blocks) or ""}
 
 
-_CALL_IDS_OF_RESPONSES_ITEMS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
+_ITEM_CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 
 
 def render_responses(laid: ContextLayout) -> list[ProviderJson]:
@@ -127,7 +127,7 @@ def render_responses(laid: ContextLayout) -> list[ProviderJson]:
 
     The volatile blocks stand where ``render_openai`` has them.
     """
-    tale = make_exchanges(laid, CallIds(_CALL_IDS_OF_RESPONSES_ITEMS))
+    tale = make_exchanges(laid, CallIds(_ITEM_CALL_IDS))
     items = [item for step in tale.predefined for item in _items(step)]
     if laid.stable_text:
         items.append(_message("system", laid.stable_text))
@@ -166,9 +166,7 @@ def _items(step: Exchange) -> Iterator[ProviderJson]:
             if item is not None:
                 yield item
     elif spoken:
-        yield _message(
-            step.role, _content_of_responses_items([_block_of_responses_items(part, step.role) for part in spoken])
-        )
+        yield _message(step.role, _make_item_content([_make_item_block(part, step.role) for part in spoken]))
     for call in step.calls:
         name = make_tool_name(call["name"], _TOOL_NAME_CHARS)
         arguments = render_arguments(call["arguments"])
@@ -187,7 +185,7 @@ def _said(part: Json) -> ProviderJson | None:
     return {"type": "reasoning", "id": part["id"], "summary": summary, "encrypted_content": part["data"]}
 
 
-def _content_of_responses_items(blocks: list[ProviderJson]) -> str | list[ProviderJson]:
+def _make_item_content(blocks: list[ProviderJson]) -> str | list[ProviderJson]:
     if len(blocks) == 1 and blocks[0]["type"] == "input_text":
         return str(blocks[0]["text"])
     return blocks
@@ -197,7 +195,7 @@ def _input_text(text: str) -> ProviderJson:
     return {"type": "input_text", "text": text}
 
 
-def _block_of_responses_items(part: Json, role: str) -> ProviderJson:
+def _make_item_block(part: Json, role: str) -> ProviderJson:
     if part["type"] == "text":
         return _input_text(part["text"])
     return (_media(part) if role == "user" else None) or _input_text(describe_media(part))
@@ -223,9 +221,9 @@ def _output(part: Json) -> str | list[ProviderJson]:
     """What a tool answered, images and files in it too, unless it failed."""
     inner = [] if part.get("is_error") else [*filter(says_something, result_parts(part["result"]))]
     if all(entry["type"] == "text" for entry in inner):
-        return _content_of_responses_items([_input_text(text) for text in list_answer_texts(part)]) or ""
+        return _make_item_content([_input_text(text) for text in list_answer_texts(part)]) or ""
     blocks = [_input_text(entry["text"]) if entry["type"] == "text" else _shown(entry) for entry in inner]
-    return _content_of_responses_items(blocks)
+    return _make_item_content(blocks)
 
 
 def _shown(part: Json) -> ProviderJson:

@@ -223,7 +223,7 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: in
     if others:
         found = found.without(others)
     items: list[tuple[int, OpenPlanRow | OpenRunRow]] = []
-    items += [(plan.updated_at, _show_plan_of_open_work(plan, now)) for plan in found.plans]
+    items += [(plan.updated_at, _show_open_plan(plan, now)) for plan in found.plans]
     items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
     if not items:
         return None
@@ -261,7 +261,7 @@ async def _list_open(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> list[
     noted = [thread for thread in tasks if thread.thread_id not in others]
     items: list[tuple[int, OpenPlanRow | OpenRunRow | TaskRow]] = []
     for plan in found.plans:
-        row: OpenPlanRow = {**_show_plan_of_open_work(plan, now), "open_steps": _list_steps(plan)}
+        row: OpenPlanRow = {**_show_open_plan(plan, now), "open_steps": _list_steps(plan)}
         items.append((plan.updated_at, row))
     items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
     items += [(thread.updated_at, _show_task(thread, now)) for thread in noted]
@@ -296,7 +296,7 @@ async def _read_suspended(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> 
     return await find_suspended(tx, scope, thread.thread_uid, now=now)
 
 
-def _show_plan_of_open_work(found: OpenPlan, now: int) -> OpenPlanRow:
+def _show_open_plan(found: OpenPlan, now: int) -> OpenPlanRow:
     steps = found.plan["steps"]
     current = find_current_step(found.plan) if steps else None
     row: OpenPlanRow = {

@@ -189,7 +189,7 @@ class OfDay:
     cost_nano_usd: int = 0
 
 
-_ADD_OF_SPENDING = insert_or_update(
+_ADD_SPENDING = insert_or_update(
     spending,
     {column.name: bindparam(column.name) for column in spending.c},
     keys=("day",),
@@ -221,7 +221,7 @@ def next_day(now: int) -> int:
 
 async def add_spending(tx: Tx, spent: OfDay, *, now: int) -> None:
     """Raise the installation's sums of the day."""
-    await tx.run(_ADD_OF_SPENDING, day=day_of(now), tokens=spent.tokens, cost_nano_usd=spent.cost_nano_usd)
+    await tx.run(_ADD_SPENDING, day=day_of(now), tokens=spent.tokens, cost_nano_usd=spent.cost_nano_usd)
 
 
 async def read_of_day(tx: Tx, day: str) -> OfDay:

@@ -233,19 +233,19 @@ async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[
     return {str(older): str(newer) for older, newer in rows}
 
 
-_NAMED_OF_ENTRY_RESTORATION = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
+_NAMED_ENTRIES = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _RESTORE = (
     update(entries)
-    .where(_NAMED_OF_ENTRY_RESTORATION, entries.c.status == "dropped")
+    .where(_NAMED_ENTRIES, entries.c.status == "dropped")
     # When it was dropped took the place of when it was seen.
     .values(status="active", superseded_by=None, seen_at=entries.c.created_at)
 )
 _RESTORE_SUPERSEDED = (
     update(entries)
-    .where(_NAMED_OF_ENTRY_RESTORATION, entries.c.status == "superseded", entries.c.superseded_by == bindparam("by"))
+    .where(_NAMED_ENTRIES, entries.c.status == "superseded", entries.c.superseded_by == bindparam("by"))
     .values(status="active", superseded_by=None, seen_at=entries.c.created_at)
 )
-_STANDING = select(entries.c.entry_id, entries.c.status, entries.c.superseded_by).where(_NAMED_OF_ENTRY_RESTORATION)
+_STANDING = select(entries.c.entry_id, entries.c.status, entries.c.superseded_by).where(_NAMED_ENTRIES)
 
 
 # Written out, as the index on such rows has it.

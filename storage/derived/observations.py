@@ -317,7 +317,7 @@ _THREAD = select(
     threads_table.c.next_seq,
     threads_table.c.next_event_seq,
 ).where(in_thread(threads_table))
-_BUFFERED_OF_OBSERVATION_SOURCES = (
+_BUFFERED_SOURCES = (
     select(observations.c.batch)
     .where(in_thread(observations), observations.c.status == "buffered")
     .group_by(observations.c.batch)
@@ -342,7 +342,7 @@ _SHOW_AGAIN = (
     .where(in_thread(observations), any_of(observations.c.observation_id, "ids"))
     .values(status="active", superseded_by=None)
 )
-_WITHOUT_PARENT_OF_OBSERVATION_SOURCES = (
+_SOURCES_WITHOUT_PARENT = (
     update(observations).where(in_thread(observations), any_of(observations.c.parent_id, "ids")).values(parent_id=None)
 )
 _GAPS = (
@@ -411,14 +411,14 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[int]) -> 
     gone = set(ids)
     while below := {id_ for id_, by, _, _ in rows if by in gone} - gone:
         gone |= below
-    await tx.run(_WITHOUT_PARENT_OF_OBSERVATION_SOURCES, **of, ids=sorted(gone))
+    await tx.run(_SOURCES_WITHOUT_PARENT, **of, ids=sorted(gone))
     await tx.run(_FORGET, **of, ids=sorted(gone))
     await installation.owe_rewrite(tx)
 
 
 async def _forget_ahead(tx: Tx, of: dict[str, Any], observed: int, buffered: int, first: int) -> None:
     """Forget the batches made ahead that reach up to the first of the seqs, or beyond it."""
-    ends = await tx.scalars(_BUFFERED_OF_OBSERVATION_SOURCES, **of)
+    ends = await tx.scalars(_BUFFERED_SOURCES, **of)
     kept = buffered if first > buffered else max((end for end in ends if end < first), default=observed)
     await tx.run(_FORGET_BUFFERED, **of, after=kept)
     await tx.run(_MOVE_BACK, **of, new_buffered_seq=kept)

@@ -99,16 +99,16 @@ class Summary:
     created_at: int
 
 
-_COLUMNS_OF_SUMMARIES = tuple(
+_SUMMARY_COLUMNS = tuple(
     summaries.c[name] for name in ("upto_seq", "from_seq", "text", "tokens", "model", "prompt", "created_at")
 )
 _NEWEST = (
-    select(*_COLUMNS_OF_SUMMARIES)
+    select(*_SUMMARY_COLUMNS)
     .where(in_thread(summaries), summaries.c.upto_seq < bindparam("before"))
     .order_by(summaries.c.upto_seq.desc())
     .limit(1)
 )
-_INSERT_OF_SUMMARIES = insert(summaries).values(
+_INSERT_SUMMARY = insert(summaries).values(
     **{
         name: bindparam(name)
         for name in (
@@ -116,7 +116,7 @@ _INSERT_OF_SUMMARIES = insert(summaries).values(
             "agent_id",
             "resource_id",
             "thread_uid",
-            *(column.name for column in _COLUMNS_OF_SUMMARIES),
+            *(column.name for column in _SUMMARY_COLUMNS),
         )
     }
 )
@@ -141,5 +141,5 @@ async def add_summary(tx: Tx, scope: Scope, thread_uid: str, made: Summary) -> N
     """Keep a summary that reaches further than all there are, and MOST_KEPT of them; the transaction holds the
     thread."""
     of = of_thread(scope, thread_uid)
-    await tx.run(_INSERT_OF_SUMMARIES, **of, **asdict(made))
+    await tx.run(_INSERT_SUMMARY, **of, **asdict(made))
     await tx.run(_FORGET, **of)

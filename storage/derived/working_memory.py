@@ -71,7 +71,7 @@ def _is_gone(sources: FromClause) -> ColumnElement[bool]:
 _sources = document_sources.alias("sources")
 
 
-def _of_of_version_sources(versions: FromClause, thread_uid: Any) -> ColumnElement[bool]:
+def _bind_version(versions: FromClause, thread_uid: Any) -> ColumnElement[bool]:
     """The sources of versions."""
     return and_(
         *(_sources.c[name] == versions.c[name] for name in SCOPE),
@@ -85,7 +85,7 @@ def version_there(versions: FromClause) -> ColumnElement[bool]:
     uid = versions.c.thread_uid if "thread_uid" in versions.c else ""
     return and_(
         versions.c.change != ERASED,
-        ~exists().where(_of_of_version_sources(versions, uid), _is_gone(_sources)).correlate(versions),
+        ~exists().where(_bind_version(versions, uid), _is_gone(_sources)).correlate(versions),
     )
 
 
@@ -128,7 +128,7 @@ _ERASE, _ERASE_OF_THREAD = (
         .where(
             in_scope(table),
             table.c.change != ERASED,
-            exists().where(_of_of_version_sources(table, uid), *which).correlate(table),
+            exists().where(_bind_version(table, uid), *which).correlate(table),
         )
         .values(content="", change=ERASED)
         for table, uid in ((session_memories, session_memories.c.thread_uid), (user_profiles, ""))

@@ -38,7 +38,7 @@ MEDIA = ("image", "file")
 _KEY = '"data":"'
 _LONG = 4096
 # No stored text has it.
-_MARK_OF_LIGHT_PARTS = "\x00"
+_LIGHT_MARK = "\x00"
 
 
 def loads(text: str) -> list[Json]:
@@ -47,7 +47,7 @@ def loads(text: str) -> list[Json]:
     parts: list[Json] = json.loads(cut)
     filled = 0
     for each in _media_in(parts):
-        if isinstance(each.get("data"), str) and each["data"].startswith(_MARK_OF_LIGHT_PARTS):
+        if isinstance(each.get("data"), str) and each["data"].startswith(_LIGHT_MARK):
             each["data"] = pieces[int(each["data"][1:])]
             filled += 1
     # Elsewhere, what is called data may be anybody's.
@@ -60,7 +60,7 @@ def loads_light(text: str) -> list[Json]:
     parts: list[Json] = json.loads(cut)
     if not pieces:
         return parts
-    marked = sum(str(each.get("data", "")).startswith(_MARK_OF_LIGHT_PARTS) for each in _media_in(parts))
+    marked = sum(str(each.get("data", "")).startswith(_LIGHT_MARK) for each in _media_in(parts))
     return parts if marked == len(pieces) else json.loads(text)
 
 

@@ -184,8 +184,8 @@ _PUT = insert_or_update(
 _is_told = case((IS_TOLD, 1), else_=0)
 _ENTRIES = select(*COLUMNS, _is_told).where(in_scope(entries)).order_by(entries.c.entry_id)
 _ENTRY = tuple(Entry.__dataclass_fields__)
-_ADD_OF_SHARED_ROWS = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *_ENTRY)})
-_CHANGE_OF_SHARED_ROWS = (
+_ADD_LINE = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *_ENTRY)})
+_CHANGE_LINE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
     .values({entries.c[name]: bindparam(f"new_{name}") for name in _ENTRY if name != "entry_id"})
@@ -226,12 +226,12 @@ async def read_entries(tx: Tx, scope: Scope) -> list[ToldEntry]:
 
 async def add_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchText) -> None:
     """Add an entry whose id and content are new in the scope."""
-    await tx.run(_ADD_OF_SHARED_ROWS, **of_scope(scope), **{name: getattr(entry, name) for name in _ENTRY})
+    await tx.run(_ADD_LINE, **of_scope(scope), **{name: getattr(entry, name) for name in _ENTRY})
     await kept.index_anew(tx, scope, entry.entry_id, search_text)
 
 
 async def change_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchText) -> None:
     """Have an entry be this."""
     new = {f"new_{name}": getattr(entry, name) for name in _ENTRY if name != "entry_id"}
-    await tx.run(_CHANGE_OF_SHARED_ROWS, **of_scope(scope), of_entry=entry.entry_id, **new)
+    await tx.run(_CHANGE_LINE, **of_scope(scope), of_entry=entry.entry_id, **new)
     await kept.index_anew(tx, scope, entry.entry_id, search_text)

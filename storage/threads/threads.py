@@ -404,7 +404,7 @@ _RUNS = select(runs.c.run_id).where(
 )
 
 
-def _newest_of_completion(query: Select[Any], *order: ColumnElement[Any]) -> Select[Any]:
+def _newest_ids(query: Select[Any], *order: ColumnElement[Any]) -> Select[Any]:
     return query.order_by(*(column.desc() for column in order)).limit(bindparam("most"))
 
 
@@ -413,23 +413,23 @@ def _count(query: Select[Any]) -> Select[Any]:
 
 
 _SOME_THREADS, _ALL_THREADS = (
-    _newest_of_completion(_THREADS, threads.c.updated_at, threads.c.thread_uid),
+    _newest_ids(_THREADS, threads.c.updated_at, threads.c.thread_uid),
     _count(_THREADS),
 )
-_SOME_RUNS, _ALL_RUNS = _newest_of_completion(_RUNS, runs.c.created_at, runs.c.run_id), _count(_RUNS)
+_SOME_RUNS, _ALL_RUNS = _newest_ids(_RUNS, runs.c.created_at, runs.c.run_id), _count(_RUNS)
 
 
 async def thread_ids(tx: Tx, scope: Scope, typed: str, *, most: int) -> tuple[list[str], int]:
     """The live threads whose id begins so, those updated last first, and how many there are in all."""
-    return await _found_of_completion(tx, scope, typed, most, _SOME_THREADS, _ALL_THREADS)
+    return await _read_ids(tx, scope, typed, most, _SOME_THREADS, _ALL_THREADS)
 
 
 async def run_ids(tx: Tx, scope: Scope, typed: str, *, most: int) -> tuple[list[str], int]:
     """The runs of live threads whose id begins so, those made last first, and how many there are in all."""
-    return await _found_of_completion(tx, scope, typed, most, _SOME_RUNS, _ALL_RUNS)
+    return await _read_ids(tx, scope, typed, most, _SOME_RUNS, _ALL_RUNS)
 
 
-async def _found_of_completion(
+async def _read_ids(
     tx: Tx, scope: Scope, typed: str, most: int, some: Select[Any], every: Select[Any]
 ) -> tuple[list[str], int]:
     asked = {**of_scope(scope), "typed": typed, "typed_chars": len(typed)}

@@ -145,7 +145,7 @@ class AttemptPage:
 _WRITTEN = ("task_key", "attempt", "action", "result", "error", "diagnosis", "fix_applied", "created_at")
 _of_task = attempts.c.task_key == bindparam("task_key")
 _LAST = select(func.max(attempts.c.attempt)).where(in_thread(attempts), _of_task)
-_INSERT_OF_ATTEMPTS = insert(attempts).values(
+_INSERT_ATTEMPT = insert(attempts).values(
     **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", *_WRITTEN)}
 )
 
@@ -167,7 +167,7 @@ async def log(
         tried.fix_applied,
         now,
     )
-    await tx.run(_INSERT_OF_ATTEMPTS, **of, **{name: getattr(logged, name) for name in _WRITTEN})
+    await tx.run(_INSERT_ATTEMPT, **of, **{name: getattr(logged, name) for name in _WRITTEN})
     return thread, logged
 
 

@@ -33,7 +33,7 @@ _ALL = text(f"{_COLUMNS} WHERE {_OF_SCOPE}")
 _NEW = text(f"{_COLUMNS} NOT INDEXED WHERE rowid > :last AND {_OF_SCOPE}")
 
 Words = NDArray[np.uint64]
-_Key_of_code_cache = tuple[str, str, int]
+_CodeKey = tuple[str, str, int]
 """A scope's token, a model, and the bytes of a code."""
 
 
@@ -89,7 +89,7 @@ class CodeCache:
     def __init__(self, most_bytes: int = MOST_CODE_BYTES) -> None:
         self._most = most_bytes
         # None: too large to be kept.
-        self._held: OrderedDict[_Key_of_code_cache, ScopeCodes | None] = OrderedDict()
+        self._held: OrderedDict[_CodeKey, ScopeCodes | None] = OrderedDict()
         self._lock = threading.Lock()
 
     async def find(self, tx: Tx, scope_token: str, model: str, bytes_each: int) -> ScopeCodes | None:
@@ -115,7 +115,7 @@ class CodeCache:
             self._keep(key, read)
         return read
 
-    def _keep(self, key: _Key_of_code_cache, read: ScopeCodes) -> None:
+    def _keep(self, key: _CodeKey, read: ScopeCodes) -> None:
         with self._lock:
             self._held[key] = None if read.size > self._most // 2 else read
             self._held.move_to_end(key)
