@@ -26,14 +26,14 @@ thread, and the same thread and policy give the same window, byte for byte. The 
 configuration; `[windows.NAME]` are profiles with a name; a thread has its own by `update_thread(window=...)`: the name
 of a profile, or an object of the options below.
 
-Whatever the policy:
+For every policy:
 
 - The newest message of the user is in. Where the limit is a number of messages, it takes the place of another.
-- A tool call and its result are in together or not at all; a window never starts with a result. What else is in a
+- A tool call and its result are in together or not at all; a window never starts with a result. Other parts of a
   message stays.
 - Predefined messages stand before the conversation's and count as its first: toward the limit, and when the oldest are
-  dropped. Keep them few. They are not among the messages that a count of trimmed ones tells of.
-- What stands on the two sides of a gap is no pair, even if a model has used the same id twice.
+  dropped. Keep them few. A count of trimmed messages leaves them out.
+- A call and a result on the two sides of a gap form no pair, even if a model has used the same id twice.
 - Where a budget has no room for all that must be in, messages of the user go first: they get up to three quarters of
   it, and all others share the rest.
 - The newest message that does not fit as a whole is cut to the room that is left, with the mark `… [cut]`, and is the
@@ -179,10 +179,10 @@ def main() -> None:
     thread = [sample_row(message) for message in sample_thread(COUNTER)]
     rows = [result_row(*row) for row in ROWS]
     sys.stdout.write(
-        f"{HEAD}\n{options()}\n\nWhat cannot be had together is refused when it is set:\n\n{refusals()}\n\n{CACHES}"
+        f"{HEAD}\n{options()}\n\nCombinations that exclude each other are refused when they are set:\n\n{refusals()}\n\n{CACHES}"
         + "\n".join(thread)
         + "\n\n## What each policy shows of it\n\n"
-        "The thread is looked at when the message in the second column is its newest. P1 and P2 are predefined: a\n"
+        "The second column names the thread's newest message. P1 and P2 are predefined: a\n"
         "question and its answer. Images count 765 tokens.\n\n"
         "| policy | newest | window | tokens | what was done |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     )
