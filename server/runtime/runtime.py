@@ -30,7 +30,7 @@ from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller, Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
-from layerlore.server.limits.room import QueueRoom
+from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_modules import load, load_for
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.settings.memory_rules import check_rules, window_rules

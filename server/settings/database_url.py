@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, urlsplit
 
 from layerlore.storage.core import linear_re
-from layerlore.storage.drivers.postgres.backend import read_url
+from layerlore.storage.drivers.postgres.url import read_url
 
 FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
 _SCHEMES = ("sqlite", "postgresql", "postgres")

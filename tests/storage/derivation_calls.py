@@ -26,11 +26,11 @@ SILENT = {
     "derivations.thread_came_back",
     "jobs.fence_off",
     "jobs.set_back",
-    "observation_sources.erase",
+    "observations.erase",
     "orphans.erase",
-    "version_sources.erase",
-    "version_sources.erase_of_thread",
-    "version_sources.take_over",
+    "working_memory.erase",
+    "working_memory.erase_of_thread",
+    "working_memory.take_over",
 }
 """These answer nothing, or tell of what ANA has not."""
 
@@ -50,10 +50,10 @@ def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
         "derivations.thread_came_back": lambda tx, who: derivations.thread_came_back(tx, who, thread, since=0, now=NOW),
         "jobs.fence_off": lambda tx, who: jobs.fence_off(tx, who, now=NOW),
         "jobs.set_back": lambda tx, who: jobs.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
-        "observation_sources.erase": lambda tx, who: observations.erase(tx, who, uid, [1, 2]),
+        "observations.erase": lambda tx, who: observations.erase(tx, who, uid, [1, 2]),
         "orphans.erase": lambda tx, who: orphans.erase(tx, who, uid, deletion_uid),
-        "version_sources.deleted_within": lambda tx, who: working_memory.deleted_within(tx, who, uid, 1, 9),
-        "version_sources.erase": lambda tx, who: working_memory.erase(tx, who, uid, deletion_uid),
-        "version_sources.erase_of_thread": lambda tx, who: working_memory.erase_of_thread(tx, who, uid),
-        "version_sources.take_over": lambda tx, who: working_memory.take_over(tx, who, "", 3, of_version=1),
+        "working_memory.deleted_within": lambda tx, who: working_memory.deleted_within(tx, who, uid, 1, 9),
+        "working_memory.erase": lambda tx, who: working_memory.erase(tx, who, uid, deletion_uid),
+        "working_memory.erase_of_thread": lambda tx, who: working_memory.erase_of_thread(tx, who, uid),
+        "working_memory.take_over": lambda tx, who: working_memory.take_over(tx, who, "", 3, of_version=1),
     }

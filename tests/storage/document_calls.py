@@ -19,7 +19,7 @@ TABLES = ("session_notes", "document_sources", "summaries")
 SILENT = {
     "threads.move_cursor",
     "session_notes.add",
-    "summaries.add_summary",
+    "session_notes.add_summary",
     "working_memory.record_sources",
     "threads.put_title",
 }
@@ -53,7 +53,7 @@ def document_calls(uid: str) -> dict[str, Call]:
         ),
         "session_notes.queued": lambda tx, who: session_notes.queued(tx, who, uid),
         "session_notes.take_out": lambda tx, who: session_notes.take_out(tx, who, uid, [1]),
-        "summaries.add_summary": lambda tx, who: session_notes.add_summary(tx, who, uid, other),
-        "summaries.newest": lambda tx, who: session_notes.newest(tx, who, uid, before=9),
+        "session_notes.add_summary": lambda tx, who: session_notes.add_summary(tx, who, uid, other),
+        "session_notes.newest": lambda tx, who: session_notes.newest(tx, who, uid, before=9),
         "threads.put_title": lambda tx, who: threads.put_title(tx, who, uid, "Apples", by="m"),
     }

@@ -18,7 +18,7 @@ Call = Callable[[Tx, Scope], Awaitable[Any]]
 # They find what is marked or was counted only, and nothing here is, or answer nothing.
 SILENT = {
     *("erasure.purge", "idempotency.keep", "retention.count", "retention.read_count"),
-    *("acts.record", "acts.mark_undone", "acts.mark_restored", "restoration.hold"),
+    *("acts.record", "acts.mark_undone", "acts.mark_restored", "deletions.hold"),
     "working_memory.show_forgotten",
 }
 _PARTS = (ActPart("deletion", "a delete"), ActPart("dropped", "e1"))
@@ -39,17 +39,17 @@ def erasing_calls(thread_uid: str) -> dict[str, Call]:
         "acts.list_open": lambda tx, who: acts.list_open(tx, who, since=0, most=9),
         "acts.mark_undone": lambda tx, who: acts.mark_undone(tx, who, _ACT, (), now=NOW),
         "acts.mark_restored": lambda tx, who: acts.mark_restored(tx, who, "a delete", now=NOW),
-        "restoration.hold": lambda tx, who: deletions.hold(tx, who, ["a delete"]),
-        "erasable_rows.answers_naming": lambda tx, who: erasure.answers_naming(tx, who, "old", [thread_uid]),
-        "erasable_rows.count": erasure.count,
-        "erasable_rows.count_threads": lambda tx, who: erasure.count_threads(tx, who, "main", [thread_uid]),
-        "erasable_rows.find_named": lambda tx, who: erasure.find_named(tx, who, "main"),
+        "deletions.hold": lambda tx, who: deletions.hold(tx, who, ["a delete"]),
+        "erasure.answers_naming": lambda tx, who: erasure.answers_naming(tx, who, "old", [thread_uid]),
+        "erasure.count": erasure.count,
+        "erasure.count_threads": lambda tx, who: erasure.count_threads(tx, who, "main", [thread_uid]),
+        "erasure.find_named": lambda tx, who: erasure.find_named(tx, who, "main"),
         "erasure.hide": erasure.hide,
         "erasure.hide_threads": lambda tx, who: erasure.hide_threads(tx, who, "main", now=NOW),
         "erasure.purge": erasure.purge,
         "idempotency.keep": lambda tx, who: idempotency.keep(tx, who, Request("k", "body"), NOW, {"thread_id": "new"}),
         "idempotency.find_kept": lambda tx, who: idempotency.find_kept(tx, who, Request("k", "body")),
-        "resource_lock.lock": scopes.lock,
+        "scopes.lock": scopes.lock,
         "retention.find_newest": lambda tx, who: retention.find_newest(tx, who, 1),
         "retention.find_before": lambda tx, who: retention.find_before(tx, who, TimePlace(NOW * 9), TimePlace(-NOW), 9),
         "retention.list_long": lambda tx, who: retention.list_long(tx, who, 1),
@@ -59,5 +59,5 @@ def erasing_calls(thread_uid: str) -> dict[str, Call]:
         ),
         "retention.count": lambda tx, who: retention.count(tx, who, 1),
         "retention.read_count": retention.read_count,
-        "resource_lock.still_known": lambda tx, who: scopes.still_known(tx, who, thread_uid),
+        "scopes.still_known": lambda tx, who: scopes.still_known(tx, who, thread_uid),
     }

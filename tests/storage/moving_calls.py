@@ -22,11 +22,11 @@ SILENT = {
     "moved_threads.put_state",
     "moved_entries.rename",
     "moved_threads.put_erased",
-    "shared_rows.put_lines",
-    "shared_rows.add_entry",
-    "shared_rows.change_entry",
-    "shared_rows.read_lines",
-    "shared_rows.read_quotes",
+    "moved_entries.put_lines",
+    "moved_entries.add_entry",
+    "moved_entries.change_entry",
+    "moved_entries.read_lines",
+    "moved_entries.read_quotes",
 }
 """These answer nothing, or the same to everybody."""
 
@@ -67,7 +67,7 @@ def moving_calls(uid: str) -> dict[str, Call]:
         "moved_threads.put_times": lambda tx, who: moved_threads.put_times(tx, who, uid, first=1, last=2, before=None),
         "moved_threads.put_state": lambda tx, who: moved_threads.put_state(tx, who, uid, _STATE, cursors=True, now=NOW),
         "moved_threads.put_erased": lambda tx, who: moved_threads.put_erased(tx, who, uid, []),
-        "moved_messages.put_messages": lambda tx, who: moved_threads.put_messages(
+        "moved_threads.put_messages": lambda tx, who: moved_threads.put_messages(
             tx, who, uid, said, "merge", now=NOW, search_text=search_text
         ),
         "moved_rows.put_rows": lambda tx, who: _put_rows(tx, who, uid),
@@ -90,12 +90,12 @@ def moving_calls(uid: str) -> dict[str, Call]:
         "moved_entries.put_entries": lambda tx, who: moved_entries.put_entries(
             tx, who, [MovedEntry(_ENTRY, ())], "skip", new_ids={ID: "new"}, search_text=search_text
         ),
-        "shared_rows.read_lines": moved_entries.read_lines,
-        "shared_rows.put_lines": lambda tx, who: moved_entries.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
-        "shared_rows.read_entries": moved_entries.read_entries,
-        "shared_rows.read_quotes": lambda tx, who: moved_entries.read_quotes(tx, who, [ID]),
-        "shared_rows.add_entry": _add_shared,
-        "shared_rows.change_entry": lambda tx, who: moved_entries.change_entry(
+        "moved_entries.read_lines": moved_entries.read_lines,
+        "moved_entries.put_lines": lambda tx, who: moved_entries.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
+        "moved_entries.read_entries": moved_entries.read_entries,
+        "moved_entries.read_quotes": lambda tx, who: moved_entries.read_quotes(tx, who, [ID]),
+        "moved_entries.add_entry": _add_shared,
+        "moved_entries.change_entry": lambda tx, who: moved_entries.change_entry(
             tx, who, _ENTRY, search_text=search_text
         ),
         "moved_entries.rename": lambda tx, who: moved_entries.rename(tx, who, {ID: "new"}),

@@ -16,8 +16,8 @@ from .building import ANA, NOW
 Call = Callable[[Tx, Scope], Awaitable[Any]]
 
 SILENT = {
-    "observation_sources.changed",
-    "observation_sources.close",
+    "observations.changed",
+    "observations.close",
     "observations.buffer",
     "observations.discard",
     "observations.put_away",
@@ -45,9 +45,9 @@ def observation_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     thread = Thread(uid, "main", None, buffered_seq=3)
     return {
-        "observation_sources.changed": lambda tx, who: observations.changed(tx, who, uid, [1, 2], now=NOW),
-        "observation_sources.close": lambda tx, who: observations.close(tx, who, uid, Gap(1, 1, 2), 2, now=NOW),
-        "observation_sources.gaps": lambda tx, who: observations.gaps(tx, who, uid),
+        "observations.changed": lambda tx, who: observations.changed(tx, who, uid, [1, 2], now=NOW),
+        "observations.close": lambda tx, who: observations.close(tx, who, uid, Gap(1, 1, 2), 2, now=NOW),
+        "observations.gaps": lambda tx, who: observations.gaps(tx, who, uid),
         "observations.activate": lambda tx, who: observations.activate(tx, who, thread, keep=0),
         "observations.active_tokens": lambda tx, who: observations.active_tokens(tx, who, uid),
         "observations.add": lambda tx, who: observations.add(

@@ -21,11 +21,11 @@ def reading_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     places = [(uid, seq) for seq in (1, 2, 3)]
     return {
-        "answered_calls.attach": lambda tx, who: pages.attach(tx, who, uid, [_RESULT]),
-        "answered_calls.attach_everywhere": lambda tx, who: pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
-        "answered_calls.of_next": lambda tx, who: pages.of_next(tx, who, "main", ["c1"]),
-        "thread_lists.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
-        "thread_lists.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
+        "pages.attach": lambda tx, who: pages.attach(tx, who, uid, [_RESULT]),
+        "pages.attach_everywhere": lambda tx, who: pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
+        "pages.of_next": lambda tx, who: pages.of_next(tx, who, "main", ["c1"]),
+        "threads.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
+        "threads.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
         "days.count_by_kind": days.count_by_kind,
         "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),

@@ -105,7 +105,7 @@ def calls(known: Known) -> dict[str, Call]:
         return {"answer": "new"}
 
     return {
-        "addition.add": lambda tx, who: orphans.add(
+        "orphans.add": lambda tx, who: orphans.add(
             tx,
             who,
             "main",
@@ -115,18 +115,16 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "attempts.read_attempts": lambda tx, who: steps.read_attempts(tx, who, "main", task_key="", limit=9),
-        "attempts.read_attempts, of a task": lambda tx, who: steps.read_attempts(
-            tx, who, "main", task_key="k", limit=9
-        ),
-        "attempts.log": lambda tx, who: steps.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
-        "attempts.read_newest": lambda tx, who: steps.read_newest(tx, who, said, task_key="", limit=9),
-        "changes.look": lambda tx, who: events.look(
+        "steps.read_attempts": lambda tx, who: steps.read_attempts(tx, who, "main", task_key="", limit=9),
+        "steps.read_attempts, of a task": lambda tx, who: steps.read_attempts(tx, who, "main", task_key="k", limit=9),
+        "steps.log": lambda tx, who: steps.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
+        "steps.read_newest": lambda tx, who: steps.read_newest(tx, who, said, task_key="", limit=9),
+        "events.look": lambda tx, who: events.look(
             tx, who, events.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
         "clock_repair.mend": lambda tx, who: clock_repair.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
-        "completion.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
-        "completion.thread_ids": lambda tx, who: threads.thread_ids(tx, who, "", most=9),
+        "threads.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
+        "threads.thread_ids": lambda tx, who: threads.thread_ids(tx, who, "", most=9),
         "threads.count_scope": threads.count_scope,
         "deletions.delete_messages": lambda tx, who: _delete(tx, who, "ids", ["a"]),
         "deletions.delete_messages, all": lambda tx, who: _delete(tx, who, "all", []),
@@ -134,9 +132,9 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
-        "erased_ids.find": lambda tx, who: messages.find(tx, who, known.thread_uid, ["y"]),
-        "erased_ids.find_calls": lambda tx, who: messages.find_calls(tx, who, known.thread_uid, ["c9"]),
-        "erased_ids.keep": lambda tx, who: messages.keep(tx, who, known.thread_uid, known.deletion_uid, []),
+        "messages.find": lambda tx, who: messages.find(tx, who, known.thread_uid, ["y"]),
+        "messages.find_calls": lambda tx, who: messages.find_calls(tx, who, known.thread_uid, ["c9"]),
+        "messages.keep": lambda tx, who: messages.keep(tx, who, known.thread_uid, known.deletion_uid, []),
         "events.last_of_resource": events.last_of_resource,
         "events.read_page": lambda tx, who: events.read_page(tx, who, "main", after=0, types=[], limit=9),
         "events.read_page, of a type": lambda tx, who: events.read_page(tx, who, "main", after=0, types=["e"], limit=9),
@@ -201,16 +199,16 @@ def calls(known: Known) -> dict[str, Call]:
         "indexed_rows.rebuild_rows": lambda tx, who: indexed_rows.rebuild_rows(
             tx, who, known.thread_uid, [1, 2, 3], search_text
         ),
-        "restoration.list_deletions": deletions.list_deletions,
-        "restoration.restore": lambda tx, who: deletions.restore(
+        "deletions.list_deletions": deletions.list_deletions,
+        "deletions.restore": lambda tx, who: deletions.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
         ),
-        "restoration.erase_expired": lambda tx, who: deletions.erase_expired(
+        "deletions.erase_expired": lambda tx, who: deletions.erase_expired(
             tx, who, deleted_before=NOW + 9, answered_before=NOW + 9
         ),
-        "run_lists.expire": lambda tx, who: runs.expire(tx, who, now=NOW * 2),
-        "run_lists.read_page": lambda tx, who: runs.read_page(tx, who, RunFilter(NOW), after=None, limit=9),
-        "run_lists.read_page, of the thread": lambda tx, who: runs.read_page(
+        "runs.expire": lambda tx, who: runs.expire(tx, who, now=NOW * 2),
+        "runs.read_page": lambda tx, who: runs.read_page(tx, who, RunFilter(NOW), after=None, limit=9),
+        "runs.read_page, of the thread": lambda tx, who: runs.read_page(
             tx, who, RunFilter(NOW, thread_id="main"), after=None, limit=9
         ),
         "runs.claim": lambda tx, who: runs.claim(
@@ -245,8 +243,8 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
         "indexed_rows.find_unembedded": lambda tx, who: indexed_rows.find_unembedded(tx, who, "unused", most=9),
-        "open_work.find_suspended": lambda tx, who: plans.find_suspended(tx, who, known.thread_uid, now=NOW, most=9),
-        "open_work.find_open": lambda tx, who: plans.find_open(tx, who, other_than="", now=NOW, most=9),
+        "plans.find_suspended": lambda tx, who: plans.find_suspended(tx, who, known.thread_uid, now=NOW, most=9),
+        "plans.find_open": lambda tx, who: plans.find_open(tx, who, other_than="", now=NOW, most=9),
         "indexed_rows.places": lambda tx, who: indexed_rows.places(tx, who, known.row_ids),
         "indexed_rows.passing": lambda tx, who: indexed_rows.passing(
             tx, who, thread_id=None, since=None, until=None, roles=ROLES
@@ -274,8 +272,8 @@ def calls(known: Known) -> dict[str, Call]:
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
         "threads.lock_uid": lambda tx, who: threads.lock_uid(tx, who, known.thread_uid),
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
-        "turns.find_begin": lambda tx, who: windows.find_begin(tx, who, said, _SAID),
-        "turns.find_last_said": lambda tx, who: windows.find_last_said(tx, who, said),
+        "windows.find_begin": lambda tx, who: windows.find_begin(tx, who, said, _SAID),
+        "windows.find_last_said": lambda tx, who: windows.find_last_said(tx, who, said),
         "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "daily_calls.by_day": lambda tx, who: daily_calls.by_day(tx, who, 0),
         "usage.by_day": lambda tx, who: usage.by_day(tx, who, 0),
@@ -505,14 +503,14 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
             "search.around",  # of what the process has in memory, which is nothing here
             "orphans.index_again",
             "journal.append",
-            "erased_ids.keep",
-            "turns.find_begin",
+            "messages.keep",
+            "windows.find_begin",
             "jobs.forget_thread",
             "jobs.request",
             "jobs.request_many",
             "usage.add",
-            "restoration.erase_expired",
-            "run_lists.expire",
+            "deletions.erase_expired",
+            "runs.expire",
             "working_memory.erase_cleared",
             "runs.answer",
             "runs.change",

@@ -1,10 +1,8 @@
-"""How Postgres differs: a ``Backend``, the SQL that only Postgres writes, and its URL."""
+"""How Postgres differs: a ``Backend``, and the SQL that only Postgres writes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
-from urllib.parse import parse_qsl, urlencode
 
 from sqlalchemy import BigInteger, Delete, Select, Text, TextClause, bindparam, func, literal, select, text
 from sqlalchemy.dialects import postgresql
@@ -60,35 +58,6 @@ def _bytewise(element: BytewiseText, compiler: TypeCompiler, **options: Any) -> 
     return 'TEXT COLLATE "C"'
 
 
-OPTION = "statement_cache_size"
-_LARGEST = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresUrl:
-    """``statements``: how many prepared statements a connection keeps. With 0 there are none, as a pooler needs that
-    gives each transaction another connection of the server."""
-
-    dsn: str
-    statements: int = 100
-
-    @property
-    def is_pooled(self) -> bool:
-        return self.statements == 0
-
-
-def read_url(url: str) -> PostgresUrl:
-    """Raises ValueError, whose text repeats nothing of the URL, for an option that is no number."""
-    address, mark, query = url.partition("?")
-    given = dict(parse_qsl(query, keep_blank_values=True)) if mark else {}
-    if OPTION not in given:
-        return PostgresUrl(url)
-    value = given.pop(OPTION)
-    if not (value.isascii() and value.isdigit() and int(value) <= _LARGEST):
-        raise ValueError(f"the URL's {OPTION} must be a number from 0 to {_LARGEST:,}; 0 for a pooler")
-    return PostgresUrl(address + (f"?{urlencode(given)}" if given else ""), int(value))
-
-
 name = "postgres"
 search: SearchIndex = postgres_search
 vectors: VectorIndex = postgres_search
@@ -97,6 +66,7 @@ keeps_erased_bytes = False
 """Autovacuum has such space used again."""
 
 # Also a role that was granted more sees nothing, where rows are held back from everybody but their table's owner.
+
 _MAY = {
     act: select(func.has_table_privilege("journal", act) & ~func.row_security_active("journal"))
     for act in get_args(Act)

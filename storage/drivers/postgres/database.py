@@ -17,7 +17,6 @@ from layerlore.storage.core.installation import hmac_key, put_trial, remove_tria
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Backend, P, Placed, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.postgres import backend
-from layerlore.storage.drivers.postgres.backend import PostgresUrl, read_url
 from layerlore.storage.drivers.postgres.errors import (
     IN_THE_WAY,
     LOST,
@@ -31,6 +30,7 @@ from layerlore.storage.drivers.postgres.hints import PostgresHints
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
 from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
 from layerlore.storage.drivers.postgres.transaction import PooledConnection, PostgresTx, beginning
+from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
 _LAST_TRY = 0.05

@@ -19,7 +19,7 @@ import asyncpg
 
 from layerlore.storage.core.hints import Listeners, Notify, anybody
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.postgres.backend import read_url
+from layerlore.storage.drivers.postgres.url import read_url
 
 log = logging.getLogger(__name__)
 

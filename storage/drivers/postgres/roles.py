@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 
 from layerlore.storage.core.errors import DatabaseTooOld, StorageUnavailable
-from layerlore.storage.drivers.postgres.backend import read_url
 from layerlore.storage.drivers.postgres.errors import UNREADABLE_URL
 from layerlore.storage.drivers.postgres.migration import postgres_version
+from layerlore.storage.drivers.postgres.url import read_url
 
 CONNECT_SECONDS = 10.0
 
