@@ -52,7 +52,8 @@ CHOICES = {
 
 
 async def listed() -> list[Tool]:
-    with tempfile.TemporaryDirectory() as folder:
+    # The shared server may still write there when the client has ended.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = StdioServerParameters(
             command=sys.executable, args=["-m", "layerlore.server", "--toolsets", "all", "--data-dir", folder]
         )
