@@ -71,7 +71,7 @@ async def add_messages(
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
     async def write(tx: Tx) -> AddedMessages:
-        appended = await orphans.add(
+        appended = await orphans.add_beside_deleted(
             tx,
             scope,
             thread_id,

@@ -502,4 +502,4 @@ async def _find(tx: Tx, scope: Scope, name: str) -> str | None:
 async def _known(tx: Tx, scope: Scope, uid: str, ids: Sequence[str]) -> tuple[int, int]:
     """How many of these messages are there, and how many were erased."""
     there = await messages.ids_there(tx, scope, uid, ids)
-    return len(there), len(await messages.find(tx, scope, uid, sorted({*ids} - {*there})))
+    return len(there), len(await messages.find_erased_ids(tx, scope, uid, sorted({*ids} - {*there})))

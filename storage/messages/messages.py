@@ -132,7 +132,7 @@ _FIND = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_
 _HIDDEN_BY = select(messages.c.id).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
 
 
-async def keep(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, calls: Collection[str]) -> None:
+async def keep_erased_ids(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, calls: Collection[str]) -> None:
     """Keep the ids of the messages that a delete hid, which are to be erased, and those of calls."""
     of = of_thread(scope, thread_uid)
     ids = await tx.scalars(_HIDDEN_BY, **of, deletion_uid=deletion_uid)
@@ -142,12 +142,12 @@ async def keep(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, calls: 
         await tx.many(_KEEP, [{**of, "id_hash": hashed} for hashed in sorted(new)])
 
 
-async def find(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
+async def find_erased_ids(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
     """Which of these ids were those of messages that are erased."""
     return await _find(tx, scope, thread_uid, {_hash(thread_uid, id_): id_ for id_ in ids})
 
 
-async def find_calls(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
+async def find_erased_calls(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[str]) -> set[str]:
     """Which of these ids were those of calls that lost their other half to an erasure."""
     return await _find(tx, scope, thread_uid, {_hash(thread_uid, id_, "call"): id_ for id_ in ids})
 
@@ -534,7 +534,7 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
 async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
     """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
     lost_some = thread.next_seq - 1 > thread.message_count
-    return await find(tx, scope, thread.thread_uid, ids) if lost_some else set()
+    return await find_erased_ids(tx, scope, thread.thread_uid, ids) if lost_some else set()
 
 
 async def _meet_again(
@@ -574,7 +574,7 @@ async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known,
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
     if not lost or to_json(without(draft.parts, lost)) != old.parts:
         return False
-    return lost == await find_calls(tx, scope, thread.thread_uid, lost)
+    return lost == await find_erased_calls(tx, scope, thread.thread_uid, lost)
 
 
 _IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))

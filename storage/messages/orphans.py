@@ -131,7 +131,7 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, *, kee
             await tx.run(_GO_WITH, **of, seqs=[each.seq], deletion_uid=deletion_uid)
     if not keeps_versions:
         await working_memory.erase(tx, scope, thread_uid, deletion_uid)
-    await erased_ids.keep(tx, scope, thread_uid, deletion_uid, calls)
+    await erased_ids.keep_erased_ids(tx, scope, thread_uid, deletion_uid, calls)
     await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
 
 
@@ -156,7 +156,7 @@ def _stored(hidden_calls: Collection[str]) -> str | None:
 _ANY_DELETE = select(deletions.c.deletion_uid).where(in_thread(deletions)).limit(1)
 
 
-async def add(
+async def add_beside_deleted(
     tx: Tx,
     scope: Scope,
     thread_id: str,

@@ -254,7 +254,7 @@ async def put_messages(
     ids = [each.draft.id for each in moved]
     known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=ids)}
     new = [each.draft.id for each in moved if each.draft.id not in known]
-    erased = await erased_ids.find(tx, scope, thread_uid, new) if new else set()
+    erased = await erased_ids.find_erased_ids(tx, scope, thread_uid, new) if new else set()
     puts: list[MessagePut] = []
     fresh: list[tuple[MovedMessage, int]] = []
     replaced: list[Draft] = []
@@ -275,7 +275,7 @@ async def put_messages(
     if replaced or (lost_some and _has_calls(fresh)):
         # Has whatever depends on them follow, and no half of a tool call stand alone.
         again = [*replaced, *(each.draft for each, _ in fresh)]
-        await orphans.add(
+        await orphans.add_beside_deleted(
             tx, scope, thread.thread_id, again, new_uid=thread_uid, replace_known=True, now=now, search_text=search_text
         )
     return puts

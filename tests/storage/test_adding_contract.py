@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 async def add(database: Database, *drafts: Draft, replace_known: bool = False) -> Appended:
     return await database.write(
-        orphans.add,
+        orphans.add_beside_deleted,
         ANA,
         "main",
         drafts,

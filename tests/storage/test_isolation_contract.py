@@ -105,7 +105,7 @@ def calls(known: Known) -> dict[str, Call]:
         return {"answer": "new"}
 
     return {
-        "orphans.add": lambda tx, who: orphans.add(
+        "orphans.add_beside_deleted": lambda tx, who: orphans.add_beside_deleted(
             tx,
             who,
             "main",
@@ -132,9 +132,11 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
-        "messages.find": lambda tx, who: messages.find(tx, who, known.thread_uid, ["y"]),
-        "messages.find_calls": lambda tx, who: messages.find_calls(tx, who, known.thread_uid, ["c9"]),
-        "messages.keep": lambda tx, who: messages.keep(tx, who, known.thread_uid, known.deletion_uid, []),
+        "messages.find_erased_ids": lambda tx, who: messages.find_erased_ids(tx, who, known.thread_uid, ["y"]),
+        "messages.find_erased_calls": lambda tx, who: messages.find_erased_calls(tx, who, known.thread_uid, ["c9"]),
+        "messages.keep_erased_ids": lambda tx, who: messages.keep_erased_ids(
+            tx, who, known.thread_uid, known.deletion_uid, []
+        ),
         "events.last_of_resource": events.last_of_resource,
         "events.read_page": lambda tx, who: events.read_page(tx, who, "main", after=0, types=[], limit=9),
         "events.read_page, of a type": lambda tx, who: events.read_page(tx, who, "main", after=0, types=["e"], limit=9),
@@ -503,7 +505,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
             "search.around",  # of what the process has in memory, which is nothing here
             "orphans.index_again",
             "journal.append",
-            "messages.keep",
+            "messages.keep_erased_ids",
             "windows.find_begin",
             "jobs.forget_thread",
             "jobs.request",
