@@ -152,8 +152,10 @@ async def test_a_terminated_connection_comes_back_and_then_everything_is_looked_
     with listener.hints(ear):
         await settled(ear, writer)
         for _ in range(3):
-            terminated = await onlooker.fetch(TERMINATE)
-            assert len(terminated) == 2
+            # A connection that comes back on a busy machine is not there at once.
+            terminated: list[Any] = []
+            while len(terminated) < 2:
+                terminated += await onlooker.fetch(TERMINATE)
             # Nobody's write minds, and who listens is told to look once it can hear again.
             await say(writer, "main", draft())
             await ear.until(lambda: anybody in ear.hints)
