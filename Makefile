@@ -1,5 +1,7 @@
 # Each target sets up what it needs: a .venv in this folder, from locked versions.
 PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs examples scripts plugins
+# The word lists in memory/ are of many languages, so its spelling is not checked.
+SPELLED_FILES := server extraction storage prompts docs scripts examples plugins configs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 
 # Bytecode is kept wherever this runs: without it each process that the tests start compiles all modules again, and each
 # of pytest's workers rewrites the assertions of all tests.
@@ -44,6 +46,12 @@ check: .venv/.ready
 	.venv/bin/ruff format --check $(PYTHON_FILES)
 	.venv/bin/ruff check $(PYTHON_FILES)
 	.venv/bin/mypy
+	.venv/bin/codespell $(SPELLED_FILES)
+
+# The lines that the fast tests run, without those of the processes that they start. The report is in .coverage-html/.
+.PHONY: coverage
+coverage: .venv/.ready
+	.venv/bin/python -m pytest -n auto --dist worksteal -m "not programs" --ignore tests/interop --ignore tests/explorer --cov --cov-report term:skip-covered --cov-report html:.coverage-html
 
 fix: .venv/.ready
 	.venv/bin/ruff format $(PYTHON_FILES)
@@ -109,7 +117,7 @@ site: .venv/.ready
 	NO_MKDOCS_2_WARNING=1 .interop/site/bin/mkdocs build --strict
 
 clean:
-	rm -rf .venv .interop site tests/interop/node/node_modules explorer/node_modules .explorer-shots .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .interop site .coverage .coverage-html tests/interop/node/node_modules explorer/node_modules .explorer-shots .mypy_cache .pytest_cache .ruff_cache dist
 
 .venv/.ready: pyproject.toml uv.lock requirements.txt
 	@scripts/setup
