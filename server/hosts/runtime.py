@@ -22,7 +22,7 @@ def find_command(data_dir: Path) -> tuple[str, ...]:
 
     Where this process runs from such a cache, that is the copy that ``stage_runtime`` makes.
     """
-    if not is_evictable(Path(sys.prefix)):
+    if not _may_vanish():
         return launch_command()
     return (str(_find_staged(data_dir) / _PYTHON), "-m", "layerlore.server")
 
@@ -30,15 +30,26 @@ def find_command(data_dir: Path) -> tuple[str, ...]:
 def stage_runtime(data_dir: Path) -> None:
     """Copy this process's environment once, to ``runtime/VERSION`` in the data folder, if it runs from a cache."""
     target = _find_staged(data_dir)
-    if is_evictable(Path(sys.prefix)) and not target.exists():
+    if _may_vanish() and not target.exists():
         _stage(target)
 
 
 def is_evictable(prefix: Path) -> bool:
-    """Whether an environment lies where it may vanish."""
+    """Whether an environment lies in a folder that a package runner may empty."""
     inside = set(prefix.parts)
     pipx = "pipx" in inside and ".cache" in inside
-    return pipx or bool(inside.intersection(_CACHES)) or prefix.is_relative_to(Path(tempfile.gettempdir()).resolve())
+    return pipx or bool(inside.intersection(_CACHES))
+
+
+def _may_vanish() -> bool:
+    """Whether this process runs from a runner's cache, or is installed below the folder for temporary files.
+
+    A checkout below that folder is not copied: its environment only links to it, so the copy would vanish with it.
+    """
+    prefix = Path(sys.prefix).resolve()
+    is_installed = Path(__file__).resolve().is_relative_to(prefix)
+    is_temporary = prefix.is_relative_to(Path(tempfile.gettempdir()).resolve())
+    return is_evictable(Path(sys.prefix)) or (is_installed and is_temporary)
 
 
 def _find_staged(data_dir: Path) -> Path:
