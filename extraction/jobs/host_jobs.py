@@ -50,7 +50,7 @@ from layerlore.storage.threads import threads
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
 """The kinds that read the same turn, in the order in which they are asked for and stored."""
 
-# The time of a line is told anew after so many milliseconds.
+# A line repeats the time after this number of milliseconds.
 _TIMED_MS = 600_000
 _NOT_ASKED: Mapping[str, Any] = {
     **dict.fromkeys(("entries", "profile", "session_document", "session_notes", "title", "notes", "instructions"), ""),

@@ -26,7 +26,7 @@ from layerlore.storage.threads.events import NewEvent
 _LONG, _WINDOW, _REPEATED = 2000, 200, 0.4
 # The same within one note.
 _NOTE, _NOTE_WINDOW, _NOTE_REPEATED = 200, 20, 0.6
-# Of this many notes or more, over half must differ.
+# If there are this many notes or more, over half must differ.
 _NOTES = 4
 
 

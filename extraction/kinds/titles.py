@@ -182,7 +182,7 @@ def clean_title(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut a title at a word, to at most so many characters. A first word that is longer is cut itself."""
+    """Cut a title at a word, to at most ``most`` characters. A first word that is longer is cut itself."""
     if len(text) <= most:
         return text
     room = most - len(_ELLIPSIS)

@@ -64,7 +64,7 @@ class ShownBlock:
 
 @dataclass(frozen=True, slots=True)
 class ContextPiece:
-    """A block that has something to say. ``fit`` gives it with at most so many tokens of its own text, and what is
+    """A block that has something to say. ``fit`` gives it with at most ``tokens`` tokens of its own text, and what is
     missing then; an empty text where nothing fits."""
 
     name: BlockName
@@ -73,7 +73,7 @@ class ContextPiece:
     fit: Callable[[int], tuple[str, str]]
 
     def within(self, most: int, counter: TokenCounter) -> ShownBlock:
-        """The block in at most so many tokens; empty where not even a word of it fits."""
+        """The block in at most ``most`` tokens; empty if not even one word fits."""
         if self.text and self.tokens <= most:
             return ShownBlock(self.name, self.text, self.tokens)
         text, missing = self.fit(most - _BETWEEN)
@@ -221,9 +221,9 @@ def _cut(text: str, shown: Callable[[str], str], most: int, counter: TokenCounte
 
 OVERHEAD = 2
 """Tokens of a line beside its message's own, which have some for number and role: the break of the line, and one."""
-# A number has a token for so many digits, and OVERHEAD has the first.
+# A number takes one token for each three digits, and OVERHEAD counts the first.
 _DIGITS = 3
-# Counting so many again costs little.
+# Counting this number of tokens again costs little.
 _SHORT = 100
 # A part in brackets: "[tool result name: ...]".
 _BRACKETS = 6
@@ -284,7 +284,7 @@ def _count_framing(text: str) -> int:
 
 # A shorter text than this stands in much that does not repeat it.
 _SHORTEST_REPEATED = 24
-# With so many tokens more than the lines take, every line is there.
+# With this many tokens more than the lines take, every line is there.
 _LEAST_LEFT = 80
 # Entries take at most this share of the room where there are lines, too.
 _ENTRY_SHARE = 0.5

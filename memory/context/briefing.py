@@ -49,7 +49,7 @@ from layerlore.storage.derived.observations import Observation
 from layerlore.storage.messages import pages, windows
 from layerlore.storage.threads import threads
 
-# Messages and attempts that are looked at, the newest; of those before them, so many are read for notes.
+# Messages and attempts that are looked at, the newest; of the messages before them, this number is read for notes.
 MOST_MESSAGES = 50
 MOST_ATTEMPTS = 100
 MOST_NOTED = 400
@@ -58,7 +58,7 @@ _TOLD: frozenset[NoteKind] = frozenset({"correction", "rule", "fact", "failure",
 _MOST_NOTES = 300
 # Behind what rules are sorted by.
 _BEHIND_RULES = 3
-# Of what is recalled, so many lines, whatever room there is; and of the task, so many characters are looked for.
+# At most 12 recalled lines, even if there is room for more. The search reads this number of characters of the task.
 _MOST_RECALLED, _RECALL_TOKENS, _SOUGHT_CHARS = 12, 1600, 1000
 # What resume_work reads of a thread's log.
 MOST_RESUMED = 500

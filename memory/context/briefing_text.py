@@ -32,13 +32,13 @@ FEWEST_TOKENS = 300
 MOST_TOKENS = 20_000
 MESSAGE_CHARS = 600
 """The longest text of a message."""
-# A longer text is shown in stretches of so many characters, as far as there is room.
+# A longer text is shown in pieces of this number of characters, as far as there is room.
 _STRETCH = 240
-# Of what the user rules and corrects, so many come before everything else; of what else there is, so many of each kind
-# come before the rest.
+# The user's rules and corrections that come before everything else, and the lines of each other kind that come before
+# the rest.
 _FIRST_RULES, _FIRST = 24, 3
 RULES_OF_MESSAGE = 8
-"""So many rules of one message are among the first: a manual that somebody pasted has more."""
+"""At most 8 rules of one message come first: a pasted manual has more."""
 # Among the first rules stands what is remembered about the task: from the fourth on it has this share of the room.
 _RECALLED_SHARE = 0.4
 # Set aside for the line that says what was left out, and for what a task needs at least.

@@ -38,7 +38,7 @@ _THREADS_OF_EXTRACTS = 40
 # What is read to make extracts, the newest of it.
 _MOST_MESSAGES = 800
 _WINDOWS = 20
-# A window of so many takes about half a megabyte.
+# A window of this number of messages takes about half a megabyte.
 _WINDOW_TOKENS = 20_000
 
 # Two megabytes or so.
@@ -105,7 +105,7 @@ class NotedMessages:
         self._blocks = _Blocks(lambda most: render_observations(rows, counter, most))
 
     def within(self, most: int) -> str:
-        """The block in at most so many tokens: of its notes those that matter most."""
+        """The block in at most ``most`` tokens: its most important notes."""
         return self._blocks.within(min(most, self.tokens))
 
 

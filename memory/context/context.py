@@ -231,8 +231,8 @@ async def get_context(
     ``ai-sdk``: ``system`` and ``messages``. ``json``: the blocks and messages as they are kept. All but the first have a
     ``report`` beside them.
 
-    Of images and files the newest are there as they are, as far as an answer has room (``limits.answer_bytes``), and
-    notes for the others. In an unknown thread nothing was said yet. Raises LimitExceeded.
+    The newest images and files come whole, as far as an answer has room (``limits.answer_bytes``); notes stand for the
+    others. In an unknown thread nothing was said yet. Raises LimitExceeded.
     """
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:

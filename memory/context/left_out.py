@@ -24,7 +24,7 @@ from layerlore.storage.messages.windows import RunState
 
 # The frame of a summary, and what stands between it and the next block.
 _SUMMARY_FRAME = 70
-# Of a note that is cut, the fewest tokens, and its mark.
+# The fewest tokens of a note that is cut, and its mark.
 _FEWEST = 12
 _MARK = 2
 
@@ -57,9 +57,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class NotesOnLeftOut:
-    """The notes on messages that are not shown, or not as a whole: ``observations``; a model's ``summary`` of so many
-    ``summary_tokens``; and ``extracts`` from the ``messages`` with these seqs, those that matter most first, of together
-    ``extract_tokens``."""
+    """The notes on messages that are not shown, or not as a whole: ``observations``; a model's ``summary`` of
+    ``summary_tokens`` tokens; and ``extracts`` from the ``messages`` with these seqs, those that matter most first, of
+    together ``extract_tokens``."""
 
     observations: NotedMessages | None = None
     summary: ModelSummary | None = None

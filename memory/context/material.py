@@ -1,5 +1,5 @@
-"""The material of a context: everything it is made of, read in one transaction and cut to the room there is. Of images
-and files the newest are read as they are, as many as an answer has room for, and notes for the others."""
+"""The material of a context: everything it is made of, read in one transaction and cut to the room there is. The
+newest images and files are read whole, as many as an answer has room for; notes stand for the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,8 +60,8 @@ ORDER = (
 )
 """The blocks that need only so much, the most important first."""
 
-# Of what these blocks leave, notes may take this share where not every message is shown, and so many tokens more, but
-# no more than the larger share.
+# If not every message is shown, notes may take this share of the room that these blocks leave, and this number of
+# tokens more, but no more than the larger share.
 _NOTES = 0.3
 _MORE_NOTES = 400
 _MOST_NOTES = 0.45

@@ -17,7 +17,7 @@ from layerlore.storage.core.records import Message
 
 # Messages take what notes and memories leave, and so some of these are needed no more: a few rounds settle that.
 _ROUNDS = 6
-# Of what memories leave.
+# The share of the room that memories leave.
 _SPARE_FOR_NOTES = 0.6
 STABLE = ("user-profile", "observations", "summary")
 VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "open-work", "memory")

@@ -43,7 +43,7 @@ MOST_OF_A_PERSON = 40
 """The most notes of one message to an agent: all that is ruled or put right in it."""
 MOST_FACTS = 12
 """Of them, those that are no correction and no rule: all that is telling in a message of a few sentences."""
-# Of those, the ones that are no facts.
+# The ones among those that state no fact.
 _MOST_WORDS = 8
 _RULING: frozenset[NoteKind] = frozenset({"correction", "rule"})
 OF_USERS: frozenset[NoteKind] = _RULING | {"fact"}
@@ -219,7 +219,7 @@ def rank_rated(notes: Iterable[R]) -> list[R]:
     """The notes in the order in which they are chosen, however much room there is: the user's corrections and rules,
     then the most weight for its length.
 
-    Of notes that differ only in case and marks the weightiest stands for all, of equals the newest.
+    If notes differ only in case and marks, the weightiest stands for all; among equals, the newest.
     """
     ordered = sorted(notes, key=lambda each: each.note.seq)
     return [ordered[at] for at in _rank(ordered)]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from layerlore.memory.digest.sentences import shorten
 from layerlore.storage.core import linear_re
 
-# Of a longer text its beginning and its end are read, and so many lines between that speak of an error.
+# If a text is longer, the digest reads its beginning, its end and this number of lines between them that speak of an
+# error.
 _READ = 12_000
 _MOST_BETWEEN = 200
 _LONGEST_LINE = 400
@@ -67,7 +68,7 @@ def find_named_error(lines: Sequence[str]) -> str:
 
 
 def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -> tuple[str, bool, bool]:
-    """The most telling lines, in at most so many characters; whether they give something that was not ``given``, and
+    """The most telling lines, in at most ``most`` characters; whether they give something that was not ``given``, and
     whether one of them speaks of an error."""
     shapes = [_VARYING.sub("#", line) for line in lines]
     often = Counter(shapes)

@@ -12,9 +12,9 @@ from layerlore.storage.core import linear_re
 LONGEST = 240
 """Characters of a note."""
 
-# Of a longer text only its beginning and its end are read, so that a log somebody pasted costs no more than a page.
+# Only the beginning and the end of a longer text are read, so that a pasted log costs no more than a page.
 _HEAD, _TAIL = 6_000, 2_000
-# Of what a user writes so much of the beginning is read.
+# This much of the beginning of a user's text is read.
 _WRITTEN = 24_000
 # What is left in front of the first word that is kept when a sentence is shortened, in characters.
 _LEAD_CHARS = 30
@@ -307,7 +307,7 @@ def _joins(words: Sequence[str], at: int) -> bool:
     """Whether the word that joins, in front of this one, lets a clause begin as a sentence does."""
     if at > 1 and words[at - 2] in MARKS and words[at] in _ASKING:
         return True
-    # Of one who states something; English *I've*, which is no Turkish *ve*.
+    # Words of a speaker who states something; English *I've*, which differs from Turkish *ve*.
     return words[0] not in STATING and not (words[at - 1] == "ve" and words[at - 2] in STATING)
 
 

@@ -2,7 +2,7 @@
 phrases for scripts that put no space between words.
 
 A phrase is given as words with commas between phrases. One that begins with ``^`` counts only where a clause begins:
-*never push* forbids, *I have never been there* does not. Of the phrases that begin at one word the longest counts, so
+*never push* forbids, *I have never been there* does not. The longest phrase that begins at a word counts, so
 that ``NOTHING`` can take back what a shorter one says: *don't worry*, *must have been*.
 """
 

@@ -1,8 +1,8 @@
 """Whether what was found answers the question at all: a number from 0 to 1 that the floor is compared with.
 
 A ranking always has a best; on a topic that was never mentioned, it is noise. How much there is for it: how many of
-the query's words the best hits have, how near they are in meaning, how much of the query nobody ever said, and how
-good the best of so many rows would be by chance alone. A calibration weighs these in logistic terms, of which the
+the query's words the best hits have, how near they are in meaning, how much of the query never occurs, and how good
+the best of this number of rows would be by chance alone. A calibration weighs these in logistic terms, of which the
 largest counts: one for a question in the words that are remembered, one for a question in other words or in another
 language, whose nearness in meaning is all there is.
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# Of a ranking, how many hits speak for it.
+# The number of hits that speak for a ranking.
 LEADERS = 5
 # Smaller stores than this were never measured.
 _FEWEST_ROWS = 12

@@ -34,8 +34,8 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Who was refused what, in which scope, and by which class of error. Of a scope that the principal may not name,
-    the agent is empty: a line holds no text that somebody else chose."""
+    """Who was refused what, in which scope, and by which class of error. If the principal may not name the scope, the
+    agent is empty: a line holds no text that somebody else chose."""
 
     scope: Scope
     origin: Origin

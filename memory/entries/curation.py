@@ -30,7 +30,7 @@ from layerlore.storage.threads.events import NewEvent
 
 # What the databases' integers hold.
 _LATEST = 2**63
-# Of the entries in which words are looked for: in one step, and for one page.
+# The entries that are searched for words: in one step, and for one page.
 _LOOKED_AT = 500
 _MOST_LOOKED_AT = 5_000
 # What a cursor begins with that goes on among the person's entries; it has no dot otherwise.
@@ -40,7 +40,7 @@ _PERSONS = "you."
 async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> EntryPage:
     """The entries that can be seen, those kept last first: ``entries`` and, if there are more, ``next_cursor``. With a
     ``query`` those alone that have each of its words, or the beginning of one, whatever its case; a page may then have
-    fewer, since so many are looked at and no more. Raises InvalidInput for an unknown cursor."""
+    fewer, since a call reads a limited number of entries. Raises InvalidInput for an unknown cursor."""
     before = _read_place(cursor) if cursor else None
     words = check_text(query, "query").casefold().split()
     rows, reached = await engine.database.read(_read_page, scope, engine, before, limit, words)

@@ -193,7 +193,7 @@ async def add_contradicted(tx: Tx, scope: Scope, shown: Sequence[Message]) -> li
     ids = _list_entries(shown)
     pairs = await entry_curation.find_contradicted(tx, scope, ids) if ids else {}
     there = await entries.as_messages(tx, scope, {*pairs, *pairs.values()})
-    # Of a pair of which one cannot be seen any more the other stands alone.
+    # If one of a pair is hidden, the other stands alone.
     pairs = {older: newer for older, newer in pairs.items() if older in there and newer in there}
     found = list(shown)
     for older, newer in pairs.items():

@@ -9,7 +9,7 @@ from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.view import count_most_messages
 from layerlore.storage.core.records import Json, Thread
 
-# A context has so many tokens unless more are asked for.
+# A context has this number of tokens unless the call asks for more.
 _CONTEXT_TOKENS = 8_000
 
 
@@ -57,7 +57,7 @@ def find_trimmed(policy: WindowPolicy, thread: Thread, sizes: Sequence[tuple[int
 
 # A text that asks to such a share only asks: the rest is courtesy.
 _ASKS = 0.9
-# What asks with so many content words, and is no question, sets a task.
+# A request with this many content words that is not a question sets a task.
 _TASK = 3
 _OBJECTIONS = ("no,", "no ", "nein,", "nein ", "non,", "nee,", "não,", "нет,")
 

@@ -1,8 +1,9 @@
 """The lines of a file that several machines share through git: one for each thing, under an id that it has everywhere.
 
-Of two lines with one id one is the later one, by a rule that asks nobody else: one that says it was forgotten beats all, one that
-says another took its place beats those that do not, then the one changed last, then the greater text. So a file is a set
-of lines, and whoever has seen the same lines, in whatever order and however often, has the same memory.
+Between two lines with one id, a rule that needs nothing else decides which is later: one that says it was forgotten
+beats all, one that says another took its place beats those that do not, then the one changed last, then the greater
+text. So a file is a set of lines, and whoever has seen the same lines, in whatever order and however often, has the
+same memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -120,7 +120,7 @@ def _rank(row: Observation) -> tuple[bool, float, int]:
 
 async def list_observations(engine: Engine, scope: Scope, thread_id: str, before: int | None = None) -> ObservationPage:
     """List the newest active observations of a thread in their order, as many as an answer holds; with ``before`` only
-    the first so many are considered.
+    the first ``before`` are considered.
 
     Returns ``observations`` (with the trust of their sources, how many reflections they went through, and which model
     wrote them), ``observed_seq`` (they cover the thread up to there) and, where they are known, ``current_task`` and

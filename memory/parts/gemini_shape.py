@@ -4,9 +4,9 @@
 - `thoughtSignature`: a reasoning part without text in front of what it signs.
 - `inlineData`, `fileData`: image and file parts.
 - `functionCall`, `functionResponse`: tool call and tool result parts. One without an id is "function:" and its name, and
-  the second of that name in a content has ":2" behind it: responses stand in the order of their calls. Of a response
-  {"output": x} the result is x, {"error": x} is a failure, anything else is the result itself.
-- `executableCode`, `codeExecutionResult`: a call of the tool code_execution and its result.
+  the second of that name in a content has ":2" behind it: responses stand in the order of their calls. The result of a
+  response {"output": x} is x, {"error": x} is a failure, anything else is the result itself. - `executableCode`,
+  `codeExecutionResult`: a call of the tool code_execution and its result.
 """
 
 from collections import Counter

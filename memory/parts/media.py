@@ -11,7 +11,7 @@ from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, StoredJson
 
 ANY_TYPE = "application/octet-stream"
-# Base64 in a text, also in lines: so long that no word, path or key is taken for it.
+# Base64 in a text, also in lines: long enough that it is never a word, a path or a key.
 LEAST_BASE64 = 1000
 _CODED = "[A-Za-z0-9+/_-]"
 _BASE64 = linear_re.compile(

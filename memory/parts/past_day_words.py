@@ -25,8 +25,8 @@ LAST_MONTH = (
 
 @dataclass(frozen=True, slots=True)
 class Ago:
-    """Days that lie so many units back. In ``said`` stand N for the number and U for the unit; ``numbers``: one to ten;
-    ``units``: expressions for days, weeks and months."""
+    """Days that lie a number of units back. In ``said`` stand N for the number and U for the unit; ``numbers``: one to
+    ten; ``units``: expressions for days, weeks and months."""
 
     said: str
     numbers: str

@@ -19,7 +19,7 @@ from layerlore.memory.text.questions import (
 )
 from layerlore.storage.core import linear_re
 
-# In characters: of longer texts so much is looked at, and the rest tells.
+# In characters. The rest of a longer text counts as a statement.
 _LOOKED_AT = 2000
 # What knows nothing says so in few words, and a question without its mark is short.
 _LONGEST_NO_ANSWER = 1200
@@ -275,8 +275,8 @@ def _asks_anywhere(sentence: str, languages: list[str]) -> bool:
 
 
 def _count_marked(sentence: str) -> int:
-    """Of a sentence that ends with a question mark: from the clause that begins as a question; where it only asks for
-    assent, the last clause."""
+    """The length of a sentence's end that asks: from the clause that begins as a question, or the last clause if it
+    only asks for assent."""
     size = len(sentence)
     clauses = [0, *(found.end() for found in _CLAUSE.finditer(sentence) if 0 < found.end() < size)]
     if len(clauses) == 1:

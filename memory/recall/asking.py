@@ -12,7 +12,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import indexed_rows, windows
 from layerlore.storage.threads import threads
 
-# Of a message that is longer than two of these its beginning and its end are asked: there the question stands.
+# If a message is longer than two of these, its beginning and its end are searched: there the question stands.
 _ASKED_CHARS = 500
 
 

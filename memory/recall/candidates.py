@@ -39,11 +39,11 @@ Vector = NDArray[np.float32]
 Place = tuple[str, int]
 """A message's thread uid and seq."""
 
-# A chunk of 800 characters has about so many: a long message is so many more rows.
+# A chunk of 800 characters has about this number of tokens: a long message has many more rows.
 _TOKENS_OF_CHUNK = 200
 # What a row counts at most in the size of a scope: 800 characters may be as many tokens.
 _SIZE_OF_ROW = 5
-# Where a few long messages fill a list of candidates, so many times its length is looked through for others.
+# Where a few long messages fill a list of candidates, this many times its length is searched for others.
 _LOOKED_THROUGH = 16
 # What a row that only asks, or says nothing, counts among the candidates: a stored question has all words of its own.
 _QUIET_SHARE = 0.2
@@ -152,7 +152,7 @@ async def match_words(
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
-    """Whether the scope has no row but those of the caller's own question. Of a scope that has more than a few, nothing
+    """Whether the scope has no row but those of the caller's own question. If the scope has more than a few, nothing
     is read."""
     if matches.size > _SIZE_OF_ROW * len(matches.asking):
         return False
@@ -225,7 +225,7 @@ async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -
 
 
 def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
-    """Of how many messages the rows with these ids are chunks."""
+    """The number of messages whose chunks are the rows with these ids."""
     held = rows.numbers[find_among(np.sort(row_ids), rows.row_ids)].astype(np.int64)
     return len(sort_distinct(held[:, THREAD] * 2**32 + held[:, SEQ]))
 
@@ -404,7 +404,7 @@ async def find_unembedded(
     )
     lacking = [row for row in rows if row.row_id not in left_out]
     others = [row for row in lacking if row.row_id not in asked]
-    # Behind so many of the question's own, others would not be seen.
+    # Others would not be seen behind this number of the question's own.
     return others if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES else lacking
 
 

@@ -1,4 +1,4 @@
-"""Of a long text the sentences that answer a query, with what they need to be understood; what is left out is marked.
+"""The sentences of a long text that answer a query, with the lines needed to understand them; each omission is marked.
 
 What is shown stands in the text as it is, but for white space: pieces of it, in its order.
 """
@@ -105,8 +105,8 @@ def _find_seam(text: str, start: int, end: int) -> int:
 
 
 def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
-    """Of a text the pieces that have the most of the words sought (by their weights), as many as ``most`` characters
-    hold, in their order and on one line. A text that is no longer stays whole.
+    """The pieces of a text with the most words of the query (by their weights), as many as ``most`` characters hold,
+    in their order and on one line. A text that is no longer stays whole.
 
     ``chunk``: the part of the text that was found, whose pieces count more."""
     if len(text) <= most:
@@ -198,7 +198,7 @@ def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collec
 
 
 def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
-    """Of a list's item the line above the list, else the piece before it in its line."""
+    """The line above the list for a list's item, else the piece before it in its line."""
     if _ITEM.match(text, pieces[number].start):
         above = (
             at

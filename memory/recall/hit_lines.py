@@ -43,7 +43,7 @@ BESIDE_CHARS = 160
 QUOTE_CHARS = 60
 """Of what an entry quotes."""
 _LABELS = {"user_accepted_assistant_proposal": " (accepted)", "verified_assistant_finding": " (found)"}
-# Of an entry, how many of its sources are named.
+# The number of an entry's sources that are named.
 _MOST_SOURCES = 2
 _NOTE_NAMES = {
     "session_memory": "session memory of",
@@ -144,8 +144,8 @@ def show_text(
     beside: Beside | None = None,
     detail: Detail = "low",
 ) -> str:
-    """What is shown of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. Of a long text
-    before a hit it is the end, of one behind it the beginning."""
+    """What is shown of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. A long text
+    before a hit is cut to its end, one behind it to its beginning."""
     text = _render_text(message, detail)
     return join_lines(text) if _fits(text, beside, detail) else _cut_text(message, text, sought, chunk, beside)
 
@@ -268,7 +268,7 @@ def show_beginning(text: str) -> str:
 # As many characters have at least about one token: an estimate is rather too small.
 _CHARS_PER_TOKEN = 5
 
-# Of all scopes together, those read last: some 8 MB. Long messages are few, and hardly quicker from here.
+# The texts read last, over all scopes together: some 8 MB. Long messages are few, and hardly quicker from here.
 _MOST_MESSAGES = 2_000
 _LONGEST_ROW = 2_000
 

@@ -13,7 +13,7 @@ from layerlore.storage.core.records import Message
 
 # How likely a hit is evidence falls with its rank: about as 1 / rank, in all sets that were measured.
 _RANK_POWER = 1.15
-# A line counts for so much of its tokens: with 0 its rank alone chooses, with 1 what it is worth per token.
+# The share of its tokens by which a line counts: with 0 its rank alone chooses, with 1 what it is worth per token.
 _COST_POWER = 0.5
 # What a line costs beside its text, with its share of a head, in tokens.
 _HEAD_TOKENS = 8
@@ -58,7 +58,7 @@ def pack_lines(
     each followed by what stands beside it.
 
     ``found``: best first; ``sought``: the words looked for and their weights. What is too long for the rest is passed
-    over for what fits; but of the best so much is shown as there is room for."""
+    over for what fits; but the best hit fills the room that is left."""
     # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
     costs = [_estimate_tokens(each, detail) for each in found]
     packing = _Packing(counter, max_tokens)

@@ -178,7 +178,7 @@ _MONTHS = frozenset(
 _LEAST_SHARE = 0.5
 # What a word counts that only the messages around a short one have.
 _CONTEXT_WORD = 0.5
-# Of a message with fewer content words a question is nothing more; with more of them it also tells.
+# A message with fewer content words and a question only asks; one with more also states something.
 _SHORT_QUESTION = 10
 _LONG_QUESTION = 30
 # From here on a row hardly tells anything.

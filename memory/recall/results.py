@@ -120,8 +120,8 @@ def join_results(project: RecallResult, person: RecallResult, limit: int) -> Rec
 
 # If the best hit that passes the filters is this far behind the best of all, it counts as unsure.
 _FAR_BEHIND = 0.02
-# Without a common word, an answer of at least this relevance is near enough in meaning to be shown. Of 556 right answers to
-# questions in another language, each in a store of some 60 facts, none was below it (the questions of
+# Without a common word, an answer of at least this relevance is near enough in meaning to be shown. None of 556 right
+# answers to questions in another language, each in a store of some 60 facts, was below it (the questions of
 # benchmarks.multilingual). In a store of fewer than 12 rows it is less: there a few lines too many cost little.
 _NEAR_IN_MEANING = 0.005
 _SMALL_STORE = 12

@@ -41,7 +41,7 @@ MOST_HITS = 50
 """Entries and messages in one preview."""
 MOST_PLACES = 10
 """Places in one preview that a forget does not change."""
-# Of titles, plans, attempts and runs so many of the newest are looked at.
+# The number of the newest titles, plans, attempts and runs that are searched.
 _PLACES_LOOKED_AT = 200
 # So many are looked at: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200

@@ -46,7 +46,7 @@ _ABOUT = frozenset(
 _ALWAYS_REQUEST = frozenset(split_words("please bitte stuff everything anything alles forget vergiss oublie tutto"))
 _TITLES = frozenset(split_words("doctor doktor dr frau herr madame mme monsieur mr mrs ms prof professor sir"))
 _JOINED = frozenset(split_words("and or und oder et ou y e o en of as well &"))
-# Words are cut to these of their forms, if so many letters are left: of those languages, and of any other.
+# Words are cut to these of their forms, if this many letters are left: of those languages, and of any other.
 _ENDINGS = (
     ("s", 3, 3),
     ("es", 3, 3),
@@ -67,7 +67,7 @@ _GERMAN_ARTICLE = linear_re.compile(
     r"(?:d(?:er|ie|as|en|em|es)|(?:k|m|d|s)?ein(?:e[nmrs]?)?|(?:ihr|unser|eur|euer|dies|jed|welch|all|viel)(?:e[nmrs]?)?"
     r"|zum|zur|beim|vom|im|am|ins)"
 )
-# Names that have so many first letters in common are taken for each other.
+# Names with this many first letters in common count as the same name.
 _ALIKE = 3
 # The beginning of a German compound, and what follows it.
 _COMPOUND_HEAD, _COMPOUND_TAIL = 6, 4

@@ -52,7 +52,7 @@ _LINE = (
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
 _CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?|cut to max_tokens: |held back as |signals: |messages(?: #|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
-# Of a page of messages, the further lines of a text begin with a space.
+# On a page of messages, the further lines of a text begin with a space.
 _READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
 _RECALLED = linear_re.compile(rf"{linear_re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
 _TO_CLOSING = linear_re.compile(rf"\s{_CLOSING}")

@@ -39,8 +39,8 @@ def _find_end(text: str, at: int) -> int:
 
 
 def _list_brackets(text: str, at: int, escapes: int) -> Iterator[tuple[int, str]]:
-    """The brackets that are in no text in quotes, with where they are. ``escapes``: so many backslashes are before each
-    quote."""
+    """The brackets that are in no text in quotes, with where they are. ``escapes``: the number of backslashes before
+    each quote."""
     if not escapes:
         tokens = ((found.start(), found[0]) for found in _TOKEN.finditer(text, at))
         yield from ((place, token) for place, token in tokens if token in _BRACKETS)

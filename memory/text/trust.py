@@ -19,8 +19,8 @@ _WEB = frozenset(
 
 
 def find_trust(message: Message) -> Trust:
-    """Find whose word a message is. Of a user's message that carries a tool's result the result counts; what a system
-    message says is nobody's own word, and counts as an assistant's."""
+    """Find whose word a message is. If a user's message carries a tool's result, the result counts. A system message
+    counts as an assistant's."""
     results = [part for part in message.parts if part["type"] == "tool_result"]
     if any(_is_web(part.get("name") or message.name or "") for part in results):
         return "web"

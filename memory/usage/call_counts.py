@@ -142,7 +142,7 @@ _CHARS_A_TOKEN = 4
 
 def estimate_shown(tool: str, answer: Any) -> int:
     """The tokens of an answer that a model is shown; 0 for tools that are called for something else. A report says how many
-    there are; else they are not counted again, and so many characters are taken for one."""
+    there are; else this many characters count as one token."""
     if tool not in (SHOW_CONTEXT, SHOW_RECALL):
         return 0
     if isinstance(answer, str):

@@ -106,7 +106,7 @@ def _provider(entry: Mapping[str, Any]) -> str:
 
 
 def _rate(rates: Rates, names: list[str], input_tokens: int) -> float | None:
-    """The first rate that the model has, at the tier of a call with so many input tokens."""
+    """The first rate that the model has, at the tier of a call with this number of input tokens."""
     for name in names:
         tiers = [(found[1], rate) for key, rate in rates.items() if (found := _tier(name).fullmatch(key))]
         reached = [(int(least), rate) for least, rate in tiers if input_tokens > int(least) * 1000]

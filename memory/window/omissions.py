@@ -93,8 +93,8 @@ def strip_orphans(messages: Sequence[Message], counter: TokenCounter) -> list[Me
 
 def strip_runs(kept: Sequence[tuple[int, Message]], counter: TokenCounter, *, first: int = 0) -> list[Message]:
     """Remove the halves of pairs from messages with their places. What stands on the two sides of a gap is no pair,
-    whatever its ids: some models count their calls anew in each turn. ``first``: so many messages stand before what is
-    not given."""
+    whatever its ids: some models count their calls anew in each turn. ``first``: the number of messages before the
+    omission."""
     whole: list[Message] = []
     run: list[Message] = []
     before = -1

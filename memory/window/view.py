@@ -123,7 +123,7 @@ def _fit_tokens(
 
 
 def count_most_messages(policy: WindowPolicy, total: int) -> int:
-    """How many of so many messages a window that is limited by their number may show. With a threshold that follows
+    """The number of messages that a window limited by count may show. With a threshold that follows
     from the number alone: there it is cut to the target, and again each time that it has grown back."""
     if policy.trim == "continuous":
         return policy.max_messages
@@ -313,8 +313,8 @@ def find_settled_start(
     message takes, whatever is shown of it.
 
     It lies on a grid over the thread whose distance is a power of 2, so that a wider grid is part of a narrower one;
-    between two grids the budget counts for a little less. The grid is narrower where fewer messages than ``floor`` would
-    be in, if so many fit. Behind the last message where none fits.
+    between two grids the budget counts for a little less. The grid is narrower if fewer messages than ``floor`` would
+    be in and ``floor`` fit. Behind the last message where none fits.
     """
     if not run:
         return 0

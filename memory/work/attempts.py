@@ -17,7 +17,7 @@ from layerlore.storage.work import steps
 from layerlore.storage.work.steps import Attempt, AttemptPage, NewAttempt
 
 TEXT_BYTES = 8 * 1024
-# n8n's: of a result, so much is shown.
+# n8n's: this much of a result is shown.
 RESULT_CHARS = 200
 
 

@@ -471,7 +471,7 @@ async def _write(
         return {**answer, **undoable, **show_masked(masked)}
 
     stored = await engine.write(scope, sent, [action, given, expected_revision], now, write)
-    # Of a request that is sent again to a new process, the thread that the first one meant.
+    # The thread that the first request meant, if it is sent again to a new process.
     meant = stored["thread_id"]
     replaced = stored.get("replaced")
     kept = None

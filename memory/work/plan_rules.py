@@ -11,9 +11,9 @@ An update is either
      position that
   no other step took, else gets a new one. One that is known by id or description keeps the phase and status that are
   not given, and its result while the status stays;
-- or a patch: whatever is given changes. Of its steps, one with ``id`` or ``index`` (from 0, before the update) changes
-  that step, and one with neither is appended. The description of a step that is still open cannot be appended: who
-  sends that means the step, or a whole plan.
+- or a patch: whatever is given changes. A step with ``id`` or ``index`` (from 0, before the update) changes that step;
+a step with neither is appended. The description of a step that is still open cannot be appended: who sends that means
+the step, or a whole plan.
 
 ``result: ""`` removes a result. A key whose value is null says nothing.
 """

@@ -64,7 +64,7 @@ def chat(launch: ChatLaunch) -> int:
 
 
 def _one_line(error: BaseException) -> str:
-    """Of the first error of a group of tasks."""
+    """The message of the first error in a group of tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return " ".join(str(error).split()) or type(error).__name__

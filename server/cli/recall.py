@@ -21,7 +21,7 @@ from layerlore.storage.core.records import Json, Scope
 
 PATIENCE_MS = 20_000
 """Long enough to load the embedder: a person prefers a full answer to a quick one."""
-# Of a score's parts, what stands before and behind what its signals added. A signal that added nothing has no column.
+# The parts of a score before and after its signals. A signal that added nothing has no column.
 _FIRST, _LAST = ("relevance", "ranking"), ("cosine", "recency")
 _NO_NUMBERS = ("query", "words", "context_words")
 

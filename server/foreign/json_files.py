@@ -25,8 +25,9 @@ _MOST_TIMES = 200
 
 @contextmanager
 def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
-    """The items of a list of objects (or the one object that there is), each with how many bytes were read until then. Of an
-    archive, all files that are named after conversations. Raises InvalidInput for what is no JSON, and OSError."""
+    """The items of a list of objects (or the one object that there is), each with how many bytes were read until then.
+    In an archive, all files that are named after conversations. Raises InvalidInput for what is no JSON, and
+    OSError."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             yield _read_archive(archive)

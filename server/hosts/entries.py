@@ -84,7 +84,7 @@ def is_ours(entry: object) -> bool:
 
 
 def without_our_hooks(items: Sequence[object]) -> list[object]:
-    """A host's list of hooks without those that call this program's ``hook``. Of a group of hooks, the others stay."""
+    """A host's list of hooks without those that call this program's ``hook``. The other hooks of a group stay."""
     return [kept for item in items for kept in _keep_others(item)]
 
 

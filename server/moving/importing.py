@@ -150,7 +150,7 @@ async def _import_foreign(
 
 
 def _path_size(path: Path) -> int | None:
-    """Of a file whose reader tells how far it is."""
+    """The size of a file whose reader reports its position."""
     return path.stat().st_size if path.suffix in (".json", ".zip") and path.is_file() else None
 
 

@@ -28,7 +28,7 @@ def shorten_pauses() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-# Of mallopt(3).
+# A parameter of mallopt(3).
 _MOST_HEAPS = -8
 
 

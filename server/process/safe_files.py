@@ -44,7 +44,7 @@ def open_regular(path: str, *, follow: bool = True, owners: tuple[int, ...] = ()
 
 
 def read_regular(path: str, most: int, *, follow: bool = True, owners: tuple[int, ...] = ()) -> bytes:
-    """The bytes of a file, at most so many from its beginning. Raises as ``open_regular``."""
+    """The bytes of a file from its beginning, at most ``most``. Raises as ``open_regular``."""
     with open(open_regular(path, follow=follow, owners=owners), "rb") as file:
         return file.read(most)
 

@@ -279,7 +279,7 @@ def _line(row: ListedThread) -> str:
 
 
 def fit_texts(counter: "tokens.TokenCounter", texts: Sequence[str], most: int = BUDGET) -> list[str]:
-    """The texts, within so many tokens in all: where it is too much, the long ones are cut to the same length."""
+    """The texts, within ``most`` tokens in all. If they take more, the long ones are cut to the same length."""
     sizes = [counter.text(text) for text in texts]
     share = _share(sizes, most)
     return [

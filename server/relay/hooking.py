@@ -153,8 +153,8 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
 
 
 def _end(answer: str) -> None:
-    """Print the answer and end the process, what is left to end with it. Of two that call this, the second waits for the
-    end: a host reads one answer."""
+    """Print the answer and end the process, what is left to end with it. If two hooks call this, the second waits for
+    the end: a host reads one answer."""
     _ENDING.acquire()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.buffer.write(answer.encode("utf-8", "replace") + (b"\n" if answer else b""))

@@ -259,8 +259,8 @@ def _has_objects(git: str) -> bool:
 
 
 def _name_repository(git: str, data_dir: str, clones: int) -> FoundProject:
-    """The project of the repository with this git folder. ``clones``: at most so many folders that it was cloned from are
-    looked at, one after the other."""
+    """The project of the repository with this git folder. ``clones``: the most folders to follow from a clone to its
+    source."""
     git = _find_shared(git)
     own, remote = _read_config(os.path.join(git, "config"))
     own = clean_name(own)

@@ -158,8 +158,8 @@ class NotificationHub:
     the lifespan; then `await hub.publish(scope, event)` from any task on the event loop.
 
     News is a cue to read again, not a message: the same news waits for a client once. URIs are compared as strings.
-    Of the list of resources a handshake-era client hears once it has asked for it. One on stateless HTTP has no
-    channel and gets no news.
+    A handshake-era client gets news of the list of resources once it has asked for the list. One on stateless HTTP has
+    no channel and gets no news.
     """
 
     def __init__(self, rules: Rules | None = None) -> None:

@@ -111,7 +111,7 @@ class Return(TypedDict, total=False):
 
 
 def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Return:
-    """When it is worth asking for a job again: in so many seconds, or after what."""
+    """When it is worth asking for a job again: the number of seconds, or the event to wait for."""
     now = call.engine.now()
     times = [
         row.lease_until if row.state == "running" else row.due_at

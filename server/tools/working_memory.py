@@ -24,8 +24,8 @@ def _as_sent(value: Any) -> Any:
     return value
 
 
-# Whether text that looks like JSON is meant as text depends on the document's format. Of an argument that is declared
-# as a string the SDK reads none as JSON; an object comes as it is.
+# Whether text that looks like JSON is meant as text depends on the document's format. The SDK does not read a string
+# argument as JSON; an object arrives unchanged.
 Content = Annotated[
     str,
     PlainValidator(_as_sent),

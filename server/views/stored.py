@@ -26,7 +26,7 @@ View = Literal["all", "threads", "thread", "entries", "profile", "plan", "runs",
 OF_ONE: tuple[View, ...] = ("thread", "plan", "runs", "events")
 """The views that may be of one conversation."""
 _BY = Origin("command line", "show", "command:show")
-# Of a tool's pages.
+# The pages of a tool.
 _PAGE = 100
 
 

@@ -1,7 +1,7 @@
 """How often each tool was called on each day, how long it took, what was shown to models, and what hooks kept.
 
-Counts are gathered in memory and added together: a row for each scope, day and tool (or host of hooks). Of a scope of which
-nothing is kept, or nothing any more, none are.
+Counts are gathered in memory and added together: a row for each scope, day and tool (or host of hooks). A scope
+without stored rows has none.
 """
 
 from collections.abc import Mapping, Sequence

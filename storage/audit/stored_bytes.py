@@ -100,7 +100,7 @@ async def fold(tx: Tx, owner: Scope) -> None:
 
 
 def _bytes_by_row(table: Table, columns: Sequence[str]) -> Select[Any]:
-    """Of each row of a tenant: its resource, and what it counts."""
+    """The resource of each row of a tenant, and the bytes that it counts."""
     lengths = (func.coalesce(ByteLength(table.c[name]), 0) for name in columns)
     counted = reduce(add, lengths, literal(ROW_BYTES)).label("bytes")
     return select(table.c.resource_id, counted).where(table.c.tenant_id == bindparam("tenant_id"))

@@ -152,7 +152,7 @@ async def fallen(tx: Tx, scope: Scope, thread: Thread, stood: RestingDocuments) 
 
 
 async def _behind(tx: Tx, scope: Scope, owner: Thread | None, stood: Document) -> list[tuple[str, int]]:
-    """Of each thread that a document was made from, the first seq that the version it fell back to knows nothing of."""
+    """For each thread that a document was made from, the first seq that the restored version does not cover."""
     now = await working_memory.read_newest(tx, scope, owner)
     kept = (
         await working_memory.sources_of_version(tx, scope, owner.thread_uid if owner else "", now.version)

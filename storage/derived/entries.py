@@ -198,7 +198,7 @@ _TRUST_AS_SAID = (
     .values(trust=case((SOURCE_IS_SEEN.where(entry_sources.c.label == "user_assertion"), "user"), else_="shared"))
 )
 _ERASE = delete(entries).where(_named)
-# Of what was shared nothing stays but that it is gone, so that it does not come back from others.
+# A shared entry leaves only the record that it is gone, so that it does not come back from others.
 _FORGET_SHARED = (
     update(shared_lines)
     .where(
@@ -217,7 +217,7 @@ def _entry(row: Row) -> Entry:
 
 
 async def read_seen(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
-    """Of these entries those that can be seen, by id."""
+    """The visible ones of these entries, by id."""
     rows = await tx.all(_SEEN, **of_scope(scope), ids=list(ids)) if ids else ()
     return {entry.entry_id: entry for entry in map(_entry, rows)}
 

@@ -79,7 +79,7 @@ async def read_page(tx: Tx, scope: Scope, *, before: tuple[int, str] | None, lim
 
 
 async def read_named(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
-    """Of these entries those that can be seen, or could if another had not taken their place, by id."""
+    """These entries by id, if they are visible or only replaced by another one."""
     rows = await tx.all(_NAMED, **of_scope(scope), ids=list(ids)) if ids else ()
     return {entry.entry_id: entry for entry in (Entry(*row) for row in rows)}
 

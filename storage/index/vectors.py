@@ -226,7 +226,7 @@ async def last_row(tx: Tx) -> int:
 
 
 async def reach(tx: Tx, *, after: int, rows: int) -> int:
-    """An id that about so many rows behind ``after`` have not passed: for going through all of them in short reads."""
+    """An id that lies about ``rows`` rows behind ``after``: for going through all of them in short reads."""
     found = await _REACH.rows(tx, after=after, rows=rows)
     for (row_id,) in found:
         return int(row_id)

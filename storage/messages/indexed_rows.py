@@ -50,8 +50,8 @@ from layerlore.storage.threads.threads import lock_uid
 
 # How many messages before and after a row ``around`` brings.
 REACH = 3
-# Where ``find_unembedded`` looks: at the threads that were changed last and the newest entries, at most so many of each,
-# and at the newest messages of each thread.
+# Where ``find_unembedded`` looks: at the threads that were changed last and the newest entries, at most this number of
+# each, and at the newest messages of each thread.
 RECENT_THREADS = 4
 RECENT_ENTRIES = 4
 RECENT_MESSAGES = 16

@@ -58,7 +58,8 @@ async def first(tx: Tx, scope: Scope, thread: Thread, *, most: int) -> list[Mess
 async def between(
     tx: Tx, scope: Scope, thread: Thread, *, after: int, before: int, first: int, newest: int
 ) -> tuple[list[Message], list[Message]]:
-    """Read the first and the newest messages with ``after`` < seq < ``before``, at most so many of each, in order.
+    """Read the first and the newest messages with ``after`` < seq < ``before``, at most the given number of each, in
+    order.
 
     None comes twice: where there are fewer than both together, the newest are taken and the first are the rest.
     """

@@ -193,7 +193,7 @@ def _key(of: MovedTable, row: Stored) -> Stored:
 async def put_rows(
     tx: Tx, scope: Scope, of: MovedTable, thread_uid: str, rows: Sequence[Stored], mode: Mode = "skip"
 ) -> RowsPut:
-    """Add rows whose key is free. Of a log nothing is ever replaced; of runs, ``mode`` says which of two stays."""
+    """Add rows whose key is free. Lines of a log are never replaced; for runs, ``mode`` says which of two stays."""
     owner = _owner(of, scope, thread_uid)
     added = unchanged = replaced = kept = 0
     for row in rows:

@@ -138,8 +138,8 @@ async def list_documents(tx: Tx, scope: Scope) -> list[WrittenDocument]:
 
 
 async def list_kept_places(tx: Tx, scope: Scope, *, most: int) -> list[KeptPlace]:
-    """The titles and metadata of the scope's conversations, their plans as they are now, attempts and runs: of each at
-    most so many, the newest."""
+    """The titles and metadata of the scope's conversations, their plans as they are now, attempts and runs: at most
+    ``most`` of each kind, the newest."""
     of = {**of_scope(scope), "most": most}
     found: list[KeptPlace] = []
     for thread_id, title, metadata in await tx.all(_NAMED, **of):

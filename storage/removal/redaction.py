@@ -243,7 +243,7 @@ _REHASH = update(entries).where(*_named).values(content_hash=bindparam("new_hash
 
 
 async def _put_entry(tx: Tx, scope: Scope, change: Change, search_text: SearchText, now: int) -> bool:
-    """Of two entries that say the same once they are masked, one is found by that: the active one, of two active ones
+    """If two entries say the same once they are masked, one is found by that text: the active one, of two active ones
     the older, by which the other is superseded."""
     content: str = change.after["content"]
     (entry_id,) = change.key

@@ -15,7 +15,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads.threads import equals
 
 Moment = Literal["created_at", "updated_at"]
-# Where metadata chooses, so many rows are read at a time.
+# If metadata filters the threads, this number of rows is read at a time.
 _CHOSEN_FROM = 200
 _SHOWN = ("agent_id", "resource_id", "thread_uid", "thread_id", "title", "metadata")
 _COUNTED = ("message_count", "token_count", "created_at", "updated_at")

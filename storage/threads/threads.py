@@ -110,7 +110,7 @@ _COUNT_DELETES = select(func.count()).select_from(deletions).where(in_scope(dele
 Cursor = Literal["entries_seq", "profile_seq", "session_seq"]
 
 
-# Of a thread's newest events so many are looked at for their actor: background work is an actor too.
+# The number of a thread's newest events whose actors are read: background work is an actor too.
 _NEWEST_EVENTS = 20
 
 _ACTORS = (

@@ -77,7 +77,7 @@ usage = Table(
     PrimaryKeyConstraint(*THREAD, "model", "source"),
 )
 
-# The same for each day (whole days since 1970, of UTC) and source, kept for so many days.
+# The same for each day (whole days since 1970, of UTC) and source, kept for a limited number of days.
 daily_usage = Table(
     "daily_usage",
     metadata,

@@ -22,7 +22,7 @@ plans = Table(
     Column("plan", Text, nullable=False),
     Column("actor", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # Of the newest revision, while something in it is still to be done: 1.
+    # 1 for the newest revision while one of its steps is open.
     Column("is_open", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint(*THREAD, "revision"),
     of_thread(),

@@ -51,7 +51,7 @@ def _literal(value: str) -> str:
     return f"convert_from('\\x{value.encode().hex()}', 'UTF8')"
 
 
-# A cursor asks for few rows first, then for as many as are about so long in all, in characters.
+# A cursor asks for few rows first, then for as many as have about this number of characters in all.
 _FIRST_ROWS = 8
 _READ_CHARS = 4 * 1024 * 1024
 

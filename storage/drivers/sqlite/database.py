@@ -263,7 +263,8 @@ class SqliteDatabase:
             raise StorageUnavailable(f"the database could not be rewritten: {driver.describe_error(error)}") from error
 
     async def check_quickly(self, seconds: float) -> None:
-        """Look for damage in the file for at most so long; ``health`` says what was found. Raises StorageUnavailable."""
+        """Look for damage in the file for at most ``seconds``; ``health`` reports the result. Raises
+        StorageUnavailable."""
         if self._file is None:
             return
         try:

@@ -51,7 +51,7 @@ class _Posting:
 
 class PostingCache:
     """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept. Of the words it keeps hashes."""
+    kept. It keeps hashes of the words."""
 
     def __init__(self, most_ids: int = MOST_IDS) -> None:
         self._most = most_ids
