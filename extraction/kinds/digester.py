@@ -308,7 +308,7 @@ def _choose_drops(rows: Sequence[Observation], rules: ObservationRules) -> Model
 
 
 def _is_from_user(row: Observation) -> bool:
-    """Whether a row tells what a user said; one that a model wrote may tell it, too."""
+    """Whether a row reports a user's words; a row that a model wrote may report them, too."""
     return row.model != EXTRACTIVE or row.text.startswith("user: ")
 
 

@@ -150,7 +150,7 @@ def _count_some(count: int, which: str) -> str:
 
 
 def _describe_new(placed: PlacedContext) -> str:
-    """Say why nothing of the conversation is told, and how more can be."""
+    """Say why no message of the conversation is shown, and how to see more."""
     if not placed.material.recalled.sought:
         return f"{NEW}; with the user's message as query, what is remembered about it is told"
     told = any(each.name == "memory" for each in placed.blocks)

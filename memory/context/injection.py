@@ -67,10 +67,10 @@ async def make_injection(
     told: Collection[str] = (),
     gone: int = 0,
 ) -> Injection:
-    """What a conversation should be told now.
+    """The memory that a conversation should be shown now.
 
-    ``question``: what the user asks; "" at the start. ``told``: marks of what was told before. ``gone``: up to this seq
-    the host shows its model the conversation's own messages no more, so that they may be told."""
+    ``question``: what the user asks; "" at the start. ``told``: marks of the lines shown before. ``gone``: up to this
+    seq the host shows its model the conversation's own messages no more, so that recall may show them."""
     questions = _cut_questions(question, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
     person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
@@ -104,7 +104,7 @@ async def _gather(
     pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
     recalled = await find_with_person(tx, engine, scope, prepared, person, thread)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
-    # The same whatever is recalled: a block that is cut elsewhere would tell the line of the cut again.
+    # The same whatever is recalled: a block that is cut elsewhere would show the line of the cut again.
     given = share_blocks(needs, max_tokens, int(max_tokens * _MEMORY_SHARE))
     return [each.within(given.get(each.name, 0), engine.tokens) for each in pieces], recalled
 
@@ -165,7 +165,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
 
 
 def _drop_told(block: str, told: Collection[str]) -> str:
-    """The block without lines that were told; "" where no other is left."""
+    """The block without the lines that were already shown; "" if no other is left."""
     lines = block.split("\n")
     values = set(_find_value(lines))
     kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in told]

@@ -1,5 +1,5 @@
-"""What stands for the messages that are not shown: the notes of observers, and a summary and extracts of what nobody
-noted yet."""
+"""What stands for the messages that are not shown: the notes of observers, and a summary and extracts of messages
+without notes."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _MARK = 2
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A summary that a model made of the messages ``told``."""
+    """A model's summary of the messages ``told``."""
 
     text: str
     told: RunState
@@ -122,7 +122,7 @@ class NotesOnLeftOut:
         return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}{days}.")
 
     def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
-        """How many messages are told, and the first and the last seq of them."""
+        """The number of summarised messages, and their first and last seq."""
         told = self.summary.told if self.summary else None
         return [
             *([(told.messages, told.first, told.last)] if told and made else []),

@@ -168,9 +168,9 @@ class ContextMaterial:
     ``run``: the messages of the thread that the policy shows and that may fit, weighed; ``whole``: these are all that it
     shows. ``settled``: the seq where messages begin that surely fit, the same while the thread grows for a while; 0: all
     do; ``gap``: where the newest begin that the policy shows, if it leaves some out, and a summary of those may have
-    ``summary_tokens``. ``left_out`` tells of those before, of ``total`` in the thread. ``note`` says why the policy is not the one
-    that was set. ``keeps_start``: the window begins at the settled place. ``read`` has what is made of single messages.
-    ``newest``: the seqs of the thread's newest messages, as far as they were read.
+    ``summary_tokens``. ``left_out`` stands for those before, of ``total`` in the thread. ``note`` says why the policy
+    is not the one that was set. ``keeps_start``: the window begins at the settled place. ``read`` has what is made of
+    single messages. ``newest``: the seqs of the thread's newest messages, as far as they were read.
     """
 
     thread_id: str
@@ -353,8 +353,8 @@ async def _find_left_out(
 async def _find_summary(
     tx: Tx, scope: Scope, thread: Thread, after: int, before: int
 ) -> tuple[ModelSummary | None, int]:
-    """The newest summary that a model made of messages behind the seq ``after`` and before ``before``; and the seq of the
-    last message that is told with it."""
+    """The newest summary that a model made of messages behind the seq ``after`` and before ``before``; and the seq of
+    the last message that it covers."""
     made = await session_notes.newest(tx, scope, thread.thread_uid, before=before)
     if made is None or made.upto_seq <= after:
         return None, after
@@ -377,7 +377,7 @@ def _find_gap(loaded: LoadedWindow, shown: Sequence[Message], thread: Thread) ->
 
 
 async def find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
-    """The thread; None for one that nobody wrote to."""
+    """The thread; None for one without messages."""
     try:
         return await threads.find(tx, scope, thread_id)
     except NotFound:
@@ -425,7 +425,7 @@ async def make_pieces(
     if thread:
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
     found: OpenWorkAnswer | None = None
-    # What is open elsewhere is told where nothing is planned here.
+    # Open work of other threads is shown if this one has no plan.
     if open_plan is None or not is_open(open_plan.plan):
         found = await find_elsewhere(tx, scope, thread, now=now)
     own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []

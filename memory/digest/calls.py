@@ -160,7 +160,7 @@ def _describe_calls(halves: Sequence[_Half]) -> dict[int, list[DigestCall]]:
 
 
 def read_call_line(text: str) -> DigestCall | None:
-    """A call as its line tells it; None where the line tells none. What was made good is no failure any more, but that
+    """The call that a line shows; None if it shows no call. What was made good is no failure any more, but that
     no line tells."""
     found = _CALL_LINE.fullmatch(text)
     if found is None:

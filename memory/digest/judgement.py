@@ -20,7 +20,7 @@ _LEAST_OF_USER = 0.7
 _SAID_BY_AGENT = 0.7
 _AGENT_SHARE = 0.5
 _OUTCOME = 0.8
-# What a user's word weighs more than the same of another; of people who talk to each other nobody's does.
+# What a user's word weighs more than the same of another; the word of people who talk to each other does not.
 _RULED, _CORRECTED = 6.5, 8.0
 _FACT, _TOLD_OF_SELF, _WORD = 2.5, 0.8, 0.6
 _PASTED = 0.9
@@ -41,7 +41,7 @@ _GIVES, _GIVES_LOOKED_UP, _WARNS = 2.2, 1.4, 1.4
 class SpokenPlace(NamedTuple):
     """Where a message stands: whether a tool call before it in its turn succeeded, and one failed for good; whether it
     is the last of the agent's in its turn, calls tools itself, and whether people talk to each other, without an
-    agent: users of several names, and nobody else."""
+    agent: users of several names alone."""
 
     role: Role
     succeeded: bool
@@ -107,7 +107,7 @@ def _judge_words(sentence: Sentence, asked: bool) -> Judgement | None:
 
 
 def _find_act(sentence: Sentence) -> Act | None:
-    """What a sentence does; None where it only tells something."""
+    """The speech act of a sentence; None for a plain statement."""
     if _is_done(sentence):
         return "done"
     if "decision" in sentence.kinds and not sentence.question:

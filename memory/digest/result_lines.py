@@ -1,4 +1,4 @@
-"""The lines of a tool's result that tell what came of a call: those that name an error, or give an id, an address or a
+"""The lines of a tool's result that show what came of a call: those that name an error, or give an id, an address or a
 name by which it can be asked for again; not those that a hundred others are like."""
 
 from collections import Counter
@@ -68,8 +68,8 @@ def find_named_error(lines: Sequence[str]) -> str:
 
 
 def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -> tuple[str, bool, bool]:
-    """The most telling lines, in at most ``most`` characters; whether they give something that was not ``given``, and
-    whether one of them speaks of an error."""
+    """The most informative lines, in at most ``most`` characters; whether they give something that was not ``given``,
+    and whether one of them speaks of an error."""
     shapes = [_VARYING.sub("#", line) for line in lines]
     often = Counter(shapes)
     worth = {at: _weigh(line, given, often[shapes[at]]) for at, line in enumerate(lines) if _MAY_TELL.search(line)}

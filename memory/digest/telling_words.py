@@ -82,7 +82,7 @@ AMENDING = {
     "tr": "^aslında, ^pardon, ^bekle, olmalı, yanlıştı",
 }
 
-# What somebody always wants, never wants, or likes better.
+# Words for what a person always wants, never wants, or prefers.
 WISH = {
     "en": """
     ^use, ^keep, ^stick to, ^stick with, ^reply, ^respond, ^answer in, ^answer with, ^speak, ^address me, ^call me,

@@ -338,7 +338,7 @@ NOTHING = {
 }
 
 # Where a clause begins: behind a mark, and behind a word that joins two, if no word of STATING opens the sentence
-# (*They make us happy and always will* asks nothing of anybody).
+# (*They make us happy and always will* asks nothing).
 MARKS = frozenset(",;:")
 JOINING = frozenset(
     """

@@ -54,7 +54,7 @@ class Embedder(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What its cosines say of how relevant an answer is; None where nobody has measured it."""
+        """What its cosines say of how relevant an answer is; None if it was not measured."""
 
     def load(self) -> None:
         """Make the first ``embed`` as fast as the others; a second time it does nothing. Raises EmbeddingFailed."""

@@ -93,7 +93,7 @@ _WORDS = LogisticTerm(9.01, coverage=3.59, unknown=-7.84, chance=-2.52)
 # Without vectors: words alone.
 LEXICAL = Calibration((_WORDS,))
 
-# With vectors of a model that nobody fitted constants for. What its cosines are worth is not known, so words decide as
+# With vectors of a model that has no fitted constants. What its cosines are worth is not known, so words decide as
 # they do alone, or that the nearest row stands out from the others: that has no unit.
 ANY_EMBEDDER = Calibration((_WORDS, LogisticTerm(-0.5, standing=1.87, foreign=3.18, chance=-3.34)))
 

@@ -144,8 +144,8 @@ class _Asked:
 
 
 class RowQueue:
-    """The rows that somebody waits for, in the order in which they were asked for. Tasks of its own embed them, for as long
-    as there are any; nobody's end ends the work that others wait for."""
+    """The rows that callers wait for, in the order of their requests. Tasks of its own embed them, for as long
+    as there are any; the end of one caller does not end the work that others wait for."""
 
     def __init__(self) -> None:
         self._asked: dict[int, _Asked] = {}
@@ -157,7 +157,7 @@ class RowQueue:
         asked = [self._ask(row) for row in rows]
         try:
             if not all(each.begun for each in asked) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
-                # Not in the context of whoever happens to be the first.
+                # Not in the context of the caller that happens to be first.
                 task = asyncio.create_task(self._work(embed), context=contextvars.Context())
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -167,7 +167,7 @@ class RowQueue:
                 each.askers -= 1
 
     async def close(self) -> None:
-        """End the work; whoever waits is told so (EmbeddingFailed)."""
+        """End the work; waiting callers get EmbeddingFailed."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -201,7 +201,7 @@ class RowQueue:
                     del self._asked[each.row.row_id]
 
     def _begin_batch(self) -> list[_Asked]:
-        """The rows that were asked for first, of one scope. What nobody waits for any more is left out."""
+        """The rows that were asked for first, of one scope. Rows without a waiting caller are left out."""
         waiting = [each for each in self._asked.values() if not each.begun]
         for each in waiting:
             if not each.askers:

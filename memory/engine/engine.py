@@ -35,7 +35,7 @@ PAUSE_SECONDS = 1.0
 @dataclass(frozen=True, slots=True)
 class Denial:
     """Who was refused what, in which scope, and by which class of error. If the principal may not name the scope, the
-    agent is empty: a line holds no text that somebody else chose."""
+    agent is empty: a line holds no text that another person chose."""
 
     scope: Scope
     origin: Origin
@@ -307,8 +307,8 @@ class Engine:
             await keep(tx, scope, request, self.now(), answer)
 
     def forget_texts(self, scope: Scope) -> None:
-        """Forget what this process has cached of a scope's texts, which are erased. What other processes have cached is
-        given to nobody."""
+        """Forget what this process has cached of a scope's texts, which are erased. The caches of other processes are
+        not read."""
         self.caches.forget(scope)
         if self.embedding is not None:
             self.embedding.forget(scope)

@@ -1,6 +1,6 @@
 """Every write leaves a line in the journal: in its own transaction when it is done, in one of its own when it failed.
 
-A line has numbers and names, and nothing that anybody said: of an answer only counts, of an error only its class, of a
+A line has numbers and names, and no text of a message: of an answer only counts, of an error only its class, of a
 resource's id only a mark.
 """
 

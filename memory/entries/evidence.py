@@ -69,7 +69,7 @@ def find_places(
     evidence: str, label: Label, said: Sequence[EvidenceText]
 ) -> Iterator[tuple[EvidenceText, EvidenceSpan]]:
     """Find the messages, of the roles that the label allows, in which the evidence stands word for word: the newest first,
-    and the assistant's before the user's. What stands in a block that is named like one of ours is nobody's word."""
+    and the assistant's before the user's. Text in a block that is named like one of ours is not evidence."""
     sought = _fold(_unwrap(evidence))[0].strip(" ")
     signs = [character for character in sought if character.isalnum()]
     if not signs or (len(signs) == 1 and _is_in_word(signs[0])):

@@ -64,7 +64,7 @@ def _list_identifying(content: str) -> Iterator[str]:
 
 
 def _read_before(content: str, at: int) -> str:
-    """The characters before a place, as many as tell whether a sentence begins there."""
+    """The characters before a place, enough to see whether a sentence begins there."""
     begin = max(0, at - _LOOKED_BACK)
     cut = "x" if begin else ""  # no beginning of a sentence
     return cut + content[begin:at]
@@ -338,7 +338,7 @@ def _list_sentences(role: str, said: Sequence[EvidenceText]) -> Iterator[str]:
 
 
 def _measure_share(words: frozenset[str], sentence_words: Sequence[str]) -> float:
-    """The share of the words that a sentence has, in any form; 0 if they are too few to tell."""
+    """The share of the words that a sentence has, in any form; 0 if there are too few words."""
     there = set(sentence_words)
     shared = words & there
     # Forms of a word begin alike: only those are compared.

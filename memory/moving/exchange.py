@@ -222,7 +222,7 @@ class SharedExchange:
         for id_, line in self._lines.items():
             if line.get("superseded_by") in moved:
                 self.touched.add(str(self._rows[id_].entry_id))
-        # One that was not told may be told again, under an id that none of these lines name.
+        # One that was not exported may be exported again, under an id that none of these lines name.
         followed = {entry_id for entry_id, found in self._entries.items() if found.entry.superseded_by in self.touched}
         self.touched |= {entry_id for entry_id in followed if self._ids.get(entry_id)}
         for entry_id in sorted(self.touched):
@@ -357,7 +357,7 @@ class SharedExchange:
         return row.entry_id if row is not None else id_
 
     def _told(self, entry_id: str | None) -> str | None:
-        """This entry here, where it is told."""
+        """This entry here, if the file has it."""
         return entry_id if entry_id is not None and self._ids.get(entry_id) else None
 
     def _id_of(self, entry_id: str | None) -> str | None:

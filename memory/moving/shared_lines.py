@@ -2,8 +2,8 @@
 
 Between two lines with one id, a rule that needs nothing else decides which is later: one that says it was forgotten
 beats all, one that says another took its place beats those that do not, then the one changed last, then the greater
-text. So a file is a set of lines, and whoever has seen the same lines, in whatever order and however often, has the
-same memory.
+text. So a file is a set of lines, and two memories that read the same lines, in any order and any number of times, are
+equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

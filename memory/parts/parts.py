@@ -350,8 +350,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 def plain_text(parts: Iterable[Json], quote: Callable[[str], str] = str) -> str:
     """A message for people to read: its texts, and a placeholder in brackets for everything else, with the size of what
-    is a note. ``quote``
-    is applied to each text that somebody wrote (``quotation.quote_text`` where a model reads it)."""
+    is a note. ``quote`` is applied to each text from outside (``quotation.quote_text`` where a model reads it)."""
     return "\n".join(_render_part(part, quote) for part in parts)
 
 

@@ -13,7 +13,7 @@ from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core import linear_re
 
 _EPOCH = date(1970, 1, 1)
-# How far a text must ask to mean the days and not to tell of them, and how many words need no question around them.
+# How far a text must ask to mean the days and not to report them, and how many words need no question around them.
 _ASKING = 0.5
 _FEW_WORDS = 4
 _FARTHEST_DAYS = 400
@@ -38,7 +38,8 @@ class PastDays:
 
 
 def find_past_days(text: str, now: int) -> list[PastDays]:
-    """The days that a question, or a few words, name from ``now`` (milliseconds since 1970); none of a text that tells."""
+    """The days that a question, or a few words, name from ``now`` (milliseconds since 1970); none for a text that is a
+    statement."""
     low = text.casefold().replace("’", "'").replace("i\u0307", "i")
     named = list(_find_named(low, datetime.fromtimestamp(now / 1000, UTC).date()))
     if not named or (len(split_words(text)) > _FEW_WORDS and measure_speech_acts(text).asks < _ASKING):

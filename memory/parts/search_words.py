@@ -27,7 +27,7 @@ _MONTHS = (
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-# A longer run of letters is no word that anybody looks for.
+# A longer run of letters is not a word that a user would search for.
 LONGEST_WORD = 64
 
 # A word, with the signs that belong to it (C++, C#, A+, the blood group A-); or an emoji, two letters of a flag, a sign.
@@ -173,7 +173,7 @@ def find_language(found: Collection[str]) -> str:
 
 
 def find_stop_words(found: Collection[str]) -> frozenset[str]:
-    """The function words of the language of the words; none where that cannot be told."""
+    """The function words of the language of the words; none if the language is unknown."""
     return _stop_words().get(find_language(found), frozenset())
 
 

@@ -46,7 +46,7 @@ _LEAD_IN = linear_re.compile(
 )
 
 
-# Without what they look at ahead and behind, expressions match more, so that a first word can tell which of them may.
+# Without what they look at ahead and behind, expressions match more, so that a first word shows which of them may.
 _LOOK_AROUND = regex.compile(r"\(\?<?[=!](?:[^()\\]++|\\.|(\((?:[^()\\]++|\\.|(?1))*+\)))*+\)")
 
 
@@ -58,7 +58,7 @@ def _compile(expression: str) -> "regex.Pattern[str]":
 
 @cache
 def _compile_wide(expression: str) -> "regex.Pattern[str]":
-    """What matches more than the expression: with a first word it tells whether the rest is worth a look."""
+    """What matches more than the expression: with a first word it shows whether the rest is worth a look."""
     return regex.compile(_LOOK_AROUND.sub("", expression))
 
 

@@ -28,7 +28,7 @@ async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Mes
 
 async def read_question(tx: Tx, scope: Scope, thread_id: str, most_bytes: int) -> list[str]:
     """What the user's newest message of the thread asks: its text, or the beginning and the end of a long one, each of
-    at most ``most_bytes``; none where nobody asks."""
+    at most ``most_bytes``; none without a question."""
     found = await find_asking(tx, scope, thread_id)
     return split_question(found[1].parts, most_bytes) if found else []
 

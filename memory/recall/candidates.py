@@ -394,7 +394,7 @@ async def find_unembedded(
     tx: Tx, scope: Scope, embedding: EmbeddingService | None, asking: RowIdArray
 ) -> Sequence[PendingRow]:
     """The rows among those stored last that still wait for a vector of the embedder in use; none without one. Those of the
-    caller's own question (``asking``) answer nothing, and nobody waits for them."""
+    caller's own question (``asking``) answer nothing, and no caller waits for them."""
     if embedding is None:
         return ()
     left_out = {*embedding.refused.get(scope, ())}

@@ -36,9 +36,9 @@ _KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """What a context may tell: entries, newest first, and the hits among messages and notes, best first. ``sought``: the words
-    looked for and their weights, none where nothing was asked; ``confidence``: how far the hits are about it;
-    ``degraded``: what was missing, and why."""
+    """The memories that a context may show: entries, newest first, and the hits among messages and notes, best first.
+    ``sought``: the words looked for and their weights, none where nothing was asked; ``confidence``: how far the hits
+    are about it; ``degraded``: what was missing, and why."""
 
     entries: tuple[Message, ...] = ()
     hits: tuple[Hit, ...] = ()
@@ -77,8 +77,8 @@ async def find_memory(
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemory:
-    """What a project's memory and a person's tell together, what is pinned first, then the project's; each entry and hit says
-    whose it is."""
+    """The memories of a project and of a person together: pinned entries first, then the project's. Each entry and hit
+    names its owner."""
     found = join_results(_as_result(project), _as_result(person), _MOST_HITS)
     kept = (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you"))
     return RecalledMemory(
@@ -98,7 +98,7 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
 async def _find_kept(
     tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, subject: str
 ) -> list[Message]:
-    """The entries to tell, those that are pinned first, then the newest first; none where the settings want none."""
+    """The entries to show: pinned ones first, then the newest first; none if the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
     now = engine.now() if prepared is None else prepared.now

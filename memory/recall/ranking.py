@@ -48,10 +48,10 @@ class Pool:
 
     Rows of one message share a number in ``messages``, those of one session a number in ``sessions``. ``in_dialogue``:
     an assistant speaks in the row's thread, as far as the rows show it. ``entries``: which rows are of entries, each
-    the only message of a thread of its own; ``notes``: of notes that somebody keeps. ``speakers``: the speaker's number in ``names``, -1 for nobody with a
-    name. ``beside``: for each place of CONTEXT the row of the first chunk of the message there, or -1. Of the whole
-    message: ``asks``, how far it only asks, ``empty``, how far it says nothing, both from 0 to 1, and
-    ``content_words``, how many different ones it has."""
+    the only message of a thread of its own; ``notes``: of notes that a person keeps. ``speakers``: the speaker's
+    number in ``names``, -1 for a speaker without a name. ``beside``: for each place of CONTEXT the row of the first
+    chunk of the message there, or -1. Of the whole message: ``asks``, how far it only asks, ``empty``, how far it says
+    nothing, both from 0 to 1, and ``content_words``, how many different ones it has."""
 
     row_ids: Ints
     messages: Ints
@@ -181,7 +181,7 @@ _CONTEXT_WORD = 0.5
 # A message with fewer content words and a question only asks; one with more also states something.
 _SHORT_QUESTION = 10
 _LONG_QUESTION = 30
-# From here on a row hardly tells anything.
+# From here on a row hardly states anything.
 _QUIET_ASKS, _QUIET_EMPTY = 0.8, 0.5
 # From here on a row is the question itself: what answered it stands for it.
 _THE_SAME = 0.7

@@ -25,14 +25,14 @@ from layerlore.storage.messages import indexed_rows
 
 
 async def embed_awaited(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> None:
-    """Embed rows of a scope that somebody waits for, unless that is under way. Raises EmbeddingFailed,
+    """Embed the rows of a scope that a caller waits for, unless that is under way. Raises EmbeddingFailed,
     StorageUnavailable."""
     await embedding.rows.embed(rows, partial(_embed, engine, embedding))
 
 
 async def embed_page(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> int:
-    """Embed rows of any scopes that nobody waits for: with a model on this machine a few at a time, behind those that are
-    waited for. Returns how many have a vector now. Raises EmbeddingFailed, StorageUnavailable."""
+    """Embed rows of any scopes without a waiting caller: with a model on this machine a few at a time, behind those
+    that are waited for. Returns how many have a vector now. Raises EmbeddingFailed, StorageUnavailable."""
     if not embedding.embedder.local:
         return len(await _embed(engine, embedding, rows))
     done = 0

@@ -299,7 +299,7 @@ async def _take_away(engine: Engine, scope: Scope, found: list[OldMessage]) -> i
         try:
             gone += await engine.database.write(_retire, scope, engine, thread_id, [each.id for each in some])
         except NotFound:
-            continue  # somebody else deleted them meanwhile; what is left is found the next time
+            continue  # another caller deleted them meanwhile; the next search finds what is left
     return gone
 
 

@@ -116,7 +116,7 @@ async def erase(
     called in the first transaction, bound to the last agent; if it raises, nothing is erased.
 
     Nothing kept: a receipt without rows. Raises InvalidInput, LimitExceeded, StorageUnavailable (what was hidden by
-    then stays so, and is erased by whoever comes next).
+    then stays so, and the next erasure removes it).
     """
     check_id(resource_id, "resource", engine.limits.id_chars)
     if agent_id is not None:
@@ -200,12 +200,12 @@ async def _purge(engine: Engine, scope: Scope) -> int:
     engine.forget_texts(scope)
     while some := await engine.database.write(erasure.purge, scope):
         erased += some
-    engine.forget_texts(scope)  # by whoever was reading meanwhile
+    engine.forget_texts(scope)  # by a reader meanwhile
     return erased
 
 
 async def finish_erasures(engine: Engine) -> int:
-    """Erase what is marked, after whoever was at it came to an end. Returns how many rows that were."""
+    """Erase the marked rows, after an earlier eraser has ended. Returns how many rows that were."""
     erased = 0
     for scope in await engine.database.read_installation(erasure.unfinished):
         erased += await _purge(engine, scope)

@@ -45,7 +45,7 @@ MOST_PLACES = 10
 _PLACES_LOOKED_AT = 200
 # So many are looked at: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200
-# An entry that has no telling word must come this near to the best hit of a recall that is sure.
+# An entry without a word of the query must come this near to the best hit of a sure recall.
 _BY_MEANING = 0.8
 
 
@@ -167,8 +167,8 @@ def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
 
 
 async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
-    """Forget entries of a project, of its person, or of both. Raises NotFound, then nothing was done: ids of
-    both are told apart by what can be seen."""
+    """Forget entries of a project, of its person, or of both. Raises NotFound, then nothing was done: ids of both
+    differ visibly."""
     own = await engine.database.read(entries.read_seen, scope, ids)
     persons = await engine.database.read(entries.read_seen, scope.of_person, ids)
     split = [[id_ for id_ in ids if id_ in own], [id_ for id_ in ids if id_ in persons and id_ not in own]]

@@ -64,7 +64,7 @@ class StoredContent:
         return (to_json(clean), count) if count else (stored, 0)
 
     def _json(self, value: Any) -> MaskedValue:
-        """Data that resumers brought, and the like, lies deeper than what somebody sent may: then each level by itself,
+        """Data that resumers brought, and the like, lies deeper than sent data may: then each level by itself,
         down to where it does not."""
         try:
             return self._entering.masked(value)
@@ -145,7 +145,7 @@ async def redact(
     """Mask the secrets in all that is stored in the scopes that ``of`` takes, with the patterns that are known now;
     ``report`` receives how many rows each batch looked at. A dry run counts the same and changes nothing.
 
-    Where ``redaction`` is ``derived``, what somebody sent stays as it is unless ``everything`` is asked for, and only
+    Where ``redaction`` is ``derived``, the sent text stays as it is unless ``everything`` is asked for, and only
     what was made of it is masked. Where it is ``off``, all is masked: that was asked for. Raises StorageUnavailable.
     """
     left = engine.redaction == "derived" and not everything
@@ -197,7 +197,7 @@ class _Redaction:
         while page := await self.engine.database.read(redaction.page, scope, table, after=after, most=BATCH):
             self.report(len(page))
             if not await act(page):
-                continue  # somebody changed one of them meanwhile
+                continue  # another caller changed one of them meanwhile
             if len(page) < BATCH:
                 break
             after = page[-1].key

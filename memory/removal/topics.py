@@ -27,7 +27,7 @@ _TOKEN = linear_re.compile(r"[\p{L}\p{N}\p{M}]+")
 _WRITTEN_AS_ONE = linear_re.compile(r"[\p{L}\p{N}\p{M}]+(?:[.:_@#-][\p{L}\p{N}\p{M}]+)+")
 _PIECE = linear_re.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{L}\p{N}\p{M}\s]")
 _HAS_CASE = linear_re.compile(r"[\p{Ll}\p{Lu}]")
-# A number of fewer digits tells little: rooms, hours, years.
+# A number of fewer digits says little: rooms, hours, years.
 _TELLING_DIGITS = 5
 _REQUEST = frozenset(
     split_words(
@@ -83,7 +83,7 @@ class SaidWord:
 
 @dataclass(frozen=True, slots=True)
 class TopicWord:
-    """A telling word of a query. Words of one ``place`` are alternatives: *Carla and Carlos*."""
+    """A word of a query that names its subject. Words of one ``place`` are alternatives: *Carla and Carlos*."""
 
     folded: str
     kind: WordKind
@@ -137,7 +137,7 @@ class Topic:
         return all(f" {each} " in said for each in self.as_one)
 
     def resembles(self, text: str) -> bool:
-        """Whether a name in the text begins as a telling word does, and is another: no meaning tells them apart."""
+        """Whether a name in the text begins as a telling word does, and is another: their meaning is the same."""
         return any(
             said.capital and said.folded[:_ALIKE] == word.folded[:_ALIKE] and len(said.folded) > _ALIKE
             for said in split_said(text)
@@ -233,7 +233,7 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
         return True
     if word.kind in ("identifier", "number") or any(character.isdigit() for character in said.folded):
         return False
-    # What a text writes with a capital may be a name, which is nobody else's.
+    # A capitalised word may be a name.
     if word.kind == "name" or (said.capital and not german):
         return any(
             _ends(long, short, ending, least)

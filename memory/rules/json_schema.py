@@ -347,7 +347,7 @@ def _counted(keyword: Keyword) -> Keyword:
             for error in keyword(validator, rule, value, schema) or ():
                 budget.spend(len(error.message) // _CHARS_A_STEP)
                 yield error
-        finally:  # also where nobody asks for the other errors
+        finally:  # also if the caller ignores the other errors
             budget.leave()
 
     return apply

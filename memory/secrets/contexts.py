@@ -286,7 +286,7 @@ _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "pr
 
 
 def find_cookie_values(text: str, low: str) -> Iterator[Span]:
-    """Find the values of cookies that identify somebody. ``low`` is the text in lower case."""
+    """Find the values of cookies that identify a person. ``low`` is the text in lower case."""
     for word, head in _HEADS:
         if word not in low:
             continue

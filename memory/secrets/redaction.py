@@ -130,7 +130,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _hidden_spans(text: str) -> list[Span]:
-    """Find secrets that invisible characters split: whoever removes those, or reads the text, has the whole secret."""
+    """Find secrets that invisible characters split: a reader who removes those has the whole secret."""
     seen, places = remove_invisible(text)
     spans = ((places[start], places[end - 1] + 1, kind) for start, end, kind in _spans(seen))
     return [(start, end, kind) for start, end, kind in spans if has_invisible(text[start:end])]

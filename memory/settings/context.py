@@ -10,7 +10,8 @@ from layerlore.storage.core import linear_re
 
 
 class ContextRules(Section):
-    """What a context tells of other conversations, and of its own beyond the window: the block `<memory>`."""
+    """The memories of other conversations in a context, and of its own conversation beyond the window: the block
+    `<memory>`."""
 
     memory: bool = Field(
         default=True,

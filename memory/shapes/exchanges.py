@@ -111,7 +111,7 @@ def make_image_url(part: Json) -> str | None:
 
 
 def is_base64(part: Json) -> bool:
-    """Whether the `data` of an image or a file can be decoded: inside a tool's result nobody checked it."""
+    """Whether the `data` of an image or a file can be decoded: it was not checked inside a tool's result."""
     try:
         return bool(binascii.a2b_base64(part["data"], strict_mode=True))
     except ValueError:

@@ -1,7 +1,7 @@
 """Whether two entries say the same: the same words in the same order.
 
-A similarity of vectors cannot tell "before" from "after", or 5 from -5. So two entries are one only if each name, number,
-sign, negation and word is in both, in an order that means the same. In doubt they are two.
+A similarity of vectors cannot distinguish "before" from "after", or 5 from -5. So two entries are one only if each
+name, number, sign, negation and word is in both, in an order that means the same. In doubt they are two.
 """
 
 from collections.abc import Sequence

@@ -29,8 +29,8 @@ NEGATIONS = word_set(
     "não sem niet geen zonder не нет никогда без değil yok ليس لا لم 不 没 無 안"
 )
 
-# Words that change nothing. English articles only: in German, French and Spanish an article can tell who does it, or which of two
-# words is meant.
+# Words that change nothing. English articles only: in German, French and Spanish an article can show who does it, or
+# which of two words is meant.
 _FILLERS = frozenset({"a", "an", "the", "that", "also", "please", "currently", "actually"})
 # Before these words an article changes the meaning: "few friends" and "a few friends".
 _QUANTITIES = frozenset({"few", "little", "lot", "bit", "couple"})

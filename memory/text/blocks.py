@@ -1,6 +1,6 @@
 """Blocks of text for a model: ``<user-profile>``, ``<session-memory>`` and the like, as n8n's agents lay them out.
 
-What is inside one is somebody's text: whatever in it looks like a tag of ours is escaped (``memory.text.quotation``),
+The content of one is text from outside: whatever in it looks like a tag of ours is escaped (``memory.text.quotation``),
 so that nothing a person or a model once wrote can close a block or open another.
 """
 
@@ -22,6 +22,6 @@ def mark_degraded(reasons: Sequence[str]) -> str:
 
 
 def wrap_block(tag: Tag, value: str, description: str = "") -> str:
-    """A block with ``tag`` around somebody's text, whose tags are escaped; the description is our own."""
+    """A block with ``tag`` around a text from outside, whose tags are escaped; the description is our own."""
     marked = f"{MARK} {description}" if description else MARK
     return f"<{tag}>\n<description>\n{marked}\n</description>\n<value>\n{escape_tags(value)}\n</value>\n</{tag}>"

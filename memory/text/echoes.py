@@ -1,6 +1,6 @@
 """Echoes: what our own tools, resources and prompts said, when it comes back inside a message.
 
-A host stores what it was answered as a tool's result, as JSON, as text with its line ends escaped, or among somebody's
+A host stores what it was answered as a tool's result, as JSON, as text with its line ends escaped, or among the user's
 own words. It was remembered before: only what its author wrote beside it is new.
 """
 

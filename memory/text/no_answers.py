@@ -1,8 +1,8 @@
 """How people and models say that they know nothing, or not yet, by language: expressions that are looked for in a
 sentence in lower case, with straight apostrophes.
 
-*I don't know where she lives* is no answer, *I don't know how to swim* tells something: what is not known must be said
-of somebody else, and must be a fact, not a deed.
+*I don't know where she lives* is no answer, *I don't know how to swim* states a fact: the unknown must be about
+another person, and must be a fact, not a deed.
 """
 
 _WH = "what|who|whose|whom|where|when|which|how (?:many|much|old|long|often|far|big|tall|she|he|it|they|your)|why|whether|if"

@@ -125,7 +125,7 @@ def _any(value: Answer) -> bool:
     return True
 
 
-# The keys that an answer has at least, and what of their values tells it from another's.
+# The keys that an answer has at least, and the values that distinguish it from an answer of another server.
 _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
     (frozenset(keys.split()), fits)
     for keys, fits in (

@@ -1,7 +1,7 @@
 """Which tool calls are calls of our own tools, whatever a host writes around a tool's name.
 
 Hosts put the server's name before it (``mcp__layerlore__plan``, ``layerlore.plan``) or behind it
-(``plan_mcp_layerlore``), and whoever runs a host may give the server another name. Some of our names are such that other
+(``plan_mcp_layerlore``), and the user of a host may give the server another name. Some of our names are such that other
 servers have tools of the same name: there the name alone says nothing.
 """
 

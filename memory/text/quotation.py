@@ -1,6 +1,6 @@
 """Stored text as models are shown it: with nothing hidden in it, and with nothing that looks like a mark of ours.
 
-What somebody once wrote is shown to a model among lines and blocks that we make. It stays readable, but it can neither
+A model sees stored text among lines and blocks that we make. It stays readable, but it can neither
 close a block nor begin one, nor pass for a line of ours. What is stored stays as it was sent.
 """
 
@@ -43,7 +43,7 @@ _OURS = (*TAGS, "description", "value", "task", "briefing", "system-message")
 _ASCII_CONTROL = bytes(
     code for code in range(128) if INVISIBLE.match(chr(code)) or chr(code) in "\r\x0b\x0c\x1c\x1d\x1e"
 )
-# Whatever somebody takes for the end of a line.
+# Every character that some program reads as the end of a line.
 _BREAKS = linear_re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 # Before this no script needs joiners.
@@ -84,7 +84,7 @@ def make_visible(text: str, masked: Callable[[str], str] = mask_hidden) -> str:
 
 
 def count_hidden(text: str) -> int:
-    """How many characters of the text nobody sees."""
+    """The number of invisible characters in the text."""
     return _clear_hidden(text)[1]
 
 
@@ -156,7 +156,7 @@ def escape_tags(text: str) -> str:
 def quote_text(text: str) -> str:
     """Make a text visible and escape tags, chat template signs and our marks for message parts.
 
-    Call it on each text that somebody wrote, before anything of ours is put around it."""
+    Call it on each text from outside, before our own text is put around it."""
     return escape_marks(escape_tags(text))
 
 
@@ -303,7 +303,7 @@ def join_lines(text: str) -> str:
 
 
 def quote_line(text: str) -> str:
-    """Quote a text that somebody wrote (see ``quote_text``) and put it on one line."""
+    """Quote a text from outside (see ``quote_text``) and put it on one line."""
     return join_lines(quote_text(text))
 
 

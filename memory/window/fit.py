@@ -269,8 +269,8 @@ def find_newest_from_user(messages: Sequence[Message]) -> int | None:
 
 
 def is_from_user(message: Message) -> bool:
-    """Whether the user wrote it: predefined messages (seq <= 0) are nobody's, and what holds nothing but tool results
-    says nothing."""
+    """Whether the user wrote it: predefined messages (seq <= 0) have no speaker, and a message with nothing but tool
+    results says nothing."""
     return message.seq > 0 and message.role == "user" and any(part["type"] != "tool_result" for part in message.parts)
 
 

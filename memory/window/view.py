@@ -245,7 +245,7 @@ def _cut_required(
 
 
 def _cut_unit(unit: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh) -> list[Message]:
-    """The messages of a unit, cut; none where they would tell nothing."""
+    """The messages of a unit, cut; none if the cut would leave nothing readable."""
     least = [_count_least(message, overhead) for message in unit]
     if sum(least) > room:
         return []

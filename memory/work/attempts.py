@@ -1,4 +1,4 @@
-"""Attempts: the iteration log (n8n's) of what was tried at a task, for whoever tries next."""
+"""Attempts: the iteration log (n8n's) of what was tried at a task, for the next agent that tries."""
 
 from collections.abc import Sequence
 

@@ -182,7 +182,8 @@ _HANDED = "handed"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One answer as it was given. ``tool_call_id`` is empty where none is named; ``has_data`` tells null from nothing."""
+    """One answer as it was given. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null from
+    nothing."""
 
     tool_call_id: str
     data: Any

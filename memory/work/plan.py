@@ -201,7 +201,7 @@ _MOST_CHARS = 160
 
 
 async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> OpenWorkAnswer | None:
-    """``find_elsewhere`` for a thread, whether or not somebody wrote to it yet."""
+    """``find_elsewhere`` for a thread, whether or not it has messages yet."""
     return await engine.database.read(_read_elsewhere, scope, thread_id, now=engine.now())
 
 

@@ -27,7 +27,7 @@ from layerlore.storage.work.runs import Place, Run, RunContent, RunFilter, Statu
 
 MOST_BELOW = 500
 """Runs of sub-agents whose spending is summed."""
-# Agents and models that are told apart in one run; what others spend is one line.
+# The agents and models that one run lists; the cost of all others is one line.
 _MOST_LINES = 100
 _OTHERS = "others"
 
@@ -123,7 +123,7 @@ class RunListing:
 
 
 def is_resumable(run: Run, now: int) -> bool:
-    """Whether nothing is missing for the run to go on but somebody who runs it."""
+    """Whether the run only needs a holder to go on."""
     if run.status not in ("suspended", "running") or run_states.is_expired(run, now):
         return False
     return not run_states.is_claimed(run, now) if run.status == "running" else not _waiting(run)

@@ -4,12 +4,12 @@
     running    -> suspended, completed, failed, cancelled   by the holder of the newest claim
     running    -> running                                   by its holder, or by a resumer once the claim has run out
     suspended  -> running                                   by a resumer
-    running, suspended -> cancelled                         by anybody
+    running, suspended -> cancelled by any caller
     completed, failed, cancelled: nothing follows
 
-A claim is a fencing token: whoever starts or resumes gets a new one, and the one before is worth nothing from then on.
-While nobody has taken a run over, its last holder may still suspend or end it, however late: nothing can have happened in
-between.
+A claim is a fencing token: each start and each resume gets a new one, which makes the one before invalid.
+Until another holder takes a run over, its last holder may still suspend or end it, however late: nothing can have
+happened in between.
 """
 
 from typing import NoReturn, get_args
@@ -26,17 +26,17 @@ _FROM_RUNNING = "allowed from running: " + ", ".join(("suspended", *ENDINGS))
 
 
 def make_claim_token(epoch: int, name: str) -> str:
-    """The claim of an epoch; its name is nobody's else."""
+    """The claim of an epoch; its name is unique."""
     return f"{epoch}.{name}"
 
 
 def is_claimed(run: Run, now: int) -> bool:
-    """Whether somebody holds the run."""
+    """Whether the run has a holder."""
     return run.status == "running" and run.claimed_until is not None and run.claimed_until > now
 
 
 def is_expired(run: Run, now: int) -> bool:
-    """Whether the checkpoint's time is over; it lasts while somebody holds the run."""
+    """Whether the checkpoint's time is over; it lasts while the run has a holder."""
     return run.expires_at is not None and run.expires_at <= now and not is_claimed(run, now)
 
 
@@ -70,7 +70,8 @@ def refuse_taken(run: Run) -> NoReturn:
 
 
 def is_told(run: Run, claim: str) -> bool:
-    """Whether the run was cancelled while the claim held it: its holder is told, and may still bring its output."""
+    """Whether the run was cancelled while the claim held it: its holder learns of it, and may still bring its
+    output."""
     return run.status == "cancelled" and bool(claim) and run.claim == claim
 
 

@@ -1,7 +1,7 @@
 """The runs of agents while they run: start, update, complete and cancel.
 
-A run that starts has a lease, which each update renews. Anybody who may write can cancel a run: it has ended at once, and
-its holder is told at the next update.
+A run that starts has a lease, which each update renews. Anybody who may write can cancel a run: it ends at once, and
+its holder learns of it at the next update.
 """
 
 import contextlib
@@ -292,8 +292,8 @@ async def _brings_late_output(tx: Tx, scope: Scope, run: Run, given: Completion,
 
 
 async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: Sent) -> CancelledRun:
-    """End a run that waits or runs, whoever holds it: the checkpoint is removed for good. Its holder, if it has one, is
-    told at the next call.
+    """End a run that waits or runs, with or without its holder: the checkpoint is removed for good. Its holder, if it
+    has one, learns of it at the next call.
 
     A run that is cancelled already is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``, ``was`` (running or
     suspended), ``masked``. Raises LimitExceeded, Conflict for a run that has ended otherwise or expired, NotFound.

@@ -209,8 +209,9 @@ async def resume_run(
 ) -> ResumedRun:
     """Take a suspended run, or a running one whose claim has run out, and get its checkpoint.
 
-    Returns the run with ``state`` (if one was ever stored), ``pending_tool_calls``, ``resumed`` (all answers to them), and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after
-    that as long as nobody else resumed the run. The state stays until the run ends.
+    Returns the run with ``state`` (if one was ever stored), ``pending_tool_calls``, ``resumed`` (all answers to them),
+    and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after that until
+    another caller resumes the run. The state stays until the run ends.
 
     Raises InvalidInput, LimitExceeded, Conflict (who holds it, since when, until when), NotFound.
     """
@@ -277,7 +278,7 @@ def _show_resumed(run: Run, content: RunContent) -> ResumedRun:
 
 
 async def expire_runs(engine: Engine) -> int:
-    """Remove the runs whose checkpoint has expired, but for those that somebody holds. Returns how many."""
+    """Remove the runs whose checkpoint has expired, except those with a holder. Returns how many."""
     now, removed, after = engine.now(), 0, retention.FIRST
 
     async def write(tx: Tx, scope: Scope) -> int:

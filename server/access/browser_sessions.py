@@ -1,11 +1,11 @@
-"""Sessions of browsers: how a page of this server calls it as whoever signed in, without holding the credential.
+"""Sessions of browsers: how a page of this server calls it as the signed-in user, without holding the credential.
 
 A credential is cut in two halves of random look, and neither alone says anything about it. The browser keeps one in a
 cookie that no script can read, the page keeps the other and sends it in a header. So nothing is kept here: every process
 that serves can join them, and a key that is revoked ends the session.
 
 A cookie goes to every port of a host. Another program that serves pages on this machine gets one half of it, and cannot
-use it; nor can a page of somebody else's, which does not know the other half, and is refused by its origin.
+use it; nor can a page of another site, which does not know the other half, and is refused by its origin.
 """
 
 import base64

@@ -49,7 +49,7 @@ or there is no session and it is SHARED_THREAD."""
 class Caller:
     """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
     name of the client program, as that says it, and how the call comes to that thread. ``by_page``: the explorer's page
-    calls. ``operates``: an operator looks through the memory of somebody whom he chose. ``connection``: an object that lives as
+    calls. ``operates``: an operator reads the memory of a chosen user. ``connection``: an object that lives as
     long as the connection; None where each request stands alone."""
 
     principal: Principal

@@ -195,7 +195,7 @@ log = logging.getLogger(__name__)
 
 
 class _Refused(Exception):
-    """A token names nobody. The text says why, without quoting the token."""
+    """A token names no user. The text says why, without quoting the token."""
 
 
 class JwtTokens:

@@ -19,8 +19,8 @@ class Principal:
     ``agents``: whom the principal may act for (None: any agent of the tenant); ``resource``: whom it may serve (None: any
     resource of the tenant, named in each request). ``expires_at``: milliseconds since 1970; None: never.
 
-    ``every_tenant``: whose requests may name another tenant, which no key and no token can; only the explorer of whoever
-    owns the database is such a one.
+    ``every_tenant``: whose requests may name another tenant, which no key and no token can; only the explorer of the
+    database's owner is one.
     """
 
     name: str

@@ -50,7 +50,7 @@ async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> No
             try:
                 await sink.write(line)
             except OSError:
-                stop.ask()  # nobody reads any more
+                stop.ask()  # the host has stopped reading
 
     async def end_when_asked() -> None:
         await stop.wait()

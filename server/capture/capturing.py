@@ -101,8 +101,8 @@ class Capture:
                 yield str(path), f"{call.session}-{path.stem}"
 
     async def _notice_older_store(self) -> None:
-        """Read the transcripts again where the thread has fewer messages than it had: somebody has put an older store back.
-        What somebody deleted or erased stays so: then it is another thread, or none."""
+        """Read the transcripts again where the thread has fewer messages than it had: an older store was put back.
+        Deleted and erased messages stay so: then it is another thread, or none."""
         session = self._session
         try:
             thread = await self._engine.database.read(threads.find, self._scope, session.session)

@@ -81,7 +81,7 @@ def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
 @lru_cache(maxsize=16)
 def _compile(content: bytes) -> GitIgnoreSpec:
     """The rules of a file, matched in linear time. A file that is too large or complex for that leaves out everything,
-    because nobody knows what its owner wanted to leave out."""
+    because its owner's wish is unknown."""
     lines = content.decode("utf-8-sig", "replace").splitlines()
     if len(content) <= _MOST_BYTES and len(lines) <= _MOST_LINES:
         with contextlib.suppress(Exception):  # pathspec raises several, and RE2 its own

@@ -1,4 +1,4 @@
-"""The explorer's page: one file that the wheel holds, which loads nothing and may ask nobody but its own server."""
+"""The explorer's page: one file that the wheel holds, which loads nothing and may call only its own server."""
 
 import base64
 import gzip
@@ -11,7 +11,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class ExplorerPage:
-    """The file, the same packed with gzip, its entity tag, and what a browser is told to hold it to."""
+    """The file, the same packed with gzip, its entity tag, and the policy that a browser enforces."""
 
     html: bytes
     packed: bytes

@@ -104,7 +104,7 @@ class Explorer:
 
 
 async def answer_page(request: Request) -> Response:
-    """The page. It holds nothing of anybody's memory."""
+    """The page. It holds no memory."""
     page = read_page()
     headers = {
         "Content-Security-Policy": page.policy,

@@ -18,7 +18,7 @@ IMAGE = "[image]"
 @dataclass(frozen=True, slots=True)
 class ForeignConversation:
     """Messages in the shape that add_messages takes, each with an id that is the same whenever the file is read. They may
-    be given in several pieces. ``resource``: whose they are, where the file tells several people apart."""
+    be given in several pieces. ``resource``: their speaker, if the file names several people."""
 
     thread_id: str
     title: str

@@ -1,4 +1,4 @@
-"""The hosts that can be told of this server: their files, and the shapes that they read.
+"""The hosts whose configuration can name this server: their files, and the shapes that they read.
 
 Read in public sources: the hosts' own documentation, and installers that others publish.
 """

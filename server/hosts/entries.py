@@ -102,7 +102,7 @@ def _keep_others(item: object) -> Iterator[object]:
 
 
 def _calls_us(hook: object) -> bool:
-    """Whether a hook's command is ours: a path of somebody else's may well have our name in it."""
+    """Whether a hook's command is ours: a path of another program may contain our name."""
     if not isinstance(hook, dict):
         return False
     arguments = hook.get("args")

@@ -1,4 +1,4 @@
-"""Whether the hooks of each host do what they should, for ``layerlore doctor``: nobody notices a hook that is silent."""
+"""Whether the hooks of each host do what they should, for ``layerlore doctor``: a silent hook goes unnoticed."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -22,7 +22,7 @@ class HostFileRefused(LayerloreError):
 
 
 class HostFileChanged(LayerloreError):
-    """A host's file that somebody else changed since it was read. The message names it."""
+    """A host's file that another program changed since it was read. The message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ _FORMATS: dict[Format, _Format] = {
 @dataclass(frozen=True, slots=True)
 class HostFile:
     """A file in a format, by its path. Text is UTF-8, with its line ends kept. ``top``: the folder of a project that it
-    belongs to, which may be somebody else's repository: no link in it is followed."""
+    belongs to, which may be another person's repository: no link in it is followed."""
 
     path: Path
     format: Format

@@ -83,7 +83,7 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
 
 
 def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
-    """The record of two writings. ``untouched``: nobody else wrote between them.
+    """The record of two writings. ``untouched``: no other program wrote between them.
 
     A backup that holds what was written earlier is none to go back to.
     """
@@ -99,8 +99,8 @@ def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
 
 
 def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
-    """Take back what was written into a host's file. Where nobody else has changed it since, it is the file of before, byte
-    for byte; else only our part is taken out. ``usual``: the keys to look at where no record is left."""
+    """Take back what was written into a host's file. If no other program changed it since, it is the earlier file,
+    byte for byte; else only our part is taken out. ``usual``: the keys to look at where no record is left."""
     return _try_again(host, file, lambda: _untell(data_dir, host, file, usual))
 
 
@@ -129,7 +129,7 @@ def _untell(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str
 
 
 def _refuse(host: str, file: HostFile, error: OSError) -> Told:
-    """What became of a file that the system does not let us change: the other hosts are told all the same."""
+    """What became of a file that the system does not let us change: the other hosts are configured all the same."""
     return Told(
         host, file.path, "refused", f"{error.filename or file.path} cannot be written: {error.strerror or error}"
     )

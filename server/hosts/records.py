@@ -16,8 +16,9 @@ class RecordsDamaged(LayerloreError):
 @dataclass(frozen=True, slots=True)
 class Record:
     """One file that was written. ``host`` whose it is; ``keys``: what was set in it, and ``made``: the objects that were
-    made around that; ``defaults``: the keys of what was set since it was missing; ``digest`` of the text that was written, ``backup`` of the one before (empty: there was none, or it is
-    older than what somebody else wrote), ``folders`` that were made for it, ``new``: whether it was not there before."""
+    made around that; ``defaults``: the keys of what was set since it was missing; ``digest`` of the text that was
+    written, ``backup`` of the one before (empty: there was none, or another program wrote the file later), ``folders``
+    that were made for it, ``new``: whether it was not there before."""
 
     host: str
     keys: list[list[str]]

@@ -50,7 +50,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Place:
-    """The place of a worker: whoever works there has its index."""
+    """The place of a worker: the worker there has its index."""
 
     worker: _Worker | None = None
     pause: float = FIRST_PAUSE
@@ -231,7 +231,7 @@ class Supervisor:
             return
         frames = worker.channel.take()
         if frames is None:
-            # Without its channel it serves nobody.
+            # It cannot serve without its channel.
             self._selector.unregister(worker.channel)
             worker.child.kill()
             worker.child.wait()

@@ -75,7 +75,7 @@ def build_app(
         session_idle_timeout: seconds until an unused session of a handshake-era client ends.
         max_sessions: such sessions at a time; beyond them the answer is 503.
         body_seconds: bodies that take longer are answered with 408.
-        messages_path: where clients of `/sse` are told to send their messages; it begins with `/messages/`.
+        messages_path: where clients of `/sse` send their messages; it begins with `/messages/`.
     """
     # Hosts and origins are checked here, once for all routes.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)

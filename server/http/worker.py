@@ -1,8 +1,8 @@
 """A worker of ``layerlore serve --workers``: it serves the connections that its parent gives it.
 
 A session of the older protocol lives in one process. Its id names the worker (``2-...``), and so does the path that
-``/sse`` tells its client (``/messages/2/``). A connection that brings a request of another worker's session goes there,
-with what was read of that request, and stays there until it brings one of a third worker's.
+``/sse`` gives its client (``/messages/2/``). A connection that brings a request of another worker's session goes
+there, with what was read of that request, and stays there until it brings one of a third worker's.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 class Channel:
     """One end of a pair of Unix sockets. Nothing waits: what cannot be sent yet is kept until ``flush``.
 
-    A file belongs to the channel from ``put`` on, and to whoever takes its frame afterwards.
+    A file belongs to the channel from ``put`` on, and to the receiver of its frame afterwards.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -240,7 +240,7 @@ class WorkerLink:
 
 class SharedConnection(HttpConnection):
     """A connection that may be passed on to another worker. ``received``: what another one has read of it;
-    ``settled``: its first request is answered here, whoever it is for."""
+    ``settled``: its first request is answered here, even if it is for another worker."""
 
     def __init__(
         self, link: WorkerLink, connections: Connections, *, received: bytes = b"", settled: bool = False, **given: Any

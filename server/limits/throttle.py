@@ -78,7 +78,7 @@ _CALLS = ("tools/call", "resources/read", "prompts/get", "completion/complete")
 _NEVER_REFUSED = ("ping",)
 _MOST_DEBT = 2.0  # seconds of debt for what cannot be refused, beyond those that a call waits
 _AGAIN_SECONDS = 1.0  # when to try again if no turn was free, at the latest
-_LONG = ("subscriptions/listen",)  # open for as long as somebody listens
+_LONG = ("subscriptions/listen",)  # open while a client listens
 _WORDS = {"calls": "calls", "besides": "requests", "bytes": "bytes", "rows": "rows to write"}
 _OF_TENANT = " of your tenant together"
 

@@ -53,7 +53,7 @@ class _Unwelcome(Exception):
 
 
 class LocalServer:
-    """Serves hosts on a listening socket until nobody has been connected for ``local.idle_minutes``, or ``stop``."""
+    """Serves hosts on a listening socket until no host has been connected for ``local.idle_minutes``, or ``stop``."""
 
     def __init__(
         self, base: str, flags: Mapping[str, str], settings: Settings, listener: Listener, stop: StopRequest
@@ -253,7 +253,7 @@ class LocalServer:
         self._stop.ask()
 
     def describe(self) -> ProcessState:
-        """What people, and `memory_status`, are told of this server."""
+        """The description of this server for people and `memory_status`."""
         return {
             "pid": os.getpid(),
             "shared": True,
@@ -290,7 +290,7 @@ class LocalServer:
                 await self._leave()
 
     async def _leave(self) -> None:
-        """Withdraw, unless somebody is just looking for a server; those who came last are still served."""
+        """Withdraw, unless a host is just looking for a server; the last hosts to connect are still served."""
         try:
             with lock(self._base, time.monotonic()):
                 self._listener.withdraw()

@@ -32,7 +32,7 @@ _PROMPT = "import"
 
 class ForeignImport:
     """Stores conversations and notes as they come. ``place`` says where what belongs to a resource of the file ("": to
-    nobody in particular) is to be stored; ``dry_run``: nothing is stored."""
+    no one person) is to be stored; ``dry_run``: nothing is stored."""
 
     def __init__(
         self,

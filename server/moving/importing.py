@@ -182,7 +182,7 @@ class _Placing:
         self._first: Scope | None = None
 
     def place_resource(self, resource: str) -> Scope:
-        """Where what another program keeps of a resource is to be stored; "": of nobody in particular."""
+        """Where what another program keeps of a resource is to be stored; "": of no one person."""
         if not resource:
             return self._scope
         check_id(resource, "resource", Limits().id_chars)

@@ -17,7 +17,7 @@ Came = Callable[[int, str], None]
 
 @contextmanager
 def show_progress(name: str, total: int | None) -> Iterator[Came]:
-    """Show how far it is to ``total`` (None: nobody knows)."""
+    """Show how far it is to ``total`` (None: it is unknown)."""
     if sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),

@@ -132,7 +132,8 @@ def _number_lines(raw: Iterable[bytes]) -> Iterator[NumberedLine]:
 
 
 def _merges_by_union(target: Path) -> bool:
-    """Whether a file beside it or above tells git how to merge it, as far as the repository reaches; or there is none."""
+    """Whether a file beside it or above configures how git merges it, as far as the repository reaches; or there is
+    none."""
     for folder in target.parents:
         attributes = folder / ".gitattributes"
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The interpreter's settings for a server, so that nobody waits for the work of others, and its end.
+"""The interpreter's settings for a server, so that no call waits for the work of others, and its end.
 
 Measured beside a tenant that called 20 times as often as allowed: the 99th percentile of the others' calls was 180 ms, 50
 with shorter pauses, and 40 with the frozen objects, too.
@@ -68,8 +68,8 @@ def freeze_objects() -> None:
 
 
 def end_process(exit_code: int) -> NoReturn:
-    """End the process with that code, even while daemon threads run: one that loads a model, or waits for an answer that
-    nobody needs any more.
+    """End the process with that code, even while daemon threads run: one that loads a model, or waits for an answer
+    that is no longer needed.
 
     The interpreter's own end stops such a thread anywhere, and code that runs afterwards (a library that imports when
     its objects are deleted) waits for ever for a lock that the thread held, such as the import lock.

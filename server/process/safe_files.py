@@ -28,8 +28,8 @@ class UnsafeFile(OSError):
 
 
 def open_regular(path: str, *, follow: bool = True, owners: tuple[int, ...] = ()) -> int:
-    """A descriptor to read a file, opened without waiting for anybody. ``follow``: whether the path itself may be a link;
-    ``owners``: whose it may be, anybody's if empty. Raises UnsafeFile for what is no file, OSError."""
+    """A descriptor to read a file, opened without waiting for a writer. ``follow``: whether the path itself may be a
+    link; ``owners``: the allowed owners, any if empty. Raises UnsafeFile for what is no file, OSError."""
     descriptor = _open_without_waiting(path, follow=follow)
     try:
         found = os.fstat(descriptor)

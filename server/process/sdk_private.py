@@ -65,7 +65,7 @@ def add_middleware(mcp: MCPServer[Any], middleware: ServerMiddleware[Any]) -> No
 
 
 class TracesIfRecorded(OpenTelemetryMiddleware):
-    """The SDK's traces of calls, which are begun and ended even where nobody records any; here not."""
+    """The SDK's traces of calls, which the SDK begins and ends even if none is recorded; this turns them off."""
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if isinstance(get_tracer_provider(), ProxyTracerProvider):
@@ -74,7 +74,7 @@ class TracesIfRecorded(OpenTelemetryMiddleware):
 
 
 def trace_if_recorded(mcp: MCPServer[Any]) -> None:
-    """Let calls pass without a trace as long as the process has nobody who records traces."""
+    """Let calls pass without a trace as long as the process records none."""
     mcp.middleware[:] = [
         TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
     ]

@@ -36,7 +36,7 @@ async def find_run_ids(call: Call, typed: str) -> tuple[list[str], int]:
     return await call.engine.database.read(threads.run_ids, call.scope, check_text(typed, "run_id"), most=MOST)
 
 
-# Which function knows the values of which argument; of the others nobody can.
+# The function that knows the values of each argument; other arguments cannot be completed.
 _IDS = {"thread_id": find_thread_ids, "run_id": find_run_ids}
 
 

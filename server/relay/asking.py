@@ -54,7 +54,7 @@ def end_idle(folder: str) -> None:
 
 
 def find_servers(folder: str) -> Iterator[tuple[str, ServerAnswer]]:
-    """The base paths of the servers that run for a data folder, with what each tells of itself."""
+    """The base paths of the servers that run for a data folder, with each one's description of itself."""
     for place in socket_folders(folder):
         with contextlib.suppress(OSError):
             names = sorted(os.listdir(place))

@@ -151,13 +151,13 @@ class Listener:
         return _identity(self._path) == self._identity
 
     def withdraw(self) -> None:
-        """Let nobody find this server any more. Connections that have been made stay."""
+        """Stop other processes from finding this server. Connections that have been made stay."""
         if self.is_current:
             os.unlink(self._path)
 
 
 def prepare_folder(base: str) -> None:
-    """Make the folder of sockets, for its user alone. Raises OSError; Foreign if it is somebody else's."""
+    """Make the folder of sockets, for its user alone. Raises OSError; Foreign if it belongs to another user."""
     folder = os.path.dirname(base)
     for each in (os.path.dirname(folder), folder):
         os.makedirs(each, mode=0o700, exist_ok=True)
@@ -168,8 +168,8 @@ def prepare_folder(base: str) -> None:
 
 
 def _check_owner(folder: str) -> None:
-    """Raise Foreign if somebody else made a folder of sockets, or a link in its place: in the folder for temporary files,
-    anybody may."""
+    """Raise Foreign if another user made a folder of sockets, or a link in its place: in the folder for temporary
+    files, any user may."""
     if {os.lstat(folder).st_uid, os.stat(folder).st_uid} != {os.geteuid()}:
         raise Foreign(f"{folder} belongs to another user")
 
@@ -282,10 +282,11 @@ def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket
 
 @contextlib.contextmanager
 def lock(base: str, until: float) -> Iterator[None]:
-    """Hold the lock of a launch's socket: whoever starts or withdraws its server does. ``until``: of the monotonic clock.
+    """Hold the lock of a launch's socket: the process that starts or withdraws its server does. ``until``: of the
+    monotonic clock.
 
     Raises:
-        OSError: the lock cannot be had, or somebody else holds it for too long.
+        OSError: the lock cannot be had, or another process holds it for too long.
     """
     descriptor = os.open(f"{base}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:

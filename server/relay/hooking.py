@@ -1,7 +1,7 @@
-"""``layerlore hook HOST EVENT``: hands over what a host tells of an event, and prints what it should show to the model.
+"""``layerlore hook HOST EVENT``: hands over a host's report of an event, and prints what it should show to the model.
 
-A host waits for it, so it never fails and never takes long: it writes the event down, tells the shared server, starts one
-where there is none, and waits only where the answer can show something.
+A host waits for it, so it never fails and never takes long: it writes the event down, notifies the shared server,
+starts one where there is none, and waits only where the answer can show something.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ TAKEN = b"taken\n"
 ANSWER_SECONDS = 2.5
 """How long an answer is waited for that the model could be shown."""
 _GIVE_UP_SECONDS = SECONDS - 3.0
-# A host that tells more than this tells what no event needs.
+# A longer report holds more than an event needs.
 _MOST_BYTES = 32 * 1024 * 1024
 _PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 _LONGEST_ANSWER = 4 * 1024 * 1024
@@ -96,7 +96,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
 
 
 def _read_input() -> HookEvent:
-    """What the host tells of the event. Raises ValueError, OSError."""
+    """The host's report of the event. Raises ValueError, OSError."""
     if sys.stdin.isatty():
         return {}
     found = json.loads(sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8-sig", "replace") or "{}")
@@ -106,14 +106,14 @@ def _read_input() -> HookEvent:
 
 
 def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
-    """The folder that the session works in, where the host tells of none."""
+    """The folder that the session works in, if the host names none."""
     roots = given.get("workspace_roots")
     told = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or _find_project_folder(environ)
     if told:
         return str(told)
     try:
         return os.getcwd()
-    except FileNotFoundError:  # somebody removed it
+    except FileNotFoundError:  # another process removed it
         return ""
 
 
@@ -124,7 +124,7 @@ def _find_project_folder(environ: Mapping[str, str]) -> str:
 
 
 def _strip(value: object, depth: int = 0) -> object:
-    """What was told, without what is private: not even a file of ours holds that."""
+    """The report, without its private parts: not even a file of ours holds that."""
     if isinstance(value, str):
         return strip_private(value)
     if depth > _MOST_DEPTH:

@@ -102,7 +102,7 @@ class _Given:
 
     @property
     def shares_nothing(self) -> bool:
-        """Whether nobody could share what is stored, or nobody may."""
+        """Whether the stored memory cannot or must not be shared."""
         local = self._file.get("local")
         in_file = local.get("share", True) if isinstance(local, dict) else True
         share = self.variables.get("LAYERLORE_LOCAL__SHARE") or in_file

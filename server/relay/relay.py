@@ -76,7 +76,7 @@ class _Relay:
         self._answered = 0
         self._code = 0
         self._done = False  # whether the connection that ends now was the last
-        # What is known changes under the first, and whoever sends holds the second, so that nobody waits with the first.
+        # What is known changes under the first, and a sender holds the second, so that none waits with the first.
         self._state = threading.Condition()
         self._sending = threading.Lock()
         self._writing = threading.Lock()
@@ -123,7 +123,7 @@ class _Relay:
                 channel.send(framed)
 
     def _serve(self, first: SharedChannel | None) -> None:
-        """Connect, and connect again, until nobody waits for anything. Then the process ends, also while the host sends
+        """Connect, and connect again, until no request waits. Then the process ends, also while the host sends
         nothing and its input is being waited for."""
         channel: SharedChannel | OwnChannel | None = first
         try:
@@ -258,6 +258,6 @@ class _Relay:
 
 
 def _explain(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads it
+    with contextlib.suppress(OSError):  # the host has stopped reading
         sys.stderr.write(f"layerlore: {text}\n")
         sys.stderr.flush()

@@ -1,4 +1,5 @@
-"""What hooks hand over: a file for each event, written before anybody is asked, and removed by the server that stored it.
+"""What hooks hand over: a file for each event, written before the server is asked, and removed by the server that
+stored it.
 
 Whatever is killed or does not answer, nothing is lost: the next server takes what is there.
 """
@@ -126,7 +127,7 @@ def drop(folder: str, name: str) -> None:
 
 
 def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
-    """Keep an event that cannot be stored, where nobody takes it again, with its secrets masked. Raises OSError."""
+    """Keep an event that cannot be stored, with its secrets masked, where it is not tried again. Raises OSError."""
     path = os.path.join(folder, SPOOL, name)
     with contextlib.suppress(FileNotFoundError):
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -157,7 +158,7 @@ def list_set_aside(folder: str) -> list[str]:
 
 
 def drop_abandoned(folder: str) -> None:
-    """Remove files whose writing was killed: their events never happened, as far as anybody was told."""
+    """Remove files whose writing was killed: their events were never confirmed."""
     for path in _find_parts(os.path.join(folder, SPOOL)):
         with contextlib.suppress(OSError):
             if time.time() - os.path.getmtime(path) > _ABANDONED_SECONDS:

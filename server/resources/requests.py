@@ -105,7 +105,7 @@ def _block(media: Media, thread_id: str) -> ContentBlock:
 PAGE = 50
 # The templates change with the server's version only.
 _HOUR_MS = 3_600_000
-# It loads nothing, and asks nobody: a host that knows this gives it no network.
+# It loads nothing, and calls no server: a host that knows this gives it no network.
 _PAGE_META = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBorder": False}}
 
 

@@ -49,7 +49,7 @@ class Process:
         self._settled = anyio.Event()
 
     async def unready(self) -> str:
-        """Why calls cannot be served now, in words that anybody may read; "": they can. Takes seconds at most."""
+        """Why calls cannot be served now, in words that any caller may read; "": they can. Takes seconds at most."""
         if self._runtime is None:
             return STARTING
         return await self._runtime.engine.database.health.ask()

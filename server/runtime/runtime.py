@@ -283,7 +283,7 @@ async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
 
 
 async def close_engine(engine: Engine) -> None:
-    """The database first: what an embedder is at may take its time, and nobody waits for it any more."""
+    """The database first: an embedder's last batch may take its time, and no caller waits for it any more."""
     await engine.database.close()
     if engine.embedding is not None:
         await engine.embedding.close()

@@ -69,8 +69,8 @@ def build_server(settings: Settings, *, stop: StopRequest | None = None, **optio
 
 
 def assemble_server(settings: Settings, hub: NotificationHub, **options: Any) -> ToolServer:
-    """A server with the tools that the settings choose and the news of the hub; without a lifespan, whoever serves a
-    connection gives its requests the value of one."""
+    """A server with the tools that the settings choose and the news of the hub; without a lifespan, the code that
+    serves a connection gives its requests the value of one."""
     server = ToolServer(
         "layerlore",
         choose_declared(settings),

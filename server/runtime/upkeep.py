@@ -57,14 +57,14 @@ async def keep_up(runtime: Runtime) -> None:
 
 
 async def _look_at_database(engine: Engine) -> None:
-    """So that the log says soon that nothing can be written, also where nobody writes."""
+    """So that the log says soon that nothing can be written, also without a write."""
     while True:
         await engine.database.health.ask()
         await anyio.sleep(LOOK_EVERY_SECONDS)
 
 
 async def _check_database(engine: Engine) -> None:
-    """A damaged file is noticed at the start, and not when somebody needs what was in it."""
+    """A damaged file is noticed at the start, and not when its content is needed."""
     try:
         await engine.database.check_quickly(CHECK_SECONDS)
     except LayerloreError as error:

@@ -1,4 +1,4 @@
-"""Whose JWTs are accepted as credentials over HTTP, and what their claims mean: nobody's, unless an issuer is named."""
+"""Whose JWTs are accepted as credentials over HTTP, and what their claims mean: none, unless an issuer is named."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from layerlore.memory.settings.section import Name, Section, Unit, distinct, lis
 
 _WELL_KNOWN = "/.well-known/jwks.json"
 
-# Those whose verifier holds no secret: with HS256, whoever can check a token can make one.
+# Those whose verifier holds no secret: with HS256, a program that can check a token can make one.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 

@@ -46,7 +46,7 @@ def read_or_make_key(data_dir: Path) -> str:
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(key + "\n")
-        # The file appears with the key in it, or not at all: whoever starts at the same time reads a whole one.
+        # The file appears with the key in it, or not at all: a process that starts at the same time reads a whole one.
         os.link(written, key_file(data_dir))
     except FileExistsError:
         return read_or_make_key(data_dir)

@@ -57,7 +57,7 @@ from layerlore.storage.core.records import Scope
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
 _TESTS = "TEST_"  # LAYERLORE_TEST_POSTGRES and the like
-# How many names are told where none is near.
+# The number of names that an error lists if none is near.
 _NEAREST = 3
 # The usual spelling of the one variable that most people set.
 _SHORT = {"LAYERLORE_LLM_MODEL": "LAYERLORE_LLM__MODEL"}
@@ -318,7 +318,8 @@ class Settings(BaseSettings):
 
     @property
     def rates_to_hold(self) -> RateSettings:
-        """[rates], with more calls at once where a remote model makes the vectors, if nobody chose: they wait, mostly."""
+        """[rates], with more calls at once where a remote model makes the vectors, without a setting: they wait,
+        mostly."""
         chosen = "tenant_calls_at_once" in self.rates.model_fields_set
         if chosen or not self.embedding.is_remote:
             return self.rates

@@ -90,7 +90,7 @@ class Interest:
                 self.drop(scope, uri)
 
     async def until(self, *, somebody: bool) -> None:
-        """Wait until somebody watches something, or nobody does anything."""
+        """Wait until a client watches something, or none does anything."""
         while bool(self._watched) != somebody:
             await self._turned.wait()
 

@@ -1,4 +1,4 @@
-"""The watcher: it finds out what changed, whoever changed it, and notifies those who watch it."""
+"""The watcher: it finds changes of any process, and notifies the clients that watch them."""
 
 import asyncio
 import logging
@@ -75,8 +75,8 @@ def _changes_of_event(type_: str, payload: Json) -> set[Change]:
 
 
 class ScopeWatch:
-    """The URIs that are watched in a scope, and marks. What nobody watches any more has no mark: whoever watches it
-    next begins anew."""
+    """The URIs that are watched in a scope, and marks. An unwatched resource has no mark: the next watcher begins
+    anew."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, Address | None] = {}
@@ -194,7 +194,7 @@ Publish = Callable[[Scope, ServerEvent], Awaitable[None]]
 
 
 class Watcher:
-    """Looks when it is hinted to, and only while somebody watches something. ``begin`` marks where things are, so that
+    """It looks at each hint, and only while a client watches something. ``begin`` marks where things are, so that
     what is committed after it is news; each look publishes what is past the marks and moves them on."""
 
     def __init__(self, database: Database, interest: Interest, publish: Publish) -> None:

@@ -87,7 +87,7 @@ class Consent:
     sure: bool
 
     def check(self, command: str) -> None:
-        """Raises SettingsError if nobody can be asked."""
+        """Raises SettingsError if the user cannot be asked."""
         if not (self.dry_run or self.sure or sys.stdin.isatty()):
             raise SettingsError(
                 f"{command} asks first, and there is no terminal to ask at: use --yes to do it without asking, or "

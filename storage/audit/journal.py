@@ -1,4 +1,4 @@
-"""The journal: who wrote what when, appended in the transaction that wrote it, and changed by nobody."""
+"""The journal: who wrote what when, appended in the transaction that wrote it, and never changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ _FIRST, _LAST = -(2**62), 2**62
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """What a row says: numbers, names of ours, and the names that the caller and its program have; nothing that anybody
-    said. ``at`` is in milliseconds since 1970, ``reason`` the class of an error, ``resource_mark`` an HMAC."""
+    """What a row says: numbers, names of ours, and the names that the caller and its program have; no text of
+    messages. ``at`` is in milliseconds since 1970, ``reason`` the class of an error, ``resource_mark`` an HMAC."""
 
     at: int
     principal: str

@@ -1,4 +1,4 @@
-"""Where the tables keep what somebody said, or what was made of it: each such column, and its form.
+"""The columns that hold the text of messages, or text made from it: each such column, and its form.
 
 What is not named here holds ids, names of models and programs, numbers and words of ours. A test knows every column.
 """
@@ -13,7 +13,8 @@ either, as its settings say."""
 
 @dataclass(frozen=True, slots=True)
 class ContentColumn:
-    """``as_sent``: what ``redaction = "derived"`` keeps as somebody sent it. All else counts as made of that."""
+    """``as_sent``: the columns that ``redaction = "derived"`` keeps as they were sent. All else counts as made of
+    that."""
 
     form: Form
     as_sent: bool = False

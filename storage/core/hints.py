@@ -11,7 +11,7 @@ Notify = Callable[[Concerns], None]
 
 
 def anybody(_: Scope) -> bool:
-    """The hint that leaves nobody out."""
+    """The hint for all watchers."""
     return True
 
 

@@ -166,7 +166,7 @@ class Backend(Protocol):
         ...
 
     async def may_change_journal(self, tx: Tx, act: Act) -> bool:
-        """Whether whoever is connected may do this to every row of the journal."""
+        """Whether the connected role may do this to every row of the journal."""
         ...
 
     async def open_journal(self, tx: Tx) -> None:
@@ -231,7 +231,7 @@ class Database(Protocol):
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         """While the context is entered, ``notify`` is called once at its beginning, and soon after every commit, of this
-        process or another, that may concern somebody. Between the two a commit is never missed, only reported late."""
+        process or another, that may concern a watcher. Between the two a commit is never missed, only reported late."""
         ...
 
     @property

@@ -191,7 +191,7 @@ async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int],
 
 async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, now: int) -> None:
     """After a thread came back: its jobs are due from where their cursors are, since without a thread there was nothing
-    to do; and a profile that somebody wrote since it went is made anew of all that the thread gave to earlier ones."""
+    to do; and a profile that was written since it went is made anew of all that the thread gave to earlier ones."""
     for kind in jobs.KINDS:
         await jobs.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
     newest = await working_memory.read_newest(tx, scope, None)

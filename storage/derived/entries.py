@@ -83,7 +83,8 @@ class Entry:
     """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
     ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date;
     ``unproven``: a JSON list of its unproven words, as it is stored.
-    ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
+    ``superseded_by`` an active one has, too, if a newer entry says otherwise and the user has not decided between the
+    two."""
 
     entry_id: str
     content: str
@@ -491,8 +492,8 @@ async def follow_replaced(
 
 
 async def drop_sources(tx: Tx, scope: Scope, ids: Collection[str], *, erased: bool) -> None:
-    """After sources of these entries were hidden, or (``erased``) removed for good: what nobody sees any more is out of
-    the index, and what has no source left is erased."""
+    """After sources of these entries were hidden, or (``erased``) removed for good: an invisible entry is out of the
+    index, and what has no source left is erased."""
     if not ids:
         return
     await scopes.hold(tx, scope)

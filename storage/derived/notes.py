@@ -55,7 +55,7 @@ def _split_lines(content: str) -> Iterator[str]:
         elif not line:
             label = ""
         elif line.endswith(":"):
-            # A field of a template that nobody filled in says nothing.
+            # An empty field of a template says nothing.
             label = "" if line[0] in _BULLETS else line.rstrip(":")
         elif text := line.lstrip(_BULLETS):
             heading = label or section
@@ -87,8 +87,8 @@ OF_MESSAGES: tuple[NoteKind, ...] = ("session_memory", "observation")
 
 @dataclass(frozen=True, slots=True)
 class IndexedNote:
-    """A note as it stands at its place. ``key`` tells it from others with the same text; ``about`` says of a step its
-    status, of an attempt its task and whether it failed, of an observation whose word it is."""
+    """A note as it stands at its place. ``key`` distinguishes it from others with the same text; ``about`` says of a
+    step its status, of an attempt its task and whether it failed, of an observation whose word it is."""
 
     text: str
     said_at: int

@@ -95,7 +95,7 @@ async def put(tx: Tx, scope: Scope, entries: Sequence[IndexEntry]) -> None:
 
 
 def _is_quiet(indexed: Indexed) -> bool:
-    """A long question tells what it is about."""
+    """A long question names its subject."""
     return indexed.empty >= _EMPTY or (indexed.asks >= _ASKS_ONLY and indexed.content_words <= _SHORT_QUESTION)
 
 

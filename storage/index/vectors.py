@@ -83,7 +83,7 @@ _LACKING = (
     .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
     .order_by(search_rows.c.row_id)
 )
-# So that no row goes before its vector is there; one that somebody is deleting is as good as gone.
+# So that no row goes before its vector is there; one that is being deleted is as good as gone.
 _LACKING_LOCKED = _LACKING.with_for_update(read=True, key_share=True, skip_locked=True)
 
 

@@ -1,7 +1,7 @@
 """Background work as rows: one for each thread (or resource) and kind, due while more is requested than done.
 
 A request is written in the transaction that made the work due. A claim is a lease with an epoch: who ends a job does it
-in the transaction of its effects, which is undone (``Fenced``) once somebody else has claimed the job. A model is
+in the transaction of its effects, which is undone (``Fenced``) once another worker has claimed the job. A model is
 called between the two, outside of any transaction.
 """
 
@@ -49,7 +49,7 @@ class Fenced(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job that somebody works on: everything requested up to ``seq``, until ``lease_until`` (milliseconds).
+    """A job that a worker has claimed: everything requested up to ``seq``, until ``lease_until`` (milliseconds).
 
     ``thread_uid`` is empty for work of the resource; ``attempts`` counts the failures since it was last done.
     """
@@ -360,7 +360,7 @@ async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
 async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
     """End a job in the transaction of its effects; it stays due if more was requested meanwhile.
 
-    Raises Fenced when it is somebody else's by now, or has ended: then the whole transaction must be undone.
+    Raises Fenced if another worker has it by now, or it has ended: then the whole transaction must be undone.
     """
     if not await tx.run(_FINISH, **_values(claim, now), new_done_seq=claim.seq):
         raise Fenced(
@@ -389,7 +389,7 @@ async def note_failure(tx: Tx, claim: Claim, *, error: str, now: int) -> bool:
 
 
 async def hand_back(tx: Tx, claim: Claim, *, now: int) -> bool:
-    """Let somebody else have the job at once; it counts as no failure. False: it is not ours any more."""
+    """Let another worker have the job at once; it does not count as a failure. False: it is not ours any more."""
     return await tx.run(_HAND_BACK, **_values(claim, now)) == 1
 
 
@@ -482,8 +482,8 @@ _FENCE_OFF = (
 
 
 async def fence_off(tx: Tx, scope: Scope, *, now: int) -> int:
-    """Take all running jobs of a scope from who holds them: nothing of what they think is stored, and somebody begins
-    anew. The transaction holds the resource, so that no two of them wait for each other. Counts them."""
+    """Take all running jobs of a scope from who holds them: their work is not stored, and another worker begins anew.
+    The transaction holds the resource, so that no two of them wait for each other. Counts them."""
     return await tx.run(_FENCE_OFF, **of_scope(scope), now=now)
 
 
@@ -518,6 +518,6 @@ _PUT_OFF = (
 
 
 async def put_off(tx: Tx, tenant: Tenant, kinds: Collection[Kind], *, until: int, now: int) -> int:
-    """Let the jobs of the kinds that nobody works on be due at ``until`` and not before; that counts as no failure. More
+    """Let the unclaimed jobs of the kinds be due at ``until`` and not before; that counts as no failure. More
     that is asked of one makes it due as always. Counts them."""
     return await tx.run(_PUT_OFF, of_tenant=tenant.tenant_id, kinds=list(kinds), until=until, now=now)

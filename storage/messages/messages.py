@@ -50,7 +50,7 @@ def loads(text: str) -> list[Json]:
         if isinstance(each.get("data"), str) and each["data"].startswith(_LIGHT_MARK):
             each["data"] = pieces[int(each["data"][1:])]
             filled += 1
-    # Elsewhere, what is called data may be anybody's.
+    # Elsewhere, a field called data may hold anything.
     return parts if filled == len(pieces) else json.loads(text)
 
 

@@ -160,7 +160,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: nobody forgot it or marked it as wrong, and what it rests on is there."""
+    """An entry. ``told``: it is not forgotten or marked as wrong, and its sources are there."""
 
     entry: Entry
     told: bool

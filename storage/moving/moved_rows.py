@@ -78,7 +78,7 @@ def describe_columns(table: str, names: Iterable[str]) -> list[MovedColumn]:
 @dataclass(frozen=True, slots=True)
 class MovedTable:
     """``line``: the type of its lines. ``key`` names a row within its thread, or within the resource where the table hangs
-    on no thread. ``json``: columns that hold JSON as text. ``shown``: which rows anybody sees."""
+    on no thread. ``json``: columns that hold JSON as text. ``shown``: which rows are visible."""
 
     line: str
     table: Table

@@ -1,4 +1,4 @@
-"""What of a scope anybody sees, read in pages for an export: nothing that is deleted, nor what was made from it."""
+"""The visible rows of a scope, read in pages for an export: nothing that is deleted, nor what was made from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def _page(of: MovedTable, continued: bool) -> Select[Any]:
     query = query.where(in_thread(of.table) if of.of_thread else in_scope(of.table))
     if of.shown is not None:
         query = query.where(of.shown)
-    if "change" in of.columns:  # what somebody cleared is deleted
+    if "change" in of.columns:  # cleared rows are deleted
         query = query.where(of.table.c.version >= bindparam("since"))
     if continued:
         query = query.where(behind(key))

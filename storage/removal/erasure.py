@@ -1,9 +1,9 @@
 """Erasing for good what is kept of a resource, or of its threads of one name.
 
 It is hidden first, all of it in one transaction, and marked: threads with a delete at time 0, entries as dropped at
-time 0. From then on nobody sees it, no running job can store what it made of it, and it cannot be restored. The marked
-rows are then erased a portion at a time, by who asked for it or by whoever comes after a crash. What is written
-meanwhile is new, and stays.
+time 0. From then on it is invisible, no running job can store what it made of it, and it cannot be restored. The marked
+rows are then erased a portion at a time, by the caller that requested it or, after a crash, by the next one. What is
+written meanwhile is new, and stays.
 """
 
 from collections import Counter
@@ -395,5 +395,5 @@ async def _purge_thread(tx: Tx, scope: Scope, thread_uid: str, most: int) -> int
 
 
 async def unfinished(tx: Tx) -> list[Scope]:
-    """The scopes of the whole installation in which anything is marked: whoever was erasing it came to an end."""
+    """The scopes of the whole installation in which anything is marked: the earlier eraser has ended."""
     return [Scope(*row) for row in await _UNFINISHED.rows(tx)]

@@ -73,8 +73,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The changes that were made: all of rows that nobody changed meanwhile. ``thread``: None if it is deleted, or the
-    rows hang on none."""
+    """The changes that were made: all of rows that were not changed meanwhile. ``thread``: None if it is deleted, or
+    the rows hang on none."""
 
     made: list[Change]
     thread: Thread | None = None

@@ -280,7 +280,7 @@ async def erasable(tx: Tx, times: Times, *, after: Scope, most: int = 100) -> li
 
 
 async def with_expired_runs(tx: Tx, now: int, *, after: Scope, most: int = 100) -> list[Scope]:
-    """The next scopes behind ``after`` that have runs whose checkpoint has expired and that nobody holds."""
+    """The next scopes behind ``after`` with runs that have an expired checkpoint and no holder."""
     return [
         Scope(*row) for row in await _WITH_EXPIRED_RUNS.rows(tx, **scopes.after(of_scope(after)), now=now, most=most)
     ]

@@ -157,8 +157,8 @@ async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
 
 
 async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
-    """The live thread of that name, held until the transaction ends: whoever changes a thread's messages holds it.
-    Raises NotFound."""
+    """The live thread of that name, held until the transaction ends: a transaction that changes a thread's messages
+    holds it. Raises NotFound."""
     return _found(await tx.one(_LOCK, **of_scope(scope), thread_id=thread_id), thread_id)
 
 

@@ -279,7 +279,7 @@ async def create(
     parent_run_id: str | None = None,
 ) -> bool:
     """Add a run to a thread that the transaction holds: one that is suspended, that runs with a claim, or that has ended
-    already. False when the id is taken in the scope, be it by a run that nobody sees since its thread is deleted."""
+    already. False when the id is taken in the scope, also by an invisible run of a deleted thread."""
     made = await tx.run(
         _CREATE,
         **of_thread(scope, thread.thread_uid),
@@ -309,13 +309,13 @@ async def suspend(
 
 
 async def claim(tx: Tx, scope: Scope, run: Run, claim: RunClaim, *, answers: Answers, now: int) -> None:
-    """Give a run that is held to whoever resumes it."""
+    """Give a held run to the caller that resumes it."""
     of = {**of_thread(scope, run.thread_uid), **_answers(answers), **_claimed(claim)}
     await tx.run(_CLAIM, **of, run_id=run.run_id, now=now)
 
 
 async def renew(tx: Tx, scope: Scope, run: Run, *, until: int) -> None:
-    """Let the claim on a run that is held last until then: nothing else changes, and no watcher is told."""
+    """Let the claim on a run that is held last until then: nothing else changes, and no watcher is notified."""
     await tx.run(_RENEW, **of_thread(scope, run.thread_uid), run_id=run.run_id, new_claimed_until=until)
 
 
@@ -508,7 +508,7 @@ _EXPIRED = (
     .where(in_scope(runs), EXPIRED)
     .order_by(runs.c.expires_at)
     .limit(bindparam("most"))
-    # Waits for nobody: a run that is being resumed or suspended meanwhile is left alone, and so is a thread at work.
+    # Does not wait: a run that is being resumed or suspended meanwhile is left alone, and so is a thread at work.
     .with_for_update(of=[runs, threads_table], skip_locked=True)
 )
 _REMOVE = delete(runs).where(in_thread(runs), runs.c.run_id == bindparam("run_id"))

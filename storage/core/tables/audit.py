@@ -1,4 +1,4 @@
-"""The tables of the installation, of who may call it, and of who used how much of it. They hold nothing that anybody said."""
+"""The tables of the installation, of who may call it, and of who used how much of it. They hold no text of messages."""
 
 from sqlalchemy import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
@@ -11,7 +11,7 @@ installation = Table(
     Column("value", Text, nullable=False),
 )
 
-# A key is found by its digest, before anybody knows whose it is: so its own id leads, not the tenant's.
+# A key is found by its digest, before its owner is known: so its own id leads, not the tenant's.
 api_keys = Table(
     "api_keys",
     metadata,
@@ -41,7 +41,7 @@ idempotency = Table(
     Index("idempotency_by_time", "created_at"),
 )
 
-# A row for each write, whoever made it, and for each that was refused. Triggers hold it to being appended to; nothing
+# A row for each write, and for each refused write. Triggers hold it to being appended to; nothing
 # refers to it, and it outlives what it names: of a resource it knows only a mark. On Postgres, where many tenants may
 # share it, it has an index on tenant and time; on SQLite that would cost each write more than a look at all rows costs.
 journal = Table(

@@ -140,7 +140,7 @@ entries = Table(
     Column("content", Text, nullable=False),
     Column("content_hash", Text, nullable=False),
     Column("kind", Text),  # preference, decision, fact, correction, explicit_remember
-    Column("status", Text, nullable=False),  # active, superseded, dropped; wrong: somebody marked it so
+    Column("status", Text, nullable=False),  # active, superseded, dropped; wrong: the user marked it so
     Column("superseded_by", Text),
     Column("origin", Text, nullable=False),  # extracted; remembered with evidence; caller: its own word; shared
     Column("trust", Text, nullable=False),

@@ -73,7 +73,7 @@ class _OutcomeUnknown(Exception):
 
 
 class _Mark:
-    """What shows whether a write was committed: the unit's own name, in a slot that nobody else has meanwhile."""
+    """What shows whether a write was committed: the unit's own name, in a slot of its own."""
 
     def __init__(self, slot: str) -> None:
         self.slot = slot

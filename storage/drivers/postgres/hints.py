@@ -44,7 +44,8 @@ _Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class PostgresHints:
-    """Connects when there is something to send or somebody to notify, and then stays connected: it reconnects for ever.
+    """Connects when there is something to send or a watcher to notify, and then stays connected: it reconnects for
+    ever.
 
     What other processes commit while the connection is lost is not reported one by one: the listeners are notified once, of
     everything, when it is back. A lost connection never concerns those who write.
@@ -122,7 +123,7 @@ class PostgresHints:
         )
         try:
             connection.add_termination_listener(lambda *_: self._wake.set())
-            if not self._url.is_pooled:  # there it would listen for whoever has the server's connection next
+            if not self._url.is_pooled:  # there it would listen for the next user of the server's connection
                 await connection.add_listener(self._channel, self._heard)
             self._delay = FIRST_DELAY_SECONDS
             self._listeners.notify(anybody)

@@ -11,7 +11,7 @@ MIGRATION_SECONDS = 86_400.0
 """How long a step may take on Postgres, and others wait for it: in a large database it rewrites whole tables."""
 
 # Functions that run as the owner find their tables in this schema, and nothing that a caller has put before them; and
-# nobody may call them who was not granted it.
+# only granted roles may call them.
 _SEAL = """
 DO $do$
 DECLARE found regprocedure;

@@ -30,7 +30,7 @@ SELECT current_user, rolsuper, rolbypassrls,
 FROM pg_roles WHERE rolname = current_user
 """
 _OWNER = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads')"
-# They open to the owner's functions, and name whoever made the tables: after these changed hands that is another.
+# They open to the owner's functions, and name the owner of the tables: after these changed hands that is another.
 _OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'across'"
 
 

@@ -84,7 +84,7 @@ async def bytes_before(tx: Tx, owner: Scope) -> int:
 
 
 async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
-    """SQLite has one writer at a time, so nobody else's bytes are among them."""
+    """SQLite has one writer at a time, so no other writer's bytes are among them."""
     return await bytes_before(tx, owner) - before
 
 

@@ -220,7 +220,7 @@ def _checked(copy: Path, backup: Path) -> tuple[int, tuple[str, ...]]:
 
 
 def _take_over_mode(store: Path, copy: Path) -> None:
-    """The server's own user has to be able to open it, whoever restores."""
+    """The server's own user must be able to open it, also if another user restores."""
     found = store.stat()
     copy.chmod(found.st_mode & 0o777)
     with suppress(OSError, AttributeError):

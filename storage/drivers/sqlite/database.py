@@ -245,7 +245,7 @@ class SqliteDatabase:
                 self._watching = self._watching or await self._another()
             return cast("int | None", await self._watching.hop(data_version))
         except (driver.DatabaseError, StorageUnavailable, OSError):
-            # Whoever reads is told why.
+            # Readers get the reason.
             return None
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
@@ -291,7 +291,7 @@ class SqliteDatabase:
 
 
 def _retrieved(unit: asyncio.Task[Any]) -> None:
-    """A unit whose caller was cancelled has nobody left to see its error."""
+    """A unit whose caller was cancelled has no caller left to see its error."""
     if not unit.cancelled():
         unit.exception()
 

@@ -1,7 +1,7 @@
 """The SQLite file behind open connections: whether its path still leads to it.
 
-A file that is deleted, moved or replaced stays what its open connections read and write, while nobody else will ever
-see it: what is written there is lost when they close. The same is true of its write-ahead log.
+A file that is deleted, moved or replaced stays what its open connections read and write, while no other process will
+ever see it: what is written there is lost when they close. The same is true of its write-ahead log.
 """
 
 import os
