@@ -1,1 +1,2 @@
-"""What memory means: everything between the stored rows and the tools, in rooms of which each imports only lower ones."""
+"""The meaning of memory: everything between the stored rows and the tools, in rooms of which each imports only lower
+ones."""

@@ -163,7 +163,7 @@ def make_attempts_piece(logged: AttemptPage, counter: TokenCounter) -> ContextPi
 
 
 def make_open_work_piece(found: OpenWorkAnswer, counter: TokenCounter) -> ContextPiece:
-    """What is open as a block, its first lines where not all fits."""
+    """The open work as a block; its first lines if not everything fits."""
     lines = render_open(found)
 
     def fit(most: int) -> tuple[str, str]:
@@ -229,7 +229,7 @@ _SHORT = 100
 _BRACKETS = 6
 # Between two parts.
 _BREAK = 2
-# What "(" takes more than "<", and a space at the beginning of a line more than none.
+# The extra tokens of "(" over "<", and of a space at the beginning of a line.
 _MORE_A_SIGN = 2
 _SIGNS = ("<", "&", "[")
 _PARTED = linear_re.compile(r"[\r\n](?=[\d\s])")
@@ -274,8 +274,8 @@ def _count_more(part: Json, counter: TokenCounter) -> int:
 
 
 def _count_framing(text: str) -> int:
-    """What quoting and indenting a text may add: a break of a line and a space are one token, but before a digit and
-    another break."""
+    """The characters that quoting and indenting may add to a text: a break of a line and a space are one token, but
+    before a digit and another break."""
     if text.isascii() and not any(sign in text for sign in _SIGNS):
         return len(_PARTED.findall(text))
     shown = quote_text(text)
@@ -313,7 +313,7 @@ class FoldedTexts:
 
 
 class ShownAlready:
-    """What a context of a thread shows beside its memories: these messages (predefined ones too; of those ``cut`` not all)
+    """The part of a context that is not memory: these messages (predefined ones too; of those ``cut`` not all)
     and these blocks. What came from the seq ``asked`` on is what is being answered."""
 
     def __init__(

@@ -53,14 +53,14 @@ from layerlore.storage.threads import threads
 MOST_MESSAGES = 50
 MOST_ATTEMPTS = 100
 MOST_NOTED = 400
-# What of the notes of a conversation a sub-agent may need, without a model's choice.
+# The notes of a conversation that a sub-agent may need, chosen without a model.
 _TOLD: frozenset[NoteKind] = frozenset({"correction", "rule", "fact", "failure", "result"})
 _MOST_NOTES = 300
 # Behind what rules are sorted by.
 _BEHIND_RULES = 3
 # At most 12 recalled lines, even if there is room for more. The search reads this number of characters of the task.
 _MOST_RECALLED, _RECALL_TOKENS, _SOUGHT_CHARS = 12, 1600, 1000
-# What resume_work reads of a thread's log.
+# The events of a thread's log that resume_work reads.
 MOST_RESUMED = 500
 
 
@@ -153,7 +153,7 @@ def _without_rules(notes: Sequence[BriefingNote]) -> list[BriefingNote]:
 
 
 def _find_class(row: Observation) -> int:
-    """What a note is worth: what users and tools brought comes before what an agent merely said."""
+    """The worth of a note: what users and tools brought comes before what an agent merely said."""
     if row.text.startswith(("assistant: ", "tool: ")):
         return 4 if " -> " in row.text else 5
     return ("critical", "important", "completion", "info").index(row.marker)
@@ -164,7 +164,7 @@ async def _find_memory(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedR
 
 
 async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> list[RecalledLine]:
-    """What is remembered that fits the task, the likeliest first."""
+    """The memories that fit the task, the likeliest first."""
     asked = [task] if len(task) <= _SOUGHT_CHARS else [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
     prepared = await prepare_memory(engine, scope, asked, asking=thread_id)
     if prepared is None:

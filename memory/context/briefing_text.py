@@ -292,7 +292,7 @@ def _list_attempts(found: Briefing) -> list[_Piece]:
 
 
 def _list_messages(found: Briefing) -> tuple[list[_Piece], list[_Piece]]:
-    """What was said, the newest first; and what only tools said."""
+    """The messages of people and assistants, the newest first; and those of tools alone."""
     said: list[_Piece] = []
     answered: list[_Piece] = []
     for message in reversed(found.messages):
@@ -357,7 +357,7 @@ def _show_profile(found: Briefing, kept: dict[int, list[_Piece]]) -> str:
 
 
 def _join(pieces: Sequence[_Piece]) -> Any:
-    """What the pieces of one thing say together, with a mark where it goes on."""
+    """The text of consecutive pieces together, with a mark where it goes on."""
     if not isinstance(pieces[0].value, str):
         return pieces[0].value
     text = "".join(piece.value for piece in sorted(pieces, key=lambda piece: piece.part))

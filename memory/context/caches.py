@@ -35,7 +35,7 @@ _THREADS = 16
 _BLOCKS = 8
 # Extracts take a quarter of a megabyte, and as long to make as all the rest of a context.
 _THREADS_OF_EXTRACTS = 40
-# What is read to make extracts, the newest of it.
+# The newest messages, which are read to make extracts.
 _MOST_MESSAGES = 800
 _WINDOWS = 20
 # A window of this number of messages takes about half a megabyte.
@@ -201,7 +201,7 @@ class ThreadExtracts:
 
 
 class _NotedMessage(NamedTuple):
-    """What ``MessageNotes`` has, weighed."""
+    """The content of ``MessageNotes``, weighed."""
 
     made_of: int
     weighed: tuple[WeighedNote, ...]
@@ -336,7 +336,7 @@ class WindowCache:
         self._threads = _Newest[WindowMessages](_WINDOWS)
 
     def get(self, scope: Scope, thread: Thread) -> WindowMessages:
-        """What the thread's last window held."""
+        """The content of the thread's last window."""
         key = (thread.thread_uid, thread.thread_id)
         return self._threads.find(scope, key) or self._threads.keep(scope, key, WindowMessages())
 

@@ -22,7 +22,7 @@ from layerlore.storage.work import plans
 # A host did not ask, so only the best messages are shown: at most 8, each at least 0.3 times as likely as the best.
 _MOST_MESSAGES = 8
 _LEAST_SHARE = 0.3
-# What is left of the tokens for what is recalled, at least.
+# The fewest tokens that stay for recalled memories.
 _MEMORY_SHARE = 0.3
 # Entries take at most this share of the room where there are lines, too.
 _ENTRY_SHARE = 0.5

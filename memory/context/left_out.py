@@ -1,5 +1,5 @@
-"""What stands for the messages that are not shown: the notes of observers, and a summary and extracts of messages
-without notes."""
+"""The texts that stand for the messages that are not shown: the notes of observers, and a summary and extracts of
+messages without notes."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What tells of messages that are not shown: a thread's observations; extracts of messages that no observation
+    """The notes about messages that are not shown: a thread's observations; extracts of messages that no observation
     covers, those behind the seq ``after``, and before these a model's summary. ``most``: the longest summary, in tokens
     (None: as long as there is room)."""
 
@@ -71,7 +71,7 @@ class NotesOnLeftOut:
 
     @property
     def tokens(self) -> int:
-        """What all of them take."""
+        """The tokens of all of them."""
         return self._observed + self._summarised
 
     @property

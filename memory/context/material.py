@@ -70,8 +70,8 @@ _NOTES_BESIDE_SETTLED = 0.25
 
 
 def share_blocks(needs: Mapping[str, int], room: int, others: int) -> dict[str, int]:
-    """What each block may take of what it needs: together half of the room, or what ``others`` leave of it. Each takes at
-    most half of what those before it left; what is left then goes to them in their order."""
+    """The room that each block gets of the room that it needs: together half of the room, or what ``others`` leave of
+    it. Each takes at most half of what those before it left; what is left then goes to them in their order."""
     left = max(0, room // 2, room - _round_up(others))
     wanted = [name for name in ORDER if needs.get(name)]
     given: dict[str, int] = {}
@@ -243,7 +243,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
     needs["predefined-messages"] = count_messages(window.predefined)
     noted = await engine.caches.of(ObservationCache).get(tx, scope, thread.thread_uid)
     active = noted.before(0, engine.tokens).tokens if noted else 0
-    # What is not read would not fit: so much as if it were all of the room.
+    # The unread rest would not fit: so much as if it were all of the room.
     messages = max(count_messages(window.run), 0 if window.whole else room + 1)
     others = messages + active + claim.beside_all
     given = share_blocks(needs, room, others)
@@ -299,7 +299,7 @@ async def _read_window(
 
 
 def count_messages(messages: Sequence[Message]) -> int:
-    """What messages take in a context, at most."""
+    """The most tokens that messages take in a context."""
     return sum(message.tokens + OVERHEAD for message in messages)
 
 
@@ -329,7 +329,7 @@ async def _find_left_out(
     material: ContextMaterial,
     noted: ThreadObservations | None,
 ) -> LeftOut:
-    """What tells of the messages before the settled ones, or before those that the policy shows."""
+    """The notes about the messages before the settled ones, or before those that the policy shows."""
     policy, before = material.policy, max(material.settled, material.gap)
     observed = policy.limit == "observed"
     if not before or not (policy.summarise or observed):
@@ -392,7 +392,7 @@ async def find_with_person(
     person: PersonMemory | None,
     thread: Thread | None,
 ) -> RecalledMemory:
-    """What the scope's memory tells the thread, in a project with what the person's does."""
+    """The memories of the scope for the thread, in a project with the person's."""
     found = await find_memory(tx, engine, scope, prepared, subject_in(thread.metadata) if thread else "")
     return join_memory(found, person.recalled) if person else found
 
@@ -510,6 +510,6 @@ def _filled_media(part: Json, found: dict[str, Json]) -> StoredJson:
     place = place_of(part)
     if not place:
         return part
-    # What was not read any more has no size in its note.
+    # The note of an unread file gives no size.
     rest = {name: value for name, value in part.items() if name != "data"}
     return found.get(place, {**rest, "part": place})

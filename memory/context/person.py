@@ -1,4 +1,4 @@
-"""What a context in a project takes from the person's own memory: the profile, and what fits the question."""
+"""The part of the person's own memory that a context in a project takes: the profile, and what fits the question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ class PersonMemory:
 
 
 async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], subject: str = "") -> PersonMemory | None:
-    """What the person's memory tells beside that of a project, to a thread with the ``subject``; None where the scope is no project's.
+    """The person's memories for a thread with the ``subject``, beside those of a project; None if the scope is not a
+    project's.
 
     Raises LimitExceeded for a question that is too long.
     """

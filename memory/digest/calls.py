@@ -61,7 +61,7 @@ _SHOWN_FIRST = (
     "summary",
     "result",
 )
-# What the last word of a longer key says: executionId, webhookUrl.
+# The meaning of the last word of a longer key: executionId, webhookUrl.
 _SHOWN_NEXT = ("code", "status", "url", "id", "number", "count", "total")
 _PLAIN = (3, 0)
 _TIME = linear_re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
@@ -160,8 +160,8 @@ def _describe_calls(halves: Sequence[_Half]) -> dict[int, list[DigestCall]]:
 
 
 def read_call_line(text: str) -> DigestCall | None:
-    """The call that a line shows; None if it shows no call. What was made good is no failure any more, but that
-    no line tells."""
+    """The call that a line shows; None if it shows no call. A repaired failure no longer counts, although no line says
+    so."""
     found = _CALL_LINE.fullmatch(text)
     if found is None:
         return None
@@ -264,7 +264,7 @@ def _describe_failure(result: Any, given: frozenset[str]) -> str:
 
 
 def _find_error(result: Mapping[str, Any]) -> Any:
-    """What is under ``error``: of the object itself, else of the nearest in it that has one."""
+    """The value under ``error``: of the object itself, else of the nearest in it that has one."""
     level: list[Mapping[str, Any]] = [result]
     for _ in range(_DEEPEST):
         for each in level:
@@ -277,7 +277,8 @@ def _find_error(result: Mapping[str, Any]) -> Any:
 
 
 def _describe_text(result: str, given: frozenset[str]) -> tuple[str, bool, bool]:
-    """What a text says that came of a call; whether it gives an id or an address, and whether it speaks of an error."""
+    """The outcome of a call according to a text; whether it gives an id or an address, and whether it speaks of an
+    error."""
     lines = read_lines(result)
     if not lines or _ENCODED.fullmatch(lines[0]):
         return "", False, False
@@ -299,7 +300,7 @@ def _describe_success(result: Any, given: frozenset[str]) -> str:
 
 
 def _list_ids(entries: Sequence[Any]) -> list[str]:
-    """What the objects of a list are called."""
+    """The names of a list's objects."""
     named = [each for each in entries if isinstance(each, Mapping)]
     keys = (key for key in ("key", "id", "number", "sha", "url", "name") if any(each.get(key) for each in named))
     key = next(keys, None)
@@ -332,7 +333,7 @@ def _leaves(value: Any, given: frozenset[str] = frozenset(), *, ordered: bool = 
 
 
 def _rank(key: str, value: Any) -> tuple[int, int]:
-    """What is named like an outcome, then ids, URLs and numbers, then the rest; whether and when last."""
+    """Values named like an outcome, then ids, URLs and numbers, then the rest; whether and when last."""
     if key in _SHOWN_FIRST:
         return 0, _SHOWN_FIRST.index(key)
     words = _NAME_WORD.findall(key)

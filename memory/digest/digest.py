@@ -1,6 +1,6 @@
 """The digest of a conversation, made without a model: sentences as they were said, and tool calls with how they ended.
 
-The same messages give the same notes. What a sentence does is recognised by its words, in ten languages
+The same messages give the same notes. The act of a sentence is recognised by its words, in ten languages
 (``digest.words``); questions, ids, numbers, dates, URLs, paths, money and errors are recognised in any. That something
 is done counts if a person says so or a tool's result shows it: an agent that merely says it did something has not done
 it (as in n8n's observer).
@@ -50,7 +50,7 @@ OF_USERS: frozenset[NoteKind] = _RULING | {"fact"}
 """What a user rules, puts right and says of themselves."""
 # More than a token of prose has: what is longer than what is left has room for need not be counted.
 _CHARS_A_TOKEN = 7
-# What a note costs besides its text, in characters, and a little to keep scraps from going first.
+# The characters of a note besides its text, and a little to keep scraps from going first.
 _OWN_CHARS = 40
 
 
@@ -90,8 +90,8 @@ class MessageNotes(NamedTuple):
 
 
 def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]) -> dict[int, MessageNotes]:
-    """What ``take_notes`` takes, by the messages' seqs. ``known``: what was taken of messages of the thread before, and
-    is taken over where the message, its place and its calls are the same."""
+    """The input of ``take_notes``, by the messages' seqs. ``known``: what was taken of messages of the thread before,
+    and is taken over where the message, its place and its calls are the same."""
     messages = strip_messages(messages)
     calls = read_calls(messages)
     found: dict[int, MessageNotes] = {}
@@ -236,7 +236,7 @@ def _rank(ordered: Sequence[Rated]) -> list[int]:
 
 
 def find_worth(weight: float, text: str) -> float:
-    """What a note is worth for its room: a long one has to be worth two short ones."""
+    """The worth of a note for its room: a long one has to be worth two short ones."""
     return weight / math.sqrt(len(text) + _OWN_CHARS)
 
 
@@ -256,7 +256,7 @@ def weigh_extract(text: str) -> float:
 
 def digest(notes: Iterable[DigestNote], counter: TokenCounter, most_tokens: int) -> list[DigestNote]:
     """The first of ``rank_notes`` that fit, in chronological order: ``render_notes`` of them has at most
-    ``most_tokens``. What is chosen with fewer tokens is also chosen with more."""
+    ``most_tokens``. A note that is chosen with fewer tokens is also chosen with more."""
     ordered = sorted(notes, key=lambda note: note.seq)
     kept: list[int] = []
     left = most_tokens

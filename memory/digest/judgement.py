@@ -1,4 +1,4 @@
-"""What a sentence is worth noting, and as what: of a user, and of an agent."""
+"""The weight of a sentence as a note, and the kind of the note: of a user, and of an agent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ NoteKind = Literal["correction", "rule", "fact", "word", "failure", "result", "p
 """What a note is: a user's correction, rule (or standing wish), fact (what has a value, a name or a date in it), or
 other word; a call that failed for good; another call; what an agent says."""
 
-# What weighs less is filler.
+# A sentence that weighs less is filler.
 _LEAST = 0.9
 _LEAST_OF_USER = 0.7
 # Of what an agent says, next to what the person says it works for: in a sentence's words, and in all.
 _SAID_BY_AGENT = 0.7
 _AGENT_SHARE = 0.5
 _OUTCOME = 0.8
-# What a user's word weighs more than the same of another; the word of people who talk to each other does not.
+# The extra weight of a user's word; the word of people who talk to each other does not.
 _RULED, _CORRECTED = 6.5, 8.0
 _FACT, _TOLD_OF_SELF, _WORD = 2.5, 0.8, 0.6
 _PASTED = 0.9
@@ -33,8 +33,8 @@ _AMONG_PEOPLE: dict[Act, float] = {"done": 1.0, "decision": 0.9, "error": 1.0, "
 _RULED_BY_SYSTEM = 4.0
 
 
-# What a call weighs more whose result gives an id or an address, if it changed something or looked it up, or speaks of an
-# error.
+# The extra weight of a call whose result gives an id or an address, if it changed something or looked it up, or speaks
+# of an error.
 _GIVES, _GIVES_LOOKED_UP, _WARNS = 2.2, 1.4, 1.4
 
 
@@ -53,7 +53,7 @@ class SpokenPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is noted of a sentence."""
+    """The note about a sentence."""
 
     marker: Marker
     weight: float
@@ -68,7 +68,7 @@ def asks(sentence: Sentence) -> bool:
 def judge_person(sentence: Sentence, place: SpokenPlace, asked: bool) -> Judgement | None:
     """Judge a user's sentence (or a system message's). ``asked``: something is asked before it in its message.
 
-    What people ask each other, or ask each other to do, binds no agent: there what they say of themselves weighs
+    Requests between people do not bind an agent: there what they say of themselves weighs
     most (*Don't give up! Let's meet soon. How was Rome?*)."""
     if place.among_people:
         return _judge_among_people(sentence)
@@ -125,7 +125,7 @@ def _judge_act(sentence: Sentence, act: Act, weights: Mapping[Act, float]) -> Ju
 
 
 def _judge_pasted(sentence: Sentence) -> Judgement | None:
-    """What a program wrote is no word of the user who shows it."""
+    """A program's output is not the word of the user who shows it."""
     if "error" in sentence.kinds:
         return Judgement("important", 1.7 + sentence.worth, "word")
     return Judgement("info", _PASTED, "word") if sentence.values else None
@@ -157,7 +157,7 @@ def judge_agent(sentence: Sentence, place: SpokenPlace, first: bool) -> Judgemen
 
 
 def _weigh_prose(sentence: Sentence, place: SpokenPlace, first: bool) -> tuple[Marker, float]:
-    """What an agent's sentence weighs by what it does, and as what."""
+    """The weight and the kind of an agent's sentence, by its act."""
     kinds = sentence.kinds
     if _is_done(sentence) and place.closing and place.succeeded and not place.failed:
         return "completion", 1.8

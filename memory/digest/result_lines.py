@@ -15,7 +15,7 @@ _LONGEST_LINE = 400
 _STRETCH = 100
 # A line of which more are alike says what there is much of.
 _OFTEN = 3
-# What a line must be worth to stand for a long result, and to stand beside another.
+# The least worth of a line that stands for a long result, and of a line beside another.
 _TELLING = 2.0
 _MOST_LINES = 3
 

@@ -16,7 +16,7 @@ LONGEST = 240
 _HEAD, _TAIL = 6_000, 2_000
 # This much of the beginning of a user's text is read.
 _WRITTEN = 24_000
-# What is left in front of the first word that is kept when a sentence is shortened, in characters.
+# The characters that stay in front of the first kept word of a shortened sentence.
 _LEAD_CHARS = 30
 
 _FENCE = linear_re.compile(r"```.*?(?:```|\Z)", linear_re.DOTALL)
@@ -51,7 +51,7 @@ _PASTED = linear_re.compile(
     r"|File \"|at \S+[(.:]\S*\d|Traceback|diff --git |@@ |(?:[+-]{3} )|\$ |>>> |\S+=\S+ \S+=\S+|\S+ *\| *\S+ *\||[\"']\w+[\"']: "
 )
 
-# What makes a word one to be kept as it is: digits, signs of ids, paths, addresses and money, capitals within.
+# Marks of a word that is kept unchanged: digits, signs of ids, paths, addresses and money, capitals within.
 _MARKED = linear_re.compile(r"#(?=\w)|[\d_/\\@$€£¥₹₽`A-Z](?:(?<=[^A-Z])|(?<=[A-Za-z]{2}))")
 _CLAUSE_END = linear_re.compile(r"[,;:)\u2013\u2014、，；：](?= )|[、，；：]")
 _AROUND = "()[]{}<>\"'“”‘’«»*.,;:!?…、。！？，`"
@@ -67,7 +67,7 @@ _DENIALS = frozenset(INSTEAD)
 # Those that say, in front of a clause, of what it is not true, and what stands in front of *not X but Y*.
 _PLAIN_DENIALS = frozenset({"not", "nicht"})
 _BEING = frozenset({"is", "s", "are", "was", "were", "be"})
-# What says after a denial what is true: *not the server, it is the client*.
+# Words after a denial that introduce the true value: *not the server, it is the client*.
 _TRUE_INSTEAD = frozenset(
     {
         *((who, verb) for who in ("it", "they", "she", "he", "that") for verb in ("s", "is", "re", "are", "was")),
@@ -114,7 +114,7 @@ class Sentence(NamedTuple):
 
     @property
     def worth(self) -> float:
-        """What its words add to its weight, whatever it does: 0 to about 2.3."""
+        """The weight that its words add, for any act: 0 to about 2.3."""
         kept = 0.4 + 0.2 * min(self.values, 4) if self.values else 0
         when = 0.3 if "when" in self.kinds else 0
         return 0.05 * min(self.content_words, 12) + kept + 0.15 * min(self.names, 3) + when
@@ -171,7 +171,7 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
 
 
 def _read_kinds(words: Sequence[str], each: Set[str]) -> set[Kind]:
-    """What the words of a sentence do (``each``: these once)."""
+    """The acts of a sentence's words (``each``: these once)."""
     firsts = each & FIRST_WORDS
     kinds = _kinds(words, firsts) if firsts else set[Kind]()
     begins = words[0] if words else ""
@@ -187,7 +187,7 @@ def _read_kinds(words: Sequence[str], each: Set[str]) -> set[Kind]:
 
 
 def read_of_person(text: str) -> Iterator[Sentence]:
-    """Read the sentences of a user's text whole: a long one in stretches that make a note each. What only opens a
+    """Read the sentences of a user's text whole: a long one in stretches that make a note each. Words that only open a
     correction (*No. That's wrong.*) is read with the sentence after it."""
     marked = is_marked(text)
     opened: Sentence | None = None
@@ -207,7 +207,7 @@ def read_of_person(text: str) -> Iterator[Sentence]:
 
 
 def _continue(opened: Sentence, sentence: Sentence) -> Iterator[Sentence]:
-    """What opens a correction and the sentence after it: as one, unless both say something."""
+    """Words that open a correction and the sentence after it: as one, unless both say something."""
     sentence = sentence._replace(kinds={*sentence.kinds, *(opened.kinds & {"correction"} or {"amending"})})
     if opened.content_words > _FEW // 2 or len(opened.text) + len(sentence.text) >= LONGEST:
         yield opened
@@ -242,7 +242,7 @@ def _split_long(text: str) -> list[str]:
 
 
 def _kinds(words: Sequence[str], firsts: Set[str]) -> set[Kind]:
-    """What the phrases in it say that begin with one of these words; of those that begin at one place, the longest."""
+    """The meanings of its phrases that begin with one of these words; the longest one at each place."""
     found: set[Kind] = set()
     skipped = 0
     last = len(words) - 1

@@ -25,7 +25,7 @@ def find_words(text: str) -> list[str]:
 
 
 class Signs(NamedTuple):
-    """What a word may say: alone; alone where a clause begins; and, by the word that follows it, the rests of the
+    """The meanings of a word: alone; alone where a clause begins; and, by the word that follows it, the rests of the
     longer phrases that it begins, the longest first, each with whether it counts only where a clause begins."""
 
     alone: frozenset[Kind]

@@ -159,7 +159,7 @@ WISH = {
     """,
 }
 
-# What a person, a customer or a matter is: who, where, what number, until when, for how much.
+# Words for the traits of a person, a customer or a matter: who, where, what number, until when, for how much.
 FACT = {
     "en": """
     my name, name is, named, called, i'm called, goes by, allergic, allergy, allergies, intolerant, intolerance,
@@ -234,7 +234,7 @@ FACT = {
     """,
 }
 
-# What begins like one of these and is none.
+# Words that begin like one of these and have another meaning.
 IDLE = """
 i have to, we have to, i'd have to, i'll have to, don't have to, doesn't have to, do not have to, didn't have to, will have to, would have to, might have to, have to say, have to admit, ^no problem, ^no problems, ^no worries, ^no worry, ^no idea, ^no thanks, ^no thank, ^no luck, ^no need, ^no rush, ^no
 doubt, ^no way, ^no clue, ^no wonder, ^no hurry, ^no big deal, ^no kidding, ^no offense, ^no offence, ^no pressure, ^no
@@ -266,7 +266,7 @@ INSTEAD: Mapping[str, frozenset[str]] = {
     "не": frozenset({"а"}),
     "değil": frozenset(),
 }
-# What follows a denial that puts nothing right: *not only*, *, not sure*.
+# Words after a denial that corrects nothing: *not only*, *, not sure*.
 LOOSE = frozenset(
     """
     only just sure yet really bad even at necessarily nice good great too so very as what that because if when always fun easy

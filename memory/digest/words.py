@@ -147,7 +147,7 @@ ASK = {
     """,
 }
 
-# Who speaks of himself; the second line is what lasts.
+# Words of a speaker about himself; the second line is for lasting facts.
 SELF = {
     "en": "i, my, me, mine, myself, we, our, us",
     "de": "ich, mein, meine, meinen, meinem, meiner, mir, mich, wir, unser, unsere",
@@ -301,7 +301,7 @@ POLITE = {
     "tr": "teşekkürler, teşekkür ederim, sağ ol, merhaba, selam, günaydın, harika, süper, tamam, tabii, rica ederim, pardon",
 }
 
-# What an agent says before it calls a tool.
+# The words of an agent before it calls a tool.
 ANNOUNCED = {
     "en": "^let me, ^let's, ^i'll, ^i will, ^we'll, ^we will, ^i'm going to, ^now i, ^first, ^next",
     "de": "^ich werde, ^lass mich, ^jetzt, ^zuerst",

@@ -15,7 +15,7 @@ from layerlore.storage.core.json_text import to_json
 Gone = Callable[[str], bool]
 
 _MOST_SHOWN = 3
-# What stands before the words of a line: "- ", "* ", "1. ".
+# The marks before the words of a line: "- ", "* ", "1. ".
 _BULLET = linear_re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 
 
@@ -107,7 +107,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _prune(value: Any, path: str, gone: Gone) -> Any:
-    """The value without the leaves that are gone; None where nothing is left. What was empty before stays."""
+    """The value without the leaves that are gone; None where nothing is left. Earlier empty lines stay."""
     if not isinstance(value, dict | list):
         return None if gone(f"{path}: {_show_leaf(value)}") else value
     kept = [

@@ -125,7 +125,7 @@ async def read_document(
 def parse_value(document: WorkingMemoryDocument) -> Any:
     """Parse the content as an answer has it: an object where the format is JSON, text elsewhere.
 
-    What was written under another format, and is no JSON, stays text.
+    A document of another format that is not JSON stays text.
     """
     if document.rules.format == "json" and document.content:
         try:
@@ -165,7 +165,7 @@ async def update_document(
     how: Mode = mode or ("append" if of == "resource" else "replace")
     join = append_content if mode else add_note
     given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
-    # What is too large is refused below, with the size of what it met, and never stored.
+    # A document that is too large is refused below, with its size, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
 
     def rule(stored: str, _: str) -> str:

@@ -50,8 +50,8 @@ def _ollama_model(_: Any, model: str, *__: Any, **___: Any) -> dict[str, str | f
     return {"key": model, "litellm_provider": "ollama", "mode": "chat", **free, **sizes}
 
 
-# What has no setting: each with what to say instead. The first four ask huggingface.co about models that another
-# company serves; the last asks an Ollama at the usual address about a model of another one's.
+# Parts of litellm without a setting: each with what to say instead. The first four ask huggingface.co about models
+# that another company serves; the last asks an Ollama at the usual address about a model of another one's.
 _FETCHES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (_TEMPLATES, "get_tokenizer_config", _nothing_found),
     (_TEMPLATES, "get_chat_template_file", _nothing_found),

@@ -1,4 +1,4 @@
-"""What an embedder is: text in, one vector of unit length for each text out."""
+"""The interface of an embedder: text in, one vector of unit length for each text out."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """What vectors are stored under: vectors of two names are never compared."""
+        """The name under which vectors are stored: vectors of two names are never compared."""
 
     @property
     def dimension(self) -> int:
@@ -54,7 +54,7 @@ class Embedder(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What its cosines say of how relevant an answer is; None if it was not measured."""
+        """The relevance that its cosines stand for; None if it was not measured."""
 
     def load(self) -> None:
         """Make the first ``embed`` as fast as the others; a second time it does nothing. Raises EmbeddingFailed."""

@@ -26,7 +26,7 @@ _FEWEST_ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class RelevanceEvidence:
-    """What speaks for a query's hits.
+    """The evidence for a query's hits.
 
     ``coverage``: the largest share of the query's words, by weight, that one of the leaders has (words of its context
     count in part); ``cosine``: the largest of a leader; ``nearest``: the largest in the scope; ``standing``: by how
@@ -93,7 +93,7 @@ _WORDS = LogisticTerm(9.01, coverage=3.59, unknown=-7.84, chance=-2.52)
 # Without vectors: words alone.
 LEXICAL = Calibration((_WORDS,))
 
-# With vectors of a model that has no fitted constants. What its cosines are worth is not known, so words decide as
+# With vectors of a model that has no fitted constants. The worth of its cosines is unknown, so the words decide as
 # they do alone, or that the nearest row stands out from the others: that has no unit.
 ANY_EMBEDDER = Calibration((_WORDS, LogisticTerm(-0.5, standing=1.87, foreign=3.18, chance=-3.34)))
 

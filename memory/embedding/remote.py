@@ -47,7 +47,7 @@ _ERRORS = (
     _ProviderError("BadGatewayError", "unavailable", again=True),
     _ProviderError("APIConnectionError", "no connection", again=True),
 )
-# What litellm has no class of its own for, by its words: it is sorted in under the class.
+# Errors without a class in litellm, by their words: it is sorted in under the class.
 _WORDS = (("Missing credentials", "AuthenticationError"), ("LLM Provider NOT provided", "LiteLLMUnknownProvider"))
 
 
@@ -131,7 +131,8 @@ class RemoteEmbedder:
         raise AssertionError("the last try returns or raises")
 
     def _failed(self, error: Exception) -> tuple[EmbeddingFailed, bool]:
-        """What to raise, and whether another try may help. litellm's own text may repeat a key: it is only logged."""
+        """The error to raise, and whether another try may help. litellm's own text may repeat a key: it is only
+        logged."""
         log.warning("embedding with %s failed: %s: %.300s", self.name, type(error).__name__, error)
         kinds = [kind for words, kind in _WORDS if words in str(error)] or [
             kind.__name__ for kind in type(error).__mro__

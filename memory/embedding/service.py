@@ -2,8 +2,8 @@
 
 Two workers, one for queries and one for what is embedded in the background, so that a query never stands behind a
 batch. A query has a fixed time; after it recall goes on without a vector, while the vector is still made for the next
-time. The first queries of a process wait longer, once, while a local model loads. What failed is left alone for a
-while, and queries learn that at once.
+time. The first queries of a process wait longer, once, while a local model loads. A failed embedder rests for a while,
+and queries learn of it at once.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Worker:
             return len(self._began) == self._most and max(self._began.values()) < since
 
     def stop(self) -> None:
-        """What has not begun fails with WorkerStopped; the threads end after what they do now."""
+        """Waiting work fails with WorkerStopped; the threads end after their present batch."""
         with self._changed:
             self._stopped = True
             left = [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
@@ -139,7 +139,7 @@ class _Asked:
     def fail(self, error: Exception) -> None:
         if not self.ended.done():
             self.ended.set_exception(error)
-            # Whoever waited may have gone.
+            # The waiting caller may be gone.
             self.ended.exception()
 
 
@@ -314,12 +314,12 @@ class EmbeddingService:
         self.rows = RowQueue()
 
     def expect(self, dimension: int) -> None:
-        """What is stored under the embedder's name has so many dimensions (0: nothing is): other vectors are an error
-        from now on, since they cannot be compared with it."""
+        """The number of dimensions of the vectors stored under the embedder's name (0: nothing is): other vectors are
+        an error from now on, since they cannot be compared with it."""
         self._stored_dimension = dimension
 
     def start(self) -> None:
-        """Begin to load. What comes of it is in ``status``, and in what queries answer."""
+        """Begin to load. The result is in ``status``, and in the answers of queries."""
         self._queries.submit(self._load)
 
     def status(self) -> EmbeddingStatus:

@@ -75,7 +75,7 @@ def unpack(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """What other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
+    """Files that other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
     for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
         with contextlib.suppress(OSError):
             shutil.rmtree(left)

@@ -34,7 +34,7 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Who was refused what, in which scope, and by which class of error. If the principal may not name the scope, the
+    """The refused caller, the call, its scope and the class of the error. If the principal may not name the scope, the
     agent is empty: a line holds no text that another person chose."""
 
     scope: Scope
@@ -43,7 +43,8 @@ class Denial:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What has one line a second. Tools and resources are not in it: a caller could go through endless ones."""
+        """Events that get one line a second. Tools and resources are not in it: a caller could go through endless
+        ones."""
         return self.scope.tenant_id, self.origin.principal, self.error
 
 
@@ -77,8 +78,8 @@ class Denials:
         await self._some.wait()
 
     def take(self, *, all_of_them: bool = False) -> list[tuple[Denial, int]]:
-        """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. What was written
-        since the last time waits for the next, unless ``all_of_them``."""
+        """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. Lines written
+        since the last time wait for the next, unless ``all_of_them``."""
         due: list[tuple[Denial, int]] = []
         for kind, counted in list(self._counted.items()):
             if counted.written_now and not all_of_them:
@@ -261,8 +262,8 @@ class Engine:
         return self._derived(None, parts, {})[1]
 
     def _derived(self, name: str | None, parts: list[Json], metadata: Json) -> tuple[str | None, list[Json], Json]:
-        """What a message gives to what is made from it: masked, since ``redaction`` may have been another when it was
-        stored."""
+        """The properties that a message passes on to notes made from it: masked, since ``redaction`` may have been
+        another when it was stored."""
         if self.redaction == "off":
             return name, parts, metadata
         masked_name = self.redactor.text(name)[0] if name else name

@@ -16,6 +16,6 @@ _THREAD = ThreadPoolExecutor(1, thread_name_prefix="long-texts")
 
 
 async def work_on_long_text(function: Callable[_Given, _Made], *args: _Given.args, **named: _Given.kwargs) -> _Made:
-    """What the function returns, or raises, once the long texts that came before are done."""
+    """The result or the error of the function, once the earlier long texts are done."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_THREAD, lambda: function(*args, **named))

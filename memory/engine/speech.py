@@ -1,4 +1,4 @@
-"""What a message says: the words of its author, as everything that is derived from it reads them."""
+"""The speech of a message: the words of its author, as everything that is derived from it reads them."""
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.text.echoes import strip_echoes

@@ -28,12 +28,12 @@ from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
-# What the databases' integers hold.
+# The range of the databases' integers.
 _LATEST = 2**63
 # The entries that are searched for words: in one step, and for one page.
 _LOOKED_AT = 500
 _MOST_LOOKED_AT = 5_000
-# What a cursor begins with that goes on among the person's entries; it has no dot otherwise.
+# The prefix of a cursor that goes on among the person's entries; other cursors have no dot.
 _PERSONS = "you."
 
 
@@ -302,7 +302,7 @@ async def mark_entry(
 
 
 def _list_changes(was: Entry, pinned: bool | None, wrong: bool | None) -> Iterator[ActPart]:
-    """What changes of the marks. What is marked as wrong is pinned no more."""
+    """The change of the marks. A mark as wrong ends the pin."""
     is_pinned, is_wrong = was.pinned_at is not None, was.status == "wrong"
     if wrong is not None and wrong != is_wrong:
         yield ActPart("wrong", was.entry_id, None, int(is_wrong), int(wrong))
@@ -323,7 +323,7 @@ async def set_mark(tx: Tx, engine: Engine, scope: Scope, is_pin: bool, entry_id:
 
 
 async def _find_owner(engine: Engine, scope: Scope, entry_id: str) -> Scope:
-    """Whose memory has the entry: in a project the project's or the person's. Raises NotFound."""
+    """The owner of the entry: in a project the project's or the person's. Raises NotFound."""
     for of in [scope, scope.of_person] if scope.person else [scope]:
         if await engine.database.read(entry_curation.read_markable, of, entry_id) is not None:
             return of

@@ -226,8 +226,8 @@ async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, 
 def _find_corrected(
     new: NewEntry, seen: Mapping[str, Entry], nearest: Sequence[str], corrects: Sequence[str]
 ) -> _Corrected:
-    """What an entry corrects: those named; else, of a correction, the one entry that gives another value for the same. What a
-    user said gives way to nothing that is trusted less."""
+    """The earlier statement that an entry corrects: those named; else, of a correction, the one entry that gives
+    another value for the same. A user's statement yields only to one that is trusted as much."""
     if corrects:
         meant = [entry_id for entry_id in dict.fromkeys(corrects) if entry_id in seen]
     elif new.kind == "correction":
@@ -331,7 +331,7 @@ _THIS_PROJECT = linear_re.compile(
 
 def tells_of_user(content: str, kind: str = "") -> bool:
     """Whether a note to keep is about the user, whatever project it came up in: what the user prefers, or what it says of
-    the user or in the first person. What a decision is about, or this project, is the project's."""
+    the user or in the first person. An entry about a decision, or about this project, belongs to the project."""
     if kind == "decision" or _THIS_PROJECT.search(content):
         return False
     return kind == "preference" or bool(

@@ -93,7 +93,7 @@ class EntryKind(TypedDict, total=False):
 
 
 class EntryMarks(TypedDict, total=False):
-    """What is said of an entry before its sources."""
+    """The text of an entry before its sources."""
 
     pinned: bool
     expires_at: str

@@ -202,7 +202,7 @@ def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
 
 
 async def _find_owner(engine: Engine, scope: Scope, content: str, asked: RememberRequest) -> Scope:
-    """Whose memory keeps the entry: in a project the person's, if it is about the person; and that which has the entry
+    """The owner of the entry: in a project the person's, if it is about the person; and that which has the entry
     whose place it takes. Raises InvalidInput."""
     of_person = _is_of_person(scope, content, asked)
     if asked.replaces and scope.person:
@@ -245,8 +245,8 @@ async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
 
 
 def _list_parts(kept: KeptEntry) -> list[ActPart]:
-    """What can be undone of keeping an entry: that it took the place of others. One that was there before stays, without
-    the pin that it has of them."""
+    """The changes that undo takes back after an entry was kept: that it took the place of others. One that was there
+    before stays, without the pin that it has of them."""
     if not kept.superseded:
         return []
     new = ActPart("kept" if kept.outcome == "kept" else "refreshed", kept.entry_id)
@@ -337,7 +337,7 @@ def _list_similar(kept: KeptEntry) -> list[str]:
 
 
 def _note(answer: RememberedEntry) -> str:
-    """What follows of an answer for who gets it."""
+    """The advice that an answer gives to its reader."""
     if "stands" in answer:
         return (
             "the old entry stands, since it is trusted more: a correction of it needs a user's words as evidence, with "

@@ -198,7 +198,7 @@ def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Masked:
-    """What a message says once its secrets are masked, and how many those were."""
+    """A message with its secrets masked, and their number."""
 
     name: str | None
     parts: list[StoredJson]

@@ -109,7 +109,7 @@ class PageHead(TypedDict, total=False):
 
 
 class PageEnd(TypedDict, total=False):
-    """What continues a page, and why it ends where it does."""
+    """The cursor that continues a page, and the reason why it ends there."""
 
     next: NextPage
     cut: str

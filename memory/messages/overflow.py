@@ -66,7 +66,7 @@ def tells(parts: Sequence[Json]) -> bool:
     """Whether a user's message says something to keep: a rule, a decision, an error, something of themselves, an id or a
     number, an image or a file, or any statement; and not only a question, thanks, or a yes.
 
-    What is taken for nothing by mistake is read a little later, with what follows it.
+    A message that is skipped by mistake is read a little later, with the messages after it.
     """
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if any(part["type"] in ("image", "file") for part in parts):

@@ -209,7 +209,7 @@ holds it."""
 
 Shown = TypeVar("Shown", bound=Mapping[str, Any])
 
-# What detail="low" shows of one message.
+# The part of one message that detail="low" shows.
 LOW_TEXT_CHARS = 200
 
 READ_BYTES = 6 * 1024 * 1024

@@ -134,7 +134,7 @@ def _read_place(cursor: str, parts: int) -> list[str]:
     return [check_text(each, "cursor") for each in place]
 
 
-# What the databases' integers hold.
+# The range of the databases' integers.
 _LATEST = 2**63
 
 
@@ -156,7 +156,7 @@ class TenantSearch:
 
     @property
     def filter(self) -> ThreadFilter:
-        """What the store is asked for."""
+        """The filters of the store's query."""
         named = [self.agent] if self.agent else self.agents
         resource = self.resource or None
         return ThreadFilter(

@@ -213,7 +213,7 @@ async def update_thread(
     sent: Sent,
 ) -> UpdatedThread:
     """Set the title ("" removes it), merge into the metadata (RFC 7396), and set the window's policy ("" removes it;
-    else see ``make_stored_policy``), making the thread if it is absent. What is None stays.
+    else see ``make_stored_policy``), making the thread if it is absent. A value of None changes nothing.
 
     Returns the thread, and in ``masked`` how many secrets were masked.
 
@@ -250,7 +250,7 @@ async def update_thread(
         await events.record_of_resource(
             tx, scope, for_resource, thread_uid=thread.thread_uid, origin=sent.origin, now=now
         )
-        # What is kept for a repeated request holds no text: what was written is added to the answer below.
+        # The stored answer for a repeated request holds no text: what was written is added to the answer below.
         bare = replace(thread, title=None, metadata={}, window_policy=None)
         secrets: MaskedSecrets = {}
         if masked:

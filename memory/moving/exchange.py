@@ -61,7 +61,7 @@ class SharedExchange:
         self._document: Version | None = None
 
     def list_lines(self) -> dict[str, Line]:
-        """What the scope shares now."""
+        """The entries that the scope shares now."""
         found = {id_: self._lines.get(id_) or make_gone(id_) for id_ in self._rows if id_ != DOCUMENT}
         document = self._document_line()
         return found if document is None else {**found, DOCUMENT: document}

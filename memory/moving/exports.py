@@ -46,8 +46,8 @@ _ENTRY_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is read of a thread at last, at one moment: messages that came meanwhile, and, if none are left, its notes,
-    documents and state."""
+    """The rows of a thread that are read last, at one moment: messages that came meanwhile, and, if none are left, its
+    notes, documents and state."""
 
     messages: list[Message]
     lines: list[Line] | None

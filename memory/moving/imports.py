@@ -1,7 +1,6 @@
 """Imports of our own export: lines are stored as they come, each batch in one transaction.
 
-Whatever is stored already is met and never doubled, so that an import that was ended in the middle, by whatever, goes on
-when it is begun again.
+Stored rows are found again and never doubled, so that an interrupted import goes on when it is started again.
 """
 
 import asyncio

@@ -213,7 +213,7 @@ class LineForms:
         return row
 
     def read_thread(self, line: Line, where: str) -> tuple[dict[str, Any], int]:
-        """What describes a thread. Raises InvalidInput."""
+        """The fields that describe a thread. Raises InvalidInput."""
         check_names(line, where, (RECORD, "thread", *THREAD_FIELDS))
         names = (*DESCRIBED, "created_at", "updated_at")
         found, masked = self._read("threads", names, frozenset({"metadata", "window_policy"}), line, where)

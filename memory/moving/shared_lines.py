@@ -90,7 +90,7 @@ class SharedForms:
         self._content = StoredContent(engine)
 
     def read(self, lines: Iterable[NumberedLine]) -> SharedLines:
-        """What lines of a file come to, in whatever order they stand. Raises InvalidInput, naming the line, for one that is
+        """The result of a file's lines, in any order. Raises InvalidInput, naming the line, for one that is
         not as it must be."""
         found = SharedLines()
         for each in lines:
@@ -175,7 +175,7 @@ class SharedForms:
         return (text, 0) if self._engine.redaction == "off" else self._content.mask("document", text)
 
     def _made(self, names: tuple[str, ...], line: Line, masked: int, given: Json) -> tuple[Line, int]:
-        """The line in its one form. What had to be masked is a change of its own, so that it takes the secret's place."""
+        """The line in its one form. Masking is a change of its own, so that it takes the secret's place."""
         found = {**{name: value for name, value in line.items() if value is not None}, **given}
         for name in ("content", "quotes"):
             if name not in given:

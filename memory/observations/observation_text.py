@@ -33,7 +33,7 @@ from layerlore.storage.threads.events import NewEvent
 CLOSING = "\n</value>\n</observations>"
 
 _ABOUT = "Notes on the earlier part of this conversation, oldest first, times in UTC; newer notes hold over older ones."
-# What a model's notes are worth next to extracts, whose weight depends on what they say and how long they are.
+# The weight of a model's notes next to extracts, whose own weight depends on their content and length.
 _OF_A_USER = {"critical": 0.65, "important": 0.36, "completion": 0.36, "info": 0.2}
 _OF_OTHERS = {"critical": 0.32, "important": 0.2, "completion": 0.2, "info": 0.1}
 EXTRACTED = "digest/"
@@ -109,8 +109,8 @@ def _choose_fitting(rows: Sequence[Observation], most_tokens: int) -> list[Obser
 
 
 def _rank(row: Observation) -> tuple[bool, float, int]:
-    """What a user ruled or put right comes first, then what matters most for its room, and newer notes before older
-    ones."""
+    """The user's rules and corrections come first, then the most important notes for their room, newer ones before
+    older ones."""
     of_user = row.trust == "user"
     weight = weigh_extract(row.text) if row.prompt.startswith(EXTRACTED) else 0.0
     # A model chose how long its notes are.
@@ -187,7 +187,7 @@ _PATIENCE_MS = 30_000
 async def request_observation(
     tx: Tx, scope: Scope, thread: Thread, more_raw: int, rules: ObservationRules, *, now: int
 ) -> list[NewEvent]:
-    """What an append makes due, in its transaction: mostly nothing. ``thread`` is as the append left it.
+    """The jobs that an append makes due, in its transaction: mostly nothing. ``thread`` is as the append left it.
 
     Returns what is to be written to the thread's log.
     """

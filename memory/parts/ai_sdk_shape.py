@@ -61,7 +61,7 @@ _OUTPUTS = ("text", "json", "content", "error-text", "error-json", "execution-de
 
 
 def _options(block: Json, where: str, provider: str) -> StoredJson:
-    """What a block says for one provider alone."""
+    """The content of a block for one provider alone."""
     for key in OPTIONS:
         given = block.get(key)
         if given is not None and isinstance(found := read_object(given, f"{where}.{key}").get(provider), dict):
@@ -167,7 +167,7 @@ def read_sdk_result_block(block: Json, where: str, limits: Limits) -> list[Json]
 
 
 def _read_output(raw: Any, where: str, limits: Limits) -> tuple[Any, bool]:
-    """What a result is, and whether it is a failure."""
+    """The kind of a result, and whether it is a failure."""
     output = read_object(raw, where)
     kind = output.get("type")
     if kind not in _OUTPUTS:

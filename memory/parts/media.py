@@ -41,7 +41,7 @@ def replace_media(parts: list[Json], seq: int) -> list[Json]:
 
 def _replace_part(part: Json, place: str) -> StoredJson:
     if part["type"] in MEDIA:
-        # What is no base64, as a tool may have answered, cannot be asked for by its place: it is shown, as other text.
+        # Data that is not base64, as a tool may answer, cannot be read by its place: it is shown, as other text.
         read = _measure(part["data"]) if "data" in part else None
         return _note(part, place, *read) if read else part
     inner = result_parts(part.get("result"))
@@ -52,7 +52,7 @@ def _replace_part(part: Json, place: str) -> StoredJson:
 
 def replace_base64(value: Any) -> Any:
     """Replace base64 that stands in the texts of JSON, as tools answer with it in shapes of their own, by a note of its
-    size. What a provider signed or encrypted stays, since it is sent back."""
+    size. Signed or encrypted content of a provider stays, since it is sent back."""
     if isinstance(value, str):
         return _BASE64.sub(_note_text, value) if len(value) >= LEAST_BASE64 else value
     if isinstance(value, list):

@@ -358,7 +358,7 @@ def _read_gemini(raw: Json) -> StoredJson:
 
 
 def _read_said(raw: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]:
-    """Who says what."""
+    """The speaker and the content."""
     if raw.get("role") is None and isinstance(raw.get("type"), str) and raw["type"] in RESPONSES_ITEMS:
         return read_item(raw, where, limits)
     if _is_custom(raw):
@@ -377,7 +377,8 @@ def _is_custom(raw: Json) -> bool:
 
 
 def _read_custom(raw: Json, where: str, limits: Limits) -> list[Json]:
-    """What a user interface keeps for itself (seed 002): its `data`, a part that holds it, or an item that says nothing."""
+    """Fields that a user interface keeps for itself (seed 002): its `data`, a part that holds it, or an item that says
+    nothing."""
     if raw.get("type") in OPAQUE_ITEMS:
         check_json(raw, where, depth=limits.json_depth)
         return [custom_part(raw)]

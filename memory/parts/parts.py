@@ -293,7 +293,7 @@ def part_text_bytes(part: Json) -> int:
 
 
 def part_texts(part: Json) -> Iterator[str]:
-    """What a model reads of this part, for counting tokens: no base64, no signatures, no ids.
+    """The text of this part that a model reads, for counting tokens: no base64, no signatures, no ids.
 
     Images and files that are only base64 or a URL yield nothing: what they cost is not in their text.
     """
@@ -316,8 +316,8 @@ def part_texts(part: Json) -> Iterator[str]:
 
 
 def searchable_text(parts: Iterable[Json]) -> str:
-    """What a search should find a message by, a line each: texts, file names, the names and argument strings of tool
-    calls, the texts of tool results. No reasoning, no base64, no keys."""
+    """The texts by which a search should find a message, a line each: texts, file names, the names and argument
+    strings of tool calls, the texts of tool results. No reasoning, no base64, no keys."""
     return "\n".join(text for part in parts for text in _list_searchable(part) if text)
 
 

@@ -59,8 +59,8 @@ def _find_named(low: str, today: date) -> Iterator[tuple[str, date, date]]:
 
 
 def _take_words(found: "linear_re.Match", low: str) -> str:
-    """What is found, with the rest of its last word, and where nothing parts words with the letters beside it, as search
-    words are pairs of letters there."""
+    """The found phrase, with the rest of its last word, and where nothing parts words with the letters beside it, as
+    search words are pairs of letters there."""
     begin, end = found.span()
     before, rest = _PAIRED.search(low[:begin]), _REST.match(low, end)
     return low[before.start() if before else begin : rest.end() if rest else end]

@@ -132,7 +132,7 @@ def _arguments(item: Json, kind: str, where: str, limits: Limits) -> StoredJson:
 
 
 def _answer(item: Json, kind: str, where: str, limits: Limits) -> Any:
-    """What a tool of the provider answered: that, what went wrong, or how it ended."""
+    """The answer of a provider's tool: that, what went wrong, or how it ended."""
     if item.get("error") is not None:
         check_json(item["error"], f"{where}.error", depth=limits.json_depth)
         return item["error"]

@@ -1,4 +1,4 @@
-"""What a text does rather than what it is about: how far it only asks, and how far it says nothing."""
+"""The speech act of a text, not its subject: how far it only asks, and how far it says nothing."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -21,7 +21,7 @@ from layerlore.storage.core import linear_re
 
 # In characters. The rest of a longer text counts as a statement.
 _LOOKED_AT = 2000
-# What knows nothing says so in few words, and a question without its mark is short.
+# An answer without knowledge is short, and so is a question without its mark.
 _LONGEST_NO_ANSWER = 1200
 _LONGEST_UNMARKED = 160
 _LONGEST_DOUBT = 300
@@ -58,7 +58,7 @@ def _compile(expression: str) -> "regex.Pattern[str]":
 
 @cache
 def _compile_wide(expression: str) -> "regex.Pattern[str]":
-    """What matches more than the expression: with a first word it shows whether the rest is worth a look."""
+    """An expression that matches more than the first: with a first word it shows whether the rest is worth a look."""
     return regex.compile(_LOOK_AROUND.sub("", expression))
 
 
@@ -196,8 +196,8 @@ def fold_sentence(sentence: str) -> str:
 
 
 class _FirstWord(NamedTuple):
-    """What a sentence may be that begins with a word. ``leads_in``: the word belongs to no expression, and the sentence
-    begins behind it."""
+    """The acts of a sentence that may begin with a word. ``leads_in``: the word belongs to no expression, and the
+    sentence begins behind it."""
 
     address: bool
     leads_in: bool
@@ -337,7 +337,7 @@ def _is_neutral(piece: str) -> bool:
     )
 
 
-# What greetings are listed with, and may accept what was proposed.
+# Words that are listed with greetings, and may accept a proposal.
 _ACCEPTING = frozenset(["great", "cool", "nice", "awesome", "amazing", "sounds", "wow"])
 _PARTING = frozenset(
     ["bye", "goodbye", "ciao", "tschüss", "tschüs", "adieu", "adiós", "tchau", "doei", "pa", "пока", "до"]

@@ -216,7 +216,7 @@ ESTIMATE = "estimate-4-chars"
 CUT_MARK = "… [cut]"
 """Stands at the end of a text that was cut to a number of tokens or characters."""
 
-# What a chat format adds around each message (role and separators).
+# The tokens that a chat format adds around each message (role and separators).
 PER_MESSAGE = 4
 # An image is counted as OpenAI's high-detail rule counts one of 1024 x 1024: 85 + 4 tiles of 170.
 PER_IMAGE = 765

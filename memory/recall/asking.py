@@ -1,4 +1,4 @@
-"""What a thread asks: its newest message from the user, and what came after it, which answers nothing yet."""
+"""The question of a thread: its newest message from the user, and what came after it, which answers nothing yet."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Mes
 
 
 async def read_question(tx: Tx, scope: Scope, thread_id: str, most_bytes: int) -> list[str]:
-    """What the user's newest message of the thread asks: its text, or the beginning and the end of a long one, each of
-    at most ``most_bytes``; none without a question."""
+    """The question in the user's newest message of the thread: its text, or the beginning and the end of a long one,
+    each of at most ``most_bytes``; none without a question."""
     found = await find_asking(tx, scope, thread_id)
     return split_question(found[1].parts, most_bytes) if found else []
 
@@ -52,7 +52,7 @@ async def read_shown_notes(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
 
 
 def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
-    """What a message asks: what its author wrote, without our echoes; of a long one its beginning and its end."""
+    """The question of a message: what its author wrote, without our echoes; of a long one its beginning and its end."""
     text = strip_echoes("\n".join(part["text"] for part in parts if part["type"] == "text")).strip()
     if len(text) <= 2 * _ASKED_CHARS and len(text.encode()) <= most_bytes:
         return [text] if text else []

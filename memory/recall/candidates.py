@@ -41,11 +41,12 @@ Place = tuple[str, int]
 
 # A chunk of 800 characters has about this number of tokens: a long message has many more rows.
 _TOKENS_OF_CHUNK = 200
-# What a row counts at most in the size of a scope: 800 characters may be as many tokens.
+# The most that a row counts in the size of a scope: 800 characters may be as many tokens.
 _SIZE_OF_ROW = 5
 # Where a few long messages fill a list of candidates, this many times its length is searched for others.
 _LOOKED_THROUGH = 16
-# What a row that only asks, or says nothing, counts among the candidates: a stored question has all words of its own.
+# The share that a row counts among the candidates if it only asks or says nothing: a stored question has all words of
+# its own.
 _QUIET_SHARE = 0.2
 
 
@@ -176,7 +177,7 @@ async def gather_candidates(
     """Read the candidates and everything that ranking needs. Without a ``space`` no vectors are read."""
     compared = _VectorReader(tx, scope, space, index_kinds(kinds), [query.vector for query in queries])
     most = rules.candidates
-    # What passes the filters is compared with the best of all: a filter makes nothing more or less relevant.
+    # Rows that pass the filters are compared with the best of all: a filter makes nothing more or less relevant.
     reaches = [matches.within] if matches.passing is None else [matches.within, matches.passing]
     asked = [(query, reach) for reach in reaches for query in queries]
     lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in asked]

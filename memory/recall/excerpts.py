@@ -1,6 +1,6 @@
 """The sentences of a long text that answer a query, with the lines needed to understand them; each omission is marked.
 
-What is shown stands in the text as it is, but for white space: pieces of it, in its order.
+An excerpt repeats the text except for white space: pieces of it, in its order.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -18,13 +18,13 @@ CUT = "…"
 # A sentence ends at a line's end, or at a sign that ends one. Scripts without spaces write none behind it.
 _SENTENCE_END = linear_re.compile(r"[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*")
 _LINE = linear_re.compile(r"[^\n]+", engine="re")
-# What is shorter is no sentence, but "Dr." or a list's "1.": it goes with what follows.
+# A shorter text is "Dr." or a list's "1.", not a sentence: it goes with what follows.
 _SHORTEST_PIECE = 16
 # The end of a sentence.
 _ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
 # Longest piece, in characters.
 _LONGEST_PIECE = 240
-# What is longer is cut into such as these, of which an excerpt holds three: what was found, and what stands around it.
+# A longer one is cut into pieces of this length; an excerpt holds three: what was found, and what stands around it.
 _LONGEST_CUT = 100
 # Where it is cut, the best places first: behind a record, a field or a clause, a word, a sign. No number is cut, if that
 # can be.
@@ -34,11 +34,11 @@ _SEAMS = tuple(map(linear_re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"
 _SHORTEST_STEM = 4
 _ENDING = 3
 _DIGIT = linear_re.compile(r"\d")
-# What another form of a word counts.
+# The share that another form of a word counts.
 _OTHER_FORM = 0.7
-# What a word counts that an earlier piece has shown.
+# The share that a word counts if an earlier piece has it.
 _SHOWN_AGAIN = 0.2
-# What a piece of the chunk counts that was found, as a share of the weight of all words.
+# The bonus of a piece of the found chunk, as a share of the weight of all words.
 _FOUND_CHUNK = 0.25
 _ITEM = linear_re.compile(r"\s*(?:[-*•–]\s|\d+[.)]\s|\|)")
 _LONGEST_HEADING = 120
@@ -54,7 +54,8 @@ class Piece:
 
 
 def _match(word: str, other: str) -> float:
-    """What a word of a text counts for a word that is looked for: 1 for the same, less for another form of it, else 0."""
+    """The share that a word of a text counts for a word of the query: 1 for the same, less for another form of it,
+    else 0."""
     if word == other:
         return 1.0
     if len(word) < _SHORTEST_STEM or _DIGIT.search(word):
@@ -68,7 +69,7 @@ def _stem(word: str) -> str:
 
 
 def split_pieces(text: str) -> list[Piece]:
-    """The sentences of a text in order; of a line without any the line. What is longer than 240 characters is cut
+    """The sentences of a text in order; of a line without any the line. A sentence longer than 240 characters is cut
     into pieces of at most 100."""
     found: list[Piece] = []
     number = 0
@@ -183,8 +184,8 @@ def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -
 
 
 def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collection[str]) -> list[int]:
-    """What a piece needs to be understood, the most needed first: what stands above or before it, and, where it ends with
-    a word sought, what follows: of a name and its value the value."""
+    """The pieces that a piece needs to be understood, the most needed first: what stands above or before it, and,
+    where it ends with a word sought, what follows: of a name and its value the value."""
     above = _find_above(text, pieces, number)
     before = [] if above is None else [above]
     after = number + 1

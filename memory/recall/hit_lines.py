@@ -70,7 +70,7 @@ def find_place(message: Message) -> Place:
 
 
 def mark_whose(message: Message) -> str:
-    """What the line of a message or an entry begins with where a project is in force: ``[project] `` or ``[you] ``."""
+    """The beginning of a line of a message or an entry in a project: ``[project] `` or ``[you] ``."""
     return f"[{message.whose}] " if message.whose else ""
 
 
@@ -98,7 +98,7 @@ class MemoryLine:
 
     @cached_property
     def group(self) -> tuple[str, str, str]:
-        """Whose memory it is, the thread and the day: lines of one group share a head."""
+        """The owner of the memory, the thread and the day: lines of one group share a head."""
         return self.message.whose, self.message.thread_id, day(self.message.said_at)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ def show_text(
     beside: Beside | None = None,
     detail: Detail = "low",
 ) -> str:
-    """What is shown of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. A long text
+    """The shown part of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. A long text
     before a hit is cut to its end, one behind it to its beginning."""
     text = _render_text(message, detail)
     return join_lines(text) if _fits(text, beside, detail) else _cut_text(message, text, sought, chunk, beside)
@@ -220,7 +220,7 @@ def is_note(message: Message) -> bool:
 
 
 def describe_note(note: Message) -> str:
-    """What a note is: its kind, its thread and its day, and of a step or an attempt how it stands."""
+    """The kind of a note: its kind, its thread and its day, and of a step or an attempt how it stands."""
     on, about = day(note.said_at), note.metadata
     if "thread_id" not in about:
         return f"profile, {on}"
@@ -239,7 +239,7 @@ def mark_unproven(entry: Message) -> str:
 
 
 def describe_sources(source: Mapping[str, Any]) -> str:
-    """Whose word an entry with this ``trust`` and these ``sources`` is, and where the first of them stand."""
+    """The speaker of an entry with this ``trust`` and these ``sources``, and the place of the first sources."""
     if source.get("trust") == "shared":
         return "shared by others"
     if not source["sources"]:
@@ -304,7 +304,7 @@ class MessageTexts:
 
     @property
     def folded(self) -> str:
-        """What a search should find it by, in small letters and on one line."""
+        """The text by which a search should find it, in small letters and on one line."""
         if self._folded is None:
             self._folded = fold_message(self.message)
         return self._folded
@@ -344,7 +344,7 @@ class MessageCache:
         self._lock = Lock()
 
     def maker(self, scope: Scope) -> MakeMessage:
-        """What makes the messages of a scope of their rows, the same one again as long as every column is."""
+        """A converter from rows to the messages of a scope; it stays the same while every column does."""
 
         def make(thread_id: str, row: Row) -> Message:
             return self._read(scope, thread_id, row).message

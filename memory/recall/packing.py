@@ -15,9 +15,9 @@ from layerlore.storage.core.records import Message
 _RANK_POWER = 1.15
 # The share of its tokens by which a line counts: with 0 its rank alone chooses, with 1 what it is worth per token.
 _COST_POWER = 0.5
-# What a line costs beside its text, with its share of a head, in tokens.
+# The tokens of a line beside its text, with its share of a head.
 _HEAD_TOKENS = 8
-# What an answer says more where a line is shortened.
+# The extra tokens of an answer with a shortened line.
 _SHORTENED_TOKENS = 8
 # With less left, nothing more is looked for.
 _FEWEST_TOKENS = 12
@@ -37,7 +37,7 @@ class FoundMessage:
 
     @property
     def texts(self) -> MessageTexts:
-        """What is made of the message alone."""
+        """The parts that depend on the message alone."""
         return self.kept or MessageTexts(self.message)
 
     @property
@@ -57,9 +57,9 @@ def pack_lines(
     """The lines that together cost at most about ``max_tokens`` tokens with their heads, in the order of ``found``,
     each followed by what stands beside it.
 
-    ``found``: best first; ``sought``: the words looked for and their weights. What is too long for the rest is passed
-    over for what fits; but the best hit fills the room that is left."""
-    # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
+    ``found``: best first; ``sought``: the words looked for and their weights. A line that is too long for the rest is
+    passed over for one that fits; but the best hit fills the room that is left."""
+    # The cost of a line is estimated first: finding the sentences of a long message takes a millisecond or more.
     costs = [_estimate_tokens(each, detail) for each in found]
     packing = _Packing(counter, max_tokens)
     for at in _rank_by_worth(len(costs), costs.__getitem__):
@@ -121,7 +121,7 @@ def _make_line(found: FoundMessage, sought: Mapping[str, float], detail: Detail)
 
 
 def _estimate_worth(at: int, cost: int) -> float:
-    """What the line of the hit at this place is worth for its tokens; only ratios count. Ranks do for any score."""
+    """The worth of the hit's line for its tokens at this place; only ratios count. Ranks do for any score."""
     return float((at + 1) ** -_RANK_POWER / (cost + _HEAD_TOKENS) ** _COST_POWER)
 
 
@@ -173,7 +173,8 @@ class _Packing:
         self.add_cut(replace(line, text=text, shortened=True), rank)
 
     def _count(self, line: MemoryLine) -> int:
-        """What a line costs, with its head if it is the first of its group, less what it takes the place of."""
+        """The cost of a line, with its head if it is the first of its group, less the cost of the line that it
+        replaces."""
         cost = self._counter.known(f"{line}\n")
         if line.group not in self._groups:
             cost += self._counter.known(f"{make_head(line, None)}\n")

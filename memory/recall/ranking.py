@@ -176,7 +176,7 @@ _MONTHS = frozenset(
 # The best match by words counts as having at least this share of the question. Where a stray word is all that was
 # found, meaning decides.
 _LEAST_SHARE = 0.5
-# What a word counts that only the messages around a short one have.
+# The share that a word counts if only the messages around a short one have it.
 _CONTEXT_WORD = 0.5
 # A message with fewer content words and a question only asks; one with more also states something.
 _SHORT_QUESTION = 10
@@ -454,7 +454,7 @@ def _rank(pool: Pool, candidates: Flags, question: Question, rules: RecallRules,
     score = sum(added.values(), np.zeros(len(pool)))
     factor = np.ones(len(pool)) if factors is None else factors
     total = np.where(score > 0, score * factor, score)
-    # What answered a stored question may say little: it ends no list by being far ahead of it.
+    # The answer to a stored question may be short: it ends no list by being far ahead of it.
     stands_in = signals.by_name["answered"] > 0
     others = signals.found & ~stands_in
     if others.any():

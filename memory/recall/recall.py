@@ -74,8 +74,8 @@ _FEW_NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said. The
-    roles are of messages; in a thread those entries are looked for that have a source there.
+    """The queries, and the places to search. Times are milliseconds since 1970 and compare with when a message was
+    said. The roles are of messages; in a thread those entries are looked for that have a source there.
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
     ``asking``: the thread that the caller is in. ``in_context``: its newest user message, everything after it, its own
@@ -167,7 +167,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
     if not any(hit.is_entry for hit in found.hits):
         return found
     shown = [hit.message for hit in found.hits]
-    # What else says otherwise may be what the filters leave out.
+    # Other contradicting entries may be outside the filters.
     if asked.filters is None and not asked.subject:
         shown = drop_expired(await add_contradicted(tx, scope, shown), prepared.now)
     quoted = await add_quotes(tx, scope, engine, shown, asked.subject)
@@ -224,8 +224,8 @@ async def prepare_recall(
 
 @dataclass(frozen=True, slots=True)
 class _ReadBefore:
-    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, the matches of
-    the words, whether there is ``nothing`` to find, whatever is asked, and the ``subject`` that applies."""
+    """The rows that are read while the queries are embedded, in one transaction: the newest rows without a vector, the
+    matches of the words, whether there is ``nothing`` to find, whatever is asked, and the ``subject`` that applies."""
 
     unembedded: Sequence[PendingRow]
     matches: WordMatches

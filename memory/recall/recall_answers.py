@@ -10,7 +10,7 @@ Confidence = Literal["sure", "unsure", "nothing"]
 
 
 class AddedScores(TypedDict, total=False):
-    """What each signal added to a hit's score (``memory.recall.weights``)."""
+    """The part of a hit's score from each signal (``memory.recall.weights``)."""
 
     lexical: float
     context: float
@@ -39,7 +39,7 @@ class ShownScore(AddedScores):
 
 
 class NoteAbout(TypedDict, total=False):
-    """What a note is about: its thread, and of a step or an attempt how it stands."""
+    """The subject of a note: its thread, and of a step or an attempt how it stands."""
 
     thread_id: str
     step: str
@@ -50,7 +50,7 @@ class NoteAbout(TypedDict, total=False):
 
 
 class EntryAbout(TypedDict, total=False):
-    """What is known of an entry beside its text and its kind."""
+    """The facts about an entry beside its text and its kind."""
 
     origin: str
     trust: str
@@ -100,7 +100,7 @@ class RecalledHit(RecalledMessage, total=False):
 
 
 class Degraded(TypedDict, total=False):
-    """What did not serve, and why."""
+    """The parts that failed, and the reasons."""
 
     degraded: list[str]
 

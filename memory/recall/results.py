@@ -51,7 +51,7 @@ class Hit:
 
     @property
     def texts(self) -> MessageTexts:
-        """What is made of the message alone."""
+        """The parts that depend on the message alone."""
         return self.kept if self.kept and self.kept.message is self.message else MessageTexts(self.message)
 
     @property
@@ -189,7 +189,7 @@ def judge(
 
 
 def _is_about(ranked: Ranking, calibration: Calibration, relevance: float, rows: int) -> bool:
-    """Whether a hit shares a word with the query, or one is near to it in meaning. What is near is not known for a model
+    """Whether a hit shares a word with the query, or one is near to it in meaning. Nearness is unknown for a model
     without a calibration, or while vectors are missing: then every hit counts."""
     shares_word = bool((ranked.coverage[ranked.order] > 0).any())
     least = _NEAR_IN_MEANING * min(1.0, rows / _SMALL_STORE) ** 2

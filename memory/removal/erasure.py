@@ -45,7 +45,7 @@ _MAC_BYTES = 15
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """What was erased, or (``dry_run``) would be: rows by table, ``at`` in milliseconds since 1970.
+    """The erased rows, or (``dry_run``) those that would be erased: rows by table, ``at`` in milliseconds since 1970.
 
     ``resource`` and ``thread`` are marks (HMAC): the same for the same id, and the id cannot be read from them.
     ``agent`` is None for all agents; ``thread`` is empty for everything. ``bytes`` is None where nothing was erased.
@@ -112,7 +112,7 @@ async def erase(
 ) -> ErasureReceipt:
     """Erase everything of a tenant's resource, of all agents or of one; or its threads of a name, live and deleted,
     with what was made from them. It is hidden in one transaction, then erased in small ones, and SQLite's file is
-    rewritten. What is written meanwhile is new and stays. A dry run counts the same and changes nothing. ``hidden`` is
+    rewritten. Rows written meanwhile are new and stay. A dry run counts the same and changes nothing. ``hidden`` is
     called in the first transaction, bound to the last agent; if it raises, nothing is erased.
 
     Nothing kept: a receipt without rows. Raises InvalidInput, LimitExceeded, StorageUnavailable (what was hidden by

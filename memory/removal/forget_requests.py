@@ -130,7 +130,7 @@ def show_text(message: Message) -> str:
 
 
 _SHOWN_CHARS = 160
-# What changes the places that forget leaves as they are.
+# The tools that change the places that forget does not touch.
 _CHANGED_BY: dict[PlaceKind, str] = {
     "title": "update_thread changes it",
     "metadata": "update_thread changes it",
@@ -375,7 +375,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ForgetTransaction:
-    """One transaction that forgets. What is gone by now is skipped."""
+    """One transaction that forgets. Rows that are gone by now are skipped."""
 
     tx: Tx
     engine: Engine

@@ -119,7 +119,8 @@ ReportRows = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class RedactionResult:
-    """What was masked, or (``dry_run``) would be: by table how many rows, and how many secrets were in them.
+    """The masked rows, or (``dry_run``) those that would be masked: by table how many rows, and how many secrets were
+    in them.
 
     ``search_rows`` are messages that stay as they were sent and are only indexed anew. ``left`` says that there may be
     such: ``redaction`` is ``derived``, and not everything was asked for. ``bytes`` is what became of those of the

@@ -1,10 +1,10 @@
-"""What a request to forget is about, and which texts are about that. Strict, since what matches is deleted.
+"""The subject of a request to forget, and the texts about that subject. Strict, since what matches is deleted.
 
 The telling words of a query are those that are left without function words and without the words of the request itself
 (*everything I told you about*). A word with a digit is an identifier, and a capitalised one a name: both match whole, a
-name also with what a genitive or a plural adds. What is written as one with a digit in it (*10.4.0.99*, *SHOP-812*) stands
-so in the text, too: its parts alone are everywhere. In German, which writes every noun with a capital, a noun that follows an
-article or an adjective is no name. Other words match in any form.
+name also with what a genitive or a plural adds. A word with a digit in it (*10.4.0.99*, *SHOP-812*) must stand in the
+text unchanged: its parts alone are everywhere. In German, which writes every noun with a capital, a noun that follows
+an article or an adjective is no name. Other words match in any form.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ class TopicWord:
 
 @dataclass(frozen=True)
 class Topic:
-    """What a query is about."""
+    """The subject of a query."""
 
     words: tuple[TopicWord, ...]
     language: str
@@ -257,7 +257,7 @@ def _ends(long: str, short: str, ending: str, least: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _find_stems(word: str, inflected: bool) -> frozenset[str]:
-    """What is left of a word without the endings that it may have."""
+    """A word without its possible endings."""
     found = {word}
     for ending, least, of_any in _ENDINGS:
         stem = word.removesuffix(ending)

@@ -1,7 +1,7 @@
 """Undoing what a call did, by the id that its answer named: deletes, forgotten entries, documents and plans that were
 replaced, and corrections.
 
-What was changed again since is left as it is, and the answer says how to bring the older one back in its place.
+A row that changed again since stays, and the answer says how to bring the older one back in its place.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +78,8 @@ def _expect(act: Act | None, undo_id: str) -> Act:
 
 
 async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Undoable]:
-    """What can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words, without content."""
+    """The changes that can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words,
+    without content."""
     since = acts.undoable_since(engine, engine.now())
     found = [
         act
@@ -247,7 +248,7 @@ class _UndoTransaction:
             found = f"version {current.version}, by {current.tool or current.actor}" if current else "empty"
             call = f"update_working_memory(restore_version={part.before_version}, {of})"
             if forgotten:
-                # What it hides is shown again by its undo alone.
+                # Only its undo shows the hidden rows again.
                 was_left = f"update_working_memory(restore_version={part.after_version}, {of})"
                 call = f"{was_left if left else f'clear_working_memory({of})'}, then undo it again"
             raise Conflict(

@@ -214,7 +214,7 @@ def _violation(error: ValidationError, where: str) -> str:
 
 
 def _nearest(error: ValidationError, where: str) -> str:
-    """What is wrong by the kind of value that was most likely meant, else by each of them."""
+    """The errors by the most likely kind of value, else by each kind."""
     nearest = best_match([error])
     if nearest is not error:
         return _describe(nearest, where)

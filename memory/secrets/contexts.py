@@ -142,7 +142,7 @@ def make_context(
 _ASSIGNS = r"[=:]>?[ \t]{0,3}\\?[\"'`]?"
 _BEGIN_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _END_KEY = r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-# What stands between two lines of a key: line ends, also as escapes in JSON, and marks of quoting, diffs and lists.
+# The characters between two lines of a key: line ends, also as escapes in JSON, and marks of quoting, diffs and lists.
 _KEY_GAP = r"(?:[\s>|#*\"',]|\\+[nr])"
 _KEY_HEADER = r"(?:Version|Comment|Hash|Charset|MessageID|Proc-Type|DEK-Info|Subject): ?[^\r\n\\]{1,200}"
 _CUT_KEY = (

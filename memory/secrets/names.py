@@ -78,7 +78,7 @@ _NO_TOKENS_OF = frozenset(
     hide public
     """.split()  # noqa: SIM905
 )
-# What may stand behind the word without taking its meaning away.
+# Words that may follow without changing the meaning.
 _ASIDE = frozenset(
     """
     prod production dev development staging stage test live old new current secondary value plain plaintext
@@ -92,7 +92,8 @@ _MARK = linear_re.compile(r"\[masked:[a-z0-9-]+(?::[0-9a-f]{8})?\]")
 
 @lru_cache(maxsize=4096)
 def find_meaning(name: str) -> Meaning | None:
-    """What a name says of its value; None if nothing. ``name`` may be written in any of the usual ways."""
+    """The kind of value that a name suggests; None if it suggests none. ``name`` may be written in any of the usual
+    ways."""
     # The kind in a mark is that of the name, which was a secret, and not of its value.
     unmarked = _MARK.sub(" ", name)
     words = [found.lower().rstrip("0123456789") for found in _PARTS.findall(_HUMP.sub("_", unmarked))]
@@ -153,7 +154,7 @@ _WORDS = frozenset(
     win32 http2 s3 ec2 p12 pkcs8 pkcs12 ipv4 ipv6 k8s
     """.split()  # noqa: SIM905
 )
-# What stands for a value, or gets it from somewhere.
+# Placeholders for a value, and references to one.
 _STANDS_FOR = linear_re.compile(
     r"[{<\[(].*[}>\])]|\$\w*|%\w+%?|[*xX.…•_#?-]+|(?i:your|my|the|an?|some|insert|enter)[_-][\w-]*"
     r"|[A-Z][A-Z_]*|\d{1,11}|.*\.\.\.|.*…"
@@ -341,7 +342,7 @@ def _find_value(text: str, start: int, end: int) -> Found | None:
 
 
 def _find_default(text: str, at: int, named: Meaning) -> Found | None:
-    """What a shell takes where the name is not set: ``${NAME:-value}``."""
+    """The default that a shell takes if the name is not set: ``${NAME:-value}``."""
     end = text.find("}", at, at + 256)
     begins = text[at : at + 2] in (":-", ":=")
     return _check_value(text, at + 2, end, named, "setting") if begins and end > 0 else None

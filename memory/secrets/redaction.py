@@ -212,7 +212,7 @@ class Redactor:
         were.
 
         A name such as ``api_key`` counts as the context of its value, and ``--password`` as that of the string behind
-        it in a list. What holds no secret is returned as it is, not copied. Raises LimitExceeded where arrays and
+        it in a list. A value without a secret is returned unchanged, not copied. Raises LimitExceeded where arrays and
         objects lie more than 64 deep.
         """
         return self._json(value, 0, None)

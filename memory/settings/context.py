@@ -37,7 +37,7 @@ _PROFILE_NAME = linear_re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class WindowFields(Section):
-    """What a window's policy has beside its predefined messages."""
+    """A window's policy without its predefined messages."""
 
     limit: Literal["observed", "messages", "tokens"] = Field(
         default="observed",
@@ -103,7 +103,7 @@ class WindowFields(Section):
 
 
 class WindowSettings(WindowFields):
-    """What a model sees of a conversation: the window. Nothing is deleted by it."""
+    """The part of a conversation that a model sees: the window. Nothing is deleted by it."""
 
     predefined: Annotated[list[dict[str, Any]], BeforeValidator(read_json)] = Field(
         default=[],

@@ -38,7 +38,7 @@ def _read_schema(value: Any) -> Any:
 
 
 class DocumentRules(Section):
-    """What one document of working memory may be."""
+    """The limits of one document of working memory."""
 
     format: Format = Field(
         default="text",

@@ -12,7 +12,7 @@ from layerlore.storage.core.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a number counts, as the generated documents show it."""
+    """The unit of a number, as the generated documents show it."""
 
     name: str
 

@@ -71,8 +71,8 @@ def _messages(step: Exchange) -> Iterator[ProviderJson]:
 
 
 def _sign(step: Exchange) -> Iterator[ProviderJson]:
-    """The parts of a step. What Google signed carries the signature itself; OpenAI and Anthropic have theirs in a
-    thought."""
+    """The parts of a step. A part signed by Google carries the signature itself; OpenAI and Anthropic put theirs into
+    a thought."""
     signature = None
     for part in (*list_spoken(step), *step.calls):
         if part["type"] == "reasoning" and part.get("provider") == GOOGLE:
@@ -101,7 +101,7 @@ def _part(part: Json, role: str) -> ProviderJson | None:
 
 
 def _thought_options(part: Json) -> ProviderJson | None:
-    """What a provider wants back with a thought; none for one that it would not take."""
+    """The fields that a provider wants back with a thought; none if it would refuse the thought."""
     if part.get("provider") == OPENAI:
         kept = {"itemId": part.get("id"), "reasoningEncryptedContent": part.get("data")}
         return {OPENAI: kept} if all(kept.values()) else None

@@ -1,7 +1,7 @@
 """A context as the system blocks and the messages that Anthropic's API takes: the opposite of
 ``memory.parts.anthropic_shape``.
 
-What the API asks for (its reference, the request models in the `anthropic` package, and its refusals): the first
+The rules of the API (its reference, the request models in the `anthropic` package, and its refusals): the first
 message is a user's; the results of a message's calls begin the next one, all together; no id of a call twice; no text
 without a visible character; no white space at the end of what an assistant says last; thinking only as it was signed,
 and never as the end of a message.

@@ -71,7 +71,8 @@ def put_in_front(text: str, content: str | list[Json], make: Callable[[str], Jso
 def find_image_type(part: Json) -> str | None:
     """The type of an image in base64, if it is one of the four that OpenAI and Anthropic take.
 
-    What its first bytes say comes before what the part says: both refuse an image whose type is stated wrongly.
+    The type by its first bytes outranks the type that the part names: both refuse an image whose type is stated
+    wrongly.
     """
     start = _first_bytes(part)
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
@@ -150,7 +151,7 @@ def _path(url: str) -> str:
 
 
 def tag_system(text: str) -> str:
-    """What a system said in the middle of a conversation, as a text among a user's: some providers have one place for
+    """A system message in the middle of a conversation, as a text among a user's: some providers have one place for
     systems, at the beginning."""
     return f"<system-message>\n{text}\n</system-message>"
 
@@ -242,7 +243,7 @@ class CallIds:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What one speaker says at once, and what its tools answer.
+    """Consecutive messages of one speaker, and the answers of its tools.
 
     ``parts`` are text, reasoning (an assistant's only), image and file parts, and after them the calls; ``results``
     answer the calls, in their order and under their ids. ``at`` is the index of the message that it is from.
@@ -279,7 +280,7 @@ class ContextExchanges:
 
     @property
     def system_texts(self) -> Iterator[str]:
-        """What predefined messages of the role system say, for a provider that has a place of its own for it."""
+        """The text of predefined system messages, for a provider with a place of its own for it."""
         return (join_spoken(step) for step in self.predefined if step.role == "system")
 
     @property
@@ -341,7 +342,7 @@ def join_spoken(step: Exchange) -> str:
 
 
 def list_spoken(step: Exchange) -> list[Json]:
-    """What a step says, its speaker named in the first text: where a provider has no place for names."""
+    """The content of a step, its speaker named in the first text: where a provider has no place for names."""
     if not step.name:
         return [*step.said]
     first = next((at for at, part in enumerate(step.said) if part["type"] == "text"), None)

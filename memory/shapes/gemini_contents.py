@@ -1,6 +1,6 @@
 """A context as the system instruction and the contents that Gemini takes: the opposite of ``memory.parts.gemini_shape``.
 
-What the API asks for (its reference, the types of the `google-genai` package, and its refusals): the first content is a
+The rules of the API (its reference, the types of the `google-genai` package, and its refusals): the first content is a
 user's; the responses to a content's calls are the next content, all of them and nothing else; a response is an object; no
 part is empty; what a thought signed stands in the part that it was given with.
 """
@@ -65,7 +65,7 @@ def _answers(content: ProviderJson) -> bool:
 
 
 def _merge(thread: Iterable[ProviderJson]) -> list[ProviderJson]:
-    """What one says at once is one content; responses stay alone."""
+    """Consecutive messages of one speaker are one content; responses stay alone."""
     contents: list[ProviderJson] = []
     for content in thread:
         last = contents[-1] if contents else None

@@ -176,7 +176,7 @@ def _items(step: Exchange) -> Iterator[ProviderJson]:
 
 
 def _said(part: Json) -> ProviderJson | None:
-    """What an assistant said, or thought if OpenAI can read that again."""
+    """The text of an assistant, and its thoughts if OpenAI can read them again."""
     if part["type"] != "reasoning":
         return _message("assistant", part["text"] if part["type"] == "text" else describe_media(part))
     if part.get("provider") != OPENAI or not {"id", "data"} <= part.keys():
@@ -218,7 +218,7 @@ def _media(part: Json) -> ProviderJson | None:
 
 
 def _output(part: Json) -> str | list[ProviderJson]:
-    """What a tool answered, images and files in it too, unless it failed."""
+    """The answer of a tool, with images and files, unless it failed."""
     inner = [] if part.get("is_error") else [*filter(says_something, result_parts(part["result"]))]
     if all(entry["type"] == "text" for entry in inner):
         return _make_item_content([_input_text(text) for text in list_answer_texts(part)]) or ""

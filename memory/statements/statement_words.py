@@ -82,7 +82,7 @@ _WORD = linear_re.compile(
     linear_re.VERBOSE,
     engine="regex",
 )
-# What a correction adds about the old value: "(not the 29th)", "instead of Docker".
+# The words that a correction adds about the old value: "(not the 29th)", "instead of Docker".
 _ASIDE = linear_re.compile(
     r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)(?:[^\w.;][^.;]*)?[.;)]*$",
     linear_re.IGNORECASE,

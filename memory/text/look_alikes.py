@@ -1,4 +1,4 @@
-"""What text looks like in ASCII, whatever it is written with, and names that are known again by that.
+"""Text as it looks in ASCII, and names that are recognised by that.
 
 Characters are compared as Unicode's table of confusables does (UTS 39), without case and without combining marks.
 """
@@ -21,7 +21,7 @@ PIPES = "|｜ǀ∣│￨❘⏐ߊ│┃"
 
 SEPARATORS = "-_"
 
-# What looks like one of them for a reader, though no table says so: letters whose small forms are shaped like capitals,
+# Characters that look like one of them, though no table says so: letters whose small forms are shaped like capitals,
 # and what tokenizers write for a space.
 _MORE = {
     **dict.fromkeys(PIPES, "|"),
@@ -36,8 +36,9 @@ _TABLE = "confusables.json"
 
 @lru_cache(maxsize=8192)
 def fold_look_alike(character: str) -> str:
-    """What a character looks like: lower-case ASCII where it looks like that, nothing if it stands on or in another,
-    and else itself. What looks like i, l or a bar is l, like o and 0 o, like f and s s, and m is rn."""
+    """The look of a character: lower-case ASCII where it looks like that, nothing if it stands on or in another,
+    and else itself. A character that looks like i, l or a bar becomes l; like o or 0, o; like f or s, s; m becomes
+    rn."""
     return _ascii(character).lower().translate(_SAME)
 
 

@@ -74,7 +74,7 @@ _DISTINCT = frozenset(
     ]
 )
 _SERVER = linear_re.compile("layerlore")
-# What hosts and SDKs put before the name of every tool.
+# Prefixes that hosts and SDKs put before the name of every tool.
 _NEUTRAL = frozenset(["mcp", "tool", "tools", "function", "functions", "default", "api", "use", "call"])
 _WORD = linear_re.compile("[a-z0-9]+")
 _names = "|".join(sorted(TELLING, key=len, reverse=True))
@@ -150,7 +150,7 @@ def _first_text(given: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def read_object(given: Any) -> Any:
-    """What a text holds that is a JSON object; anything else as it is."""
+    """The JSON object in a text; any other value unchanged."""
     if not isinstance(given, str) or not given.lstrip().startswith("{"):
         return given
     try:

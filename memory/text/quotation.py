@@ -1,7 +1,7 @@
 """Stored text as models are shown it: with nothing hidden in it, and with nothing that looks like a mark of ours.
 
 A model sees stored text among lines and blocks that we make. It stays readable, but it can neither
-close a block nor begin one, nor pass for a line of ours. What is stored stays as it was sent.
+close a block nor begin one, nor pass for a line of ours. The stored text stays as it was sent.
 """
 
 import unicodedata
@@ -194,7 +194,7 @@ def _names(of: str) -> LookAlikeNames:
 
 @cache
 def _sign() -> linear_re.Pattern:
-    """What follows the opener of a sign with bars (`<|im_end|>`, `<|turn>`, `<turn|>`), or of `<s>`: the small letter
+    """The rest of a sign after its opener with bars (`<|im_end|>`, `<|turn>`, `<turn|>`), or of `<s>`: the small letter
     alone, since `List<S>` is code. Compiled with the first text that has an opener, as it takes a millisecond."""
     bar, shut, slash = f"[{PIPES}]", f"[{linear_re.escape(CLOSERS)}]", f"[{linear_re.escape(SLASHES)}]?"
     inside = rf"[^\s{linear_re.escape(OPENERS + CLOSERS + PIPES)}]{{1,60}}"
@@ -260,7 +260,7 @@ def _is_turn(text: str, at: int) -> bool:
 
 def blank_blocks(text: str) -> str:
     """The text with ``\ufffc`` for each character of whatever stands in a block that is named like one of ours, whoever
-    made it, to the end of the text where it does not close. What it says has no author."""
+    made it, to the end of the text where it does not close. Its text has no author."""
     if text.isascii() and "<" not in text and "&" not in text:
         return text
     at = 0
@@ -313,6 +313,6 @@ def indent_lines(text: str) -> str:
 
 
 def format_speaker(role: str, name: str | None, trust: str = "") -> str:
-    """Who speaks, at the head of a line: ``user Anna``. ``trust`` stands in brackets behind it."""
+    """The speaker at the head of a line: ``user Anna``. ``trust`` stands in brackets behind it."""
     named = _IN_NAMES.sub("·", quote_line(name)) if name else ""
     return " ".join(filter(None, (role, named, f"({trust})" if trust else "")))

@@ -47,7 +47,7 @@ def find_outside_trust(message: Message) -> str:
 
 
 def describe_speaker(message: Message) -> str:
-    """Who speaks, at the head of a line: ``user Anna``, ``tool fetch (web)``, and ``user (tool)`` for what a tool
+    """The speaker at the head of a line: ``user Anna``, ``tool fetch (web)``, and ``user (tool)`` for what a tool
     brought under a user's name."""
     trust = find_outside_trust(message)
     return format_speaker(message.role, message.name, "" if trust == message.role else trust)

@@ -79,7 +79,7 @@ class CallCounts:
             sums.messages += kept
 
     def list_pending(self, scope: Scope) -> list[CallCount]:
-        """What is counted of a scope and not written yet."""
+        """The counts of a scope that are not written yet."""
         return [_finish(place, sums) for place, sums in self._sums.items() if place.scope == scope]
 
     def forget(self, scope: Scope) -> None:
@@ -88,8 +88,8 @@ class CallCounts:
             del self._sums[place]
 
     async def write(self, database: Database, now: int) -> None:
-        """Write what was gathered, a few scopes of a tenant in each transaction. What cannot be written waits for the next
-        time. Raises StorageUnavailable."""
+        """Write what was gathered, a few scopes of a tenant in each transaction. Counts that cannot be written wait
+        for the next time. Raises StorageUnavailable."""
         taken, self._sums = self._sums, {}
         by_scope: dict[Scope, list[CallCount]] = {}
         by_tenant: dict[str, list[Scope]] = {}

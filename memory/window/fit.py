@@ -107,7 +107,7 @@ def _fill(
 
 
 class _Cutter:
-    """Cuts texts of one message. What was counted once is remembered: the same texts are cut again and again."""
+    """Cuts texts of one message. Earlier counts are remembered: the same texts are cut again and again."""
 
     def __init__(self, counter: TokenCounter, most: int) -> None:
         self._counter = counter
@@ -283,7 +283,7 @@ def _share_among_required(
     fewest: int,
     reserve: int,
 ) -> tuple[dict[int, int], int]:
-    """What each message that must be shown may cost, by its index, and what of the reserve stays free. A token more
+    """The tokens for each required message, by its index, and the free rest of the reserve. A token more
     goes to the same place whatever follows, so that none gets less of a larger budget."""
     sizes = {place: costs[place] for place in whole}
     room = budget - sum(sizes.values())
@@ -323,7 +323,7 @@ def _share_evenly(
 def _share_among_others(
     costs: Sequence[int], musts: Collection[int], room: int, keep_first: int, fewest: int, calls: Mapping[int, int]
 ) -> dict[int, int]:
-    """What each of the other messages may cost, by its index. ``room`` is counted in parts of a token, so that the
+    """The tokens for each of the other messages, by its index. ``room`` is counted in parts of a token, so that the
     shares of the first grow evenly with the budget and no older message falls out when they do.
 
     A result is in with the message that ``calls`` names for it, else it would be stripped and its room lost."""

@@ -55,7 +55,7 @@ def _replace_images(parts: Sequence[Json], left: int) -> tuple[list[Json], int]:
 
 
 def blank_results(messages: Sequence[Message], spare: int, counter: TokenCounter) -> list[Message]:
-    """Empty every tool result but the newest ``spare``. What was called, with what, and whether it failed stays."""
+    """Empty every tool result but the newest ``spare``. The call, its arguments and its failure stay."""
     seen = 0
     kept: list[Message] = []
     for message in reversed(messages):
@@ -92,9 +92,9 @@ def strip_orphans(messages: Sequence[Message], counter: TokenCounter) -> list[Me
 
 
 def strip_runs(kept: Sequence[tuple[int, Message]], counter: TokenCounter, *, first: int = 0) -> list[Message]:
-    """Remove the halves of pairs from messages with their places. What stands on the two sides of a gap is no pair,
-    whatever its ids: some models count their calls anew in each turn. ``first``: the number of messages before the
-    omission."""
+    """Remove the halves of pairs from messages with their places. A call and a result on the two sides of a gap are
+    not a pair, even with the same id: some models count their calls anew in each turn. ``first``: the number of
+    messages before the omission."""
     whole: list[Message] = []
     run: list[Message] = []
     before = -1

@@ -93,7 +93,7 @@ def _join_predefined(
     light = lighten_messages([*policy.predefined, *messages], policy, counter)
     if not older:
         return light
-    # What is not given is dropped, and all that is older with it, but the first that stay.
+    # A message that does not fit is dropped, with all older ones except the first that stay.
     staying = policy.keep_first if policy.drop == "middle" else 0
     return [*light[: len(policy.predefined)][:staying], *light[len(policy.predefined) :]]
 
@@ -155,7 +155,7 @@ ASKED_SHARE = 0.75
 
 class RunFitter:
     """Chooses the newest messages of a run that fit into a number of tokens, where each costs its own and ``overhead``; with
-    more tokens each message is shown at least as far. What does not depend on the tokens is made once."""
+    more tokens each message is shown at least as far. The parts that do not depend on the tokens are made once."""
 
     def __init__(
         self, run: Sequence[Message], counter: TokenCounter, *, floor: int, overhead: int, weigh: Weigh
@@ -185,7 +185,7 @@ class RunFitter:
 
     @cached_property
     def _before(self) -> list[int]:
-        """What all before each place cost, without the user's newest if it is in anyhow."""
+        """The cost of all messages before each place, without the user's newest if it is in anyhow."""
         costs = [0 if place == self._lone else cost for place, cost in enumerate(self._costs)]
         return [0, *accumulate(costs)]
 
@@ -253,7 +253,7 @@ def _cut_unit(unit: Sequence[Message], room: int, counter: TokenCounter, overhea
 
 
 def _count_least(message: Message, overhead: int, share: int = 0) -> int:
-    """What a message takes at least; with a ``share`` of its own, up to that."""
+    """The fewest tokens of a message; with a ``share`` of its own, up to that."""
     return max(min(message.tokens, _FEWEST) + overhead, min(message.tokens + overhead, share))
 
 
@@ -276,7 +276,7 @@ def _cut_to_fit(
             sizes[place] += more
             left -= more
     cut: dict[int, Message] = {}
-    # What cannot be cut to its size is smaller: the rest goes to the next one.
+    # A message that cannot be cut to its size is smaller: the rest goes to the next one.
     for place in order:
         size = min(costs[place], sizes[place] + left)
         cut[place] = shorten_message(messages[place], size - overhead, counter, weigh=weigh)

@@ -99,7 +99,7 @@ def _example(phases: Sequence[str]) -> str:
 
 
 def _read(given: StoredJson) -> _PlanChange:
-    """What is given, checked key by key; steps as objects that are not checked yet."""
+    """The arguments, checked key by key; steps as objects that are not checked yet."""
     check_keys(given, "plan", _PLAN_KEYS, passed_over=("currentPhase",))
     change = {key: given[key] for key in _PLAN_KEYS if given.get(key) is not None}
     alias = given.get("currentPhase")
@@ -131,7 +131,7 @@ def _check_items(steps: Any) -> list[StoredJson]:
 
 
 def _check_fields(item: StoredJson, where: str) -> _StepFields:
-    """What an item says of its step, checked."""
+    """The fields of an item about its step, checked."""
     if "phase" in item and _is_blank(item["phase"], f"{where}.phase"):
         item = {key: value for key, value in item.items() if key != "phase"}
     if "description" in item:

@@ -46,7 +46,7 @@ async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequen
 
 
 async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
-    """What the runs of sub-agents spent, under their workflow's name, else their run's."""
+    """The cost of the runs of sub-agents, under their workflow's name, else their run's."""
     found = await runs.read_spent_below(tx, scope, run_id, most=MOST_BELOW)
     return [(agent or workflow_id or id_, line) for id_, workflow_id, spent in found for agent, line in _read(spent)]
 
@@ -228,7 +228,7 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
         found, next_place = await engine.database.read(runs.read_page, scope, wanted, after=after, limit=limit)
     except NotFound:
         found, next_place = [], None
-    # What is pending may be large, and is read for its few names: the event loop must not wait for it.
+    # The pending calls may be large, and are read for their few names: the event loop must not wait for it.
     shown = await asyncio.to_thread(
         lambda: fit_entries([show_run(run, now) for run in found], engine.limits.answer_bytes)
     )

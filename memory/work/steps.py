@@ -57,7 +57,7 @@ _ORDER = (
 )
 _OF_STEP = ("type", "operation_id", *_ORDER, "created_at")
 _OF_EVENT = ("type", "operation_id", "payload", "message_id")
-# What a record of VoltAgent or an answer of list_steps has besides. Order and owner are the server's to say.
+# The further fields of a VoltAgent record or of an answer of list_steps. Order and owner are the server's to say.
 _PASSED_OVER = ("user_id", "conversation_id", "seq")
 _OF_EVENT_PASSED_OVER = ("id", "step_index", *_PASSED_OVER)
 _SPELLINGS = frozenset((*_OF_STEP, *_OF_EVENT, *_PASSED_OVER))
@@ -149,7 +149,7 @@ def _read_incoming(raw: Any, where: str, thread_id: str, default: Json, limits: 
 
 
 def _spell_keys(raw: Json, where: str) -> StoredJson:
-    """What says something, under its name in snake_case where that is known."""
+    """The non-empty fields, under their names in snake_case if known."""
     given: Json = {}
     for key, value in raw.items():
         if value is None:
@@ -292,8 +292,8 @@ class PreparedSteps:
 
 
 async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> RecordedSteps:
-    """Record steps and an agent's events in a thread, in the order given, all or none. What a step used counts for the
-    run of the thread that its ``operation_id`` names, if there is one.
+    """Record steps and an agent's events in a thread, in the order given, all or none. The usage of a step counts for
+    the run of the thread that its ``operation_id`` names, if there is one.
 
     Returns ``thread_id``, the seqs of the ``first`` and ``last`` step, how many ``events`` there were, ``masked`` (how
     many secrets were masked) and the ``usage`` of these steps together.
