@@ -17,7 +17,7 @@ from layerlore.server.settings.launch import launch_flags
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-# What a shared server that runs already may answer, before a command line is loaded.
+# Let a running shared server answer, before a command line is loaded.
 _QUICK = {
     "recall": ("layerlore.server.relay.recalling", "recall_shared"),
     "hook": ("layerlore.server.relay.hooking", "run_hook"),

@@ -1,4 +1,4 @@
-"""What background work may spend in a day: in the whole installation, and for one tenant."""
+"""The daily budget of background work: in the whole installation, and for one tenant."""
 
 import logging
 from collections.abc import Collection
@@ -45,8 +45,8 @@ class TenantBudget:
     """The limit of each tenant for a UTC day: tokens, input and output together; 0 is no limit. ``kinds`` are the jobs
     that ask a model.
 
-    A call that has begun is finished: the sum may exceed the limit by as many calls as run at a time. What a host's own
-    model does is not counted.
+    A call that has begun is finished: the sum may exceed the limit by as many calls as run at a time. The work of a
+    host's own model does not count.
     """
 
     def __init__(self, engine: Engine, daily_tokens: int, kinds: Collection[Kind]) -> None:

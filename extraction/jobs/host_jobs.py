@@ -74,7 +74,7 @@ class JobPart:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a model is given for its job, as the tool answers it. ``prompt``: the prompt's name and version."""
+    """The input of a model for its job, as the tool answers it. ``prompt``: the prompt's name and version."""
 
     instructions: str
     material: JobMaterial
@@ -112,7 +112,7 @@ def _join(turns: Sequence[tuple[Kind, TurnPart]]) -> Assignment:
 def _make_material(
     turns: Sequence[tuple[Kind, TurnPart]], earlier: Sequence[TranscriptLine], lines: Sequence[TranscriptLine]
 ) -> JobMaterial:
-    """What the kinds are given of their own, and the transcript; what is empty is left out."""
+    """The inputs of each kind, and the transcript; empty ones are left out."""
     material: JobMaterial = {name: value for _, turn in turns for name, value in turn.given.items() if value}
     if earlier:
         material["earlier"] = _write(earlier)
@@ -154,8 +154,8 @@ def _shorten(schema: JsonSchema) -> JsonSchema:
 
 
 def split_answer(answer: ModelAnswer, parts: Sequence[JobPart]) -> dict[Kind, ModelAnswer | WrongAnswer]:
-    """The answer of each part, checked against its schema, or what is wrong with it. What an earlier answer has settled
-    may be there again, and is passed over. Raises WrongAnswer for a name that is no kind's."""
+    """The answer of each part, checked against its schema, or what is wrong with it. Items that an earlier answer
+    settled may come again, and are skipped. Raises WrongAnswer for a name that is no kind's."""
     if parts[0].material.turn is None:
         (part,) = parts
         return {part.name: _catch(answer, part.material.schema) or answer}
@@ -337,7 +337,7 @@ def _keep_open(result: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a job id names: a thread's uid, and of each kind the claim's epoch and the material's fingerprint."""
+    """The parts of a job id: a thread's uid, and of each kind the claim's epoch and the material's fingerprint."""
 
     thread_uid: str
     kinds: Mapping[Kind, tuple[int, str]]
@@ -463,7 +463,7 @@ async def _store_part(tx: Tx, engine: Engine, result: Result, *, now: int) -> En
 
 
 def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence[_Refusal]) -> SubmittedAnswer:
-    """What became of an answer, item by item; without any text of it, since it is kept."""
+    """The outcome of an answer, item by item; without its text, since the outcome is stored."""
     kept: list[str] = []
     for result, end in zip(results, ended, strict=True):
         kept += end.kept if result.material.turn is not None else [result.kind.name]

@@ -66,7 +66,7 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who made an answer: ``extractive``, a litellm name or ``host:<client>``; and with which prompt."""
+    """The author of an answer: ``extractive``, a litellm name or ``host:<client>``; and with which prompt."""
 
     model: str
     prompt: str
@@ -74,9 +74,9 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class TurnPart:
-    """What a kind adds to one job about a turn that several kinds share: values of the prompt ``turn``; what a model is
-    given beside the messages, where what is empty is left out; the messages as ``lines``, and ``earlier`` ones; and the
-    schema of the kind's member of the answer, of which ``read`` makes the kind's own answer."""
+    """The part that a kind adds to one job about a turn that several kinds share: values of the prompt ``turn``; what
+    a model is given beside the messages, where what is empty is left out; the messages as ``lines``, and ``earlier``
+    ones; and the schema of the kind's member of the answer, of which ``read`` makes the kind's own answer."""
 
     asks: Mapping[str, Any]
     schema: JsonSchema
@@ -101,7 +101,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a model needs for one job.
+    """The input that a model needs for one job.
 
     ``instructions`` is the rendered prompt (system text), ``content`` JSON text that is data and never instructions,
     ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).

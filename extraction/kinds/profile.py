@@ -203,7 +203,7 @@ def _a_user_speaks(lines: Sequence[TranscriptLine]) -> bool:
 
 
 def _said_by_users(messages: Sequence[Message], lines: Sequence[TranscriptLine]) -> list[EvidenceText]:
-    """What users say themselves. Text that tools bring under a user's name does not count."""
+    """The users' own words. Text that tools bring under a user's name does not count."""
     revisions = {message.seq: message.revision for message in messages}
     trusted = {message.seq for message in messages if find_trust(message) == "user"}
     return [EvidenceText(line.seq, revisions[line.seq], line.role, line.text) for line in lines if line.seq in trusted]

@@ -1,1 +1,1 @@
-"""Who may do what: credentials, the principals that they name, and their rights."""
+"""The rights of each caller: credentials, the principals that they name, and their rights."""

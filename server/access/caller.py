@@ -1,4 +1,4 @@
-"""Who is calling, and whose memory and which thread a call means: the only place where a request becomes a scope."""
+"""The caller of a request, the memory and the thread that it means: the only place where a request becomes a scope."""
 
 import contextlib
 import uuid
@@ -64,7 +64,8 @@ class Caller:
 
 
 class Lifespan(Protocol):
-    """What the server's lifespan gives to every request: the process behind it, as the rooms below it see it.
+    """The context that the server's lifespan gives to every request: the process behind it, as the rooms below it see
+    it.
 
     ``session_threads`` holds the new thread of each session whose calls name none.
     """
@@ -95,7 +96,7 @@ RequestContext = ServerRequestContext[Lifespan, Any]
 
 
 def principal_of(ctx: RequestContext) -> Principal:
-    """Who the credential of the request says is calling; without HTTP, the person at this machine."""
+    """The caller that the request's credential names; without HTTP, the person at this machine."""
     access = get_access_token()
     if access is not None:
         principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
@@ -107,8 +108,8 @@ def principal_of(ctx: RequestContext) -> Principal:
 
 
 def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool = False) -> Scope:
-    """Whose memory a principal means by these names; "" is the only one that it may name. ``of_tenant``: the call is about
-    the whole tenant, and names none where there is no only one.
+    """The scope that a principal means by these names; "" is the only one that it may name. ``of_tenant``: the call is
+    about the whole tenant, and names none where there is no only one.
 
     Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
     """
@@ -199,7 +200,7 @@ def default_of(ctx: RequestContext) -> Default:
 
 
 def client_of(ctx: RequestContext) -> str:
-    """What the client calls itself, in one line: never to decide by what it may do."""
+    """The client's own name, in one line: never to decide by what it may do."""
     params = ctx.session.client_params
     if params is None:
         return UNKNOWN_CLIENT
@@ -215,7 +216,7 @@ def _unnamed(what: str, meta: str, header: str) -> InvalidInput:
 
 
 def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_chars: int) -> str:
-    """What a request names, its _meta before its header; "" if neither does."""
+    """The name in a request: from its _meta, else its header, else ""."""
     name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
     if not name and request is not None:
         name, where = _header(request, header), f"header {header}"
@@ -231,7 +232,7 @@ def _header(request: Any, header: str) -> str:
 
 
 def _headers_of(request: Any) -> Mapping[str, bytes]:
-    """What a request over HTTP has of the headers that are read here, which is looked for once."""
+    """The headers of a request over HTTP that are read here; looked up once."""
     named: dict[str, bytes] | None = request.scope.get(_NAMED)
     if named is None:
         sent = dict(request.scope["headers"])

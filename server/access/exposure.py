@@ -1,4 +1,4 @@
-"""Who can reach ``layerlore serve``, and the guard against DNS rebinding."""
+"""The addresses that can reach ``layerlore serve``, and the guard against DNS rebinding."""
 
 import ipaddress
 import socket
@@ -113,8 +113,9 @@ def reached_by_others(settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Who may be served from the database. ``any_key``: there is an API key that is neither revoked nor expired. ``unfit``:
-    why other tenants than this machine's may not be served, although they have credentials; "" if they may."""
+    """The clients that may be served from the database. ``any_key``: there is an API key that is neither revoked nor
+    expired. ``unfit``: why other tenants than this machine's may not be served, although they have credentials; "" if
+    they may."""
 
     any_key: bool
     unfit: str = ""

@@ -14,7 +14,7 @@ EXPLORING = "command:explore"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling. ``name`` is unique to the credential, and no secret: ``key:ID``, ``jwt:SUBJECT@ISSUER``, ``local``.
+    """The caller. ``name`` is unique to the credential, and no secret: ``key:ID``, ``jwt:SUBJECT@ISSUER``, ``local``.
 
     ``agents``: whom the principal may act for (None: any agent of the tenant); ``resource``: whom it may serve (None: any
     resource of the tenant, named in each request). ``expires_at``: milliseconds since 1970; None: never.

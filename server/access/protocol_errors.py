@@ -28,7 +28,7 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
     """The function, with what it raises turned into the protocol's errors.
 
     INVALID_PARAMS is for what the caller can mend, with the URI that it named, if it did; RESOURCE_NOT_FOUND for an
-    unknown resource where the era has that; INTERNAL_ERROR for the rest. What is raised unexpectedly stays in the log.
+    unknown resource where the era has that; INTERNAL_ERROR for the rest. Unexpected errors stay in the log.
     """
 
     @functools.wraps(answer)

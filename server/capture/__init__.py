@@ -1,1 +1,1 @@
-"""What hosts' hooks hand over: read, cleaned and stored; and what their models are shown."""
+"""The events of hosts' hooks: read, cleaned and stored; and what their models are shown."""

@@ -1,4 +1,5 @@
-"""What an event says is stored: the new lines of its transcript or, where there is none, the text that came with it."""
+"""The content of an event is stored: the new lines of its transcript or, where there is none, the text that came with
+it."""
 
 import asyncio
 import contextlib
@@ -171,7 +172,7 @@ def _has_lines(transcript: str) -> bool:
 
 
 def _read_texts(call: HookCall) -> Iterator[Said]:
-    """What came with an event of a host that writes no transcript."""
+    """The messages in an event of a host that writes no transcript."""
     if call.event.moment == "prompt" and call.prompt:
         yield Said(f"{call.name}-prompt", "user", [text_part(call.prompt)])
     if call.event.moment == "reply" and call.reply:

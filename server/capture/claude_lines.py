@@ -1,7 +1,7 @@
 """Claude Code's transcripts: a line of JSON for each block of a message, with the message in Anthropic's shape.
 
-What is no conversation is passed over: notes of the host, its summaries, other sessions' lines in one that was forked
-from them.
+Lines that are not conversation are skipped: notes of the host, its summaries, other sessions' lines in one that was
+forked from them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def reads(record: Json) -> bool:
 
 
 def read(record: Json) -> list[Said]:
-    """What a line says."""
+    """The content of a line."""
     if any(record.get(name) for name in _NOT_SAID):
         return []
     kind, id_ = record["type"], str(record["uuid"])
@@ -41,7 +41,7 @@ def read(record: Json) -> list[Said]:
 
 
 def _read_queued(attachment: Json) -> Iterator[Json]:
-    """What the user wrote while the agent worked."""
+    """The user's text while the agent worked."""
     is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
     if is_prompt and _is_human(attachment) and not attachment.get("isMeta"):
         yield from read_texts(attachment.get("prompt"))

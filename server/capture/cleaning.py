@@ -1,4 +1,4 @@
-"""What is kept of what was said: without what is private, what is ours, what sub-agents did, and what is too long."""
+"""The stored part of a message: without what is private, what is ours, what sub-agents did, and what is too long."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,10 @@ _NAME = linear_re.compile(r"/?([A-Za-z][\w-]{0,63})")
 
 @dataclass(frozen=True, slots=True)
 class _HostMarks:
-    """What a host writes into a user's message. ``notes``: tags around its own words and data. ``words``: tags around a
-    part of the user's words. ``query``: the tag around all of them. ``openings``: how a text begins that holds nothing of
-    the user's. ``files``: the texts around files that the user named. ``heading``: the line before the user's words."""
+    """Texts that a host writes into a user's message. ``notes``: tags around its own words and data. ``words``: tags
+    around a part of the user's words. ``query``: the tag around all of them. ``openings``: how a text begins that
+    holds nothing of the user's. ``files``: the texts around files that the user named. ``heading``: the line before
+    the user's words."""
 
     notes: Collection[str] = ()
     words: Collection[str] = ()
@@ -78,7 +79,7 @@ class _Tag:
 
 
 def find_user_words(texts: Sequence[str], host: str) -> list[str]:
-    """What the user said in each of the texts of one message in a transcript of ``host``: "" where a text holds nothing
+    """The user's words in each text of one message in a transcript of ``host``: "" where a text holds nothing
     of the user's. A host without a transcript, "", adds nothing."""
     marks = _MARKS.get(host)
     if marks is None:
@@ -208,7 +209,7 @@ class Cleaner:
         self._ignored = ignored
 
     def clean(self, said: Said) -> Said | None:
-        """What is kept; None where nothing is."""
+        """The part to store; None if it is empty."""
         if said.by_subagent and not self._rules.subagents:
             return None
         own = said.parts if said.role == "assistant" else _keep_user_words(said)

@@ -18,7 +18,7 @@ def reads(record: Json) -> bool:
 
 
 def read(record: Json) -> list[Said]:
-    """What a line says."""
+    """The content of a line."""
     payload, at = record["payload"], record.get("timestamp")
     if record["type"] != "response_item":
         return []

@@ -14,7 +14,7 @@ def reads(record: Json) -> bool:
 
 
 def read(record: Json) -> list[Said]:
-    """What a line says."""
+    """The content of a line."""
     data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
     by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
     match record["type"]:

@@ -1,5 +1,5 @@
 """Cursor's transcripts: a line of JSON for each message, with blocks as Anthropic has them, and neither an id nor a time.
-What tools answered is not in them."""
+They hold no answers of tools."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ def reads(record: Json) -> bool:
 
 
 def read(record: Json) -> list[Said]:
-    """What a line says."""
+    """The content of a line."""
     content = record["message"].get("content")
     if record["role"] == "user":
         return [Said("", "user", [*read_texts(content)])]

@@ -17,7 +17,7 @@ def reads(record: Json) -> bool:
 
 
 def read(record: Json) -> list[Said]:
-    """What a record says: its text, and each tool call that has an answer, with ids of their own."""
+    """The content of a record: its text, and each tool call that has an answer, with ids of their own."""
     return [*_read(record, str(record["id"]), record.get("timestamp"))]
 
 

@@ -28,7 +28,7 @@ _MOST_WORDS = 2000
 
 
 class IgnoredPaths:
-    """What the files say that lie in a folder and above it."""
+    """The rules of the files in a folder and above it."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(os.path.normpath(Path(folder or os.sep).absolute()))

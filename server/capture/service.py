@@ -93,7 +93,7 @@ class HookService:
             await self._sessions.write(session, opened.scope)
 
     async def drain(self) -> None:
-        """Store all that waits, oldest first. What cannot be stored now waits on. Raises nothing."""
+        """Store all that waits, oldest first. Events that cannot be stored now wait on. Raises nothing."""
         async with self._draining:
             tried: set[str] = set()
             while waiting := [name for name in await self._list_waiting() if name not in tried]:

@@ -1,7 +1,7 @@
-"""What is known of each session of a host: how far its transcript is read, what it was told, and what its hooks did.
+"""The state of each session of a host: how far its transcript is read, what it was told, and what its hooks did.
 
-A file of JSON for each session. It holds no text that anybody said. Whatever is lost of it, the transcript is read again,
-and messages keep their ids.
+A file of JSON for each session. It holds no text that anybody said. If it is lost, the transcript is read again, and
+messages keep their ids.
 """
 
 import asyncio
@@ -238,7 +238,7 @@ class HookState:
 
 
 def read_hook_state(settings: Settings) -> HookState:
-    """What is known of the hooks of a data folder and a database. Changes nothing."""
+    """The state of the hooks of a data folder and a database. Changes nothing."""
     hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
     waiting = list_waiting(hooks)
     hosts: defaultdict[str, HookActivity] = defaultdict(HookActivity)

@@ -68,7 +68,7 @@ class TranscriptCursor:
 
 
 def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
-    """What a file says next, and how far it is read then; None where there is nothing new. ``ended``: nobody writes to the
+    """The next content of a file, and the position after it; None without new content. ``ended``: nobody writes to the
     file any more, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is no file."""
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
@@ -102,7 +102,7 @@ def _read_document(path: str) -> Json | None:
 
 
 def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[Said], TranscriptCursor] | None:
-    """What the messages of a document say that are not read; all of them where one of those that are read has changed."""
+    """The content of a document's unread messages; of all messages if one of the read ones has changed."""
     messages = [each for each in document["messages"] if isinstance(each, dict)]
     begin = cursor.offset if cursor.tail == _digest_messages(messages[: cursor.offset]) else 0
     if begin == len(messages):

@@ -1,6 +1,6 @@
 """The agent: each message of the user is a run, a loop of context, model and tools.
 
-What a run has done stands in the conversation, message by message, under ids that follow from the run's. So it can end at
+The work of a run is in the conversation, message by message, under ids that follow from the run's. So it can end at
 any point: whoever takes the run over reads there how far it came, and stores nothing twice.
 """
 
@@ -194,7 +194,8 @@ class Agent:
             await run.event("ToolExecutionEnd", **ended)
 
     async def _read_progress(self, run: AgentRun) -> RunProgress:
-        """What the conversation has of this run already. The user's message is stored if it is not there."""
+        """The messages of this run that the conversation already has. The user's message is stored if it is not
+        there."""
         progress = RunProgress()
         async for message in self.memory.messages_after(await self.memory.store(run.state["input"])):
             if not message["id"].startswith(f"{run.id}-"):

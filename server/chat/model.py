@@ -41,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """What a model said, the calls that it asks for, and the tokens that it took as its provider counts them."""
+    """A model's text, the calls that it asks for, and its tokens as the provider counts them."""
 
     text: str
     calls: list[ToolCall] = field(default_factory=list)
@@ -55,7 +55,7 @@ class ModelReply:
 
 
 class ChatModel(Protocol):
-    """What the agent needs of a model."""
+    """The interface of a model for the agent."""
 
     name: str
 

@@ -63,7 +63,7 @@ class AgentRun:
         await self._spend(reply, {}, state=self.state)
 
     async def sub_agent_answered(self, name: str, reply: ModelReply) -> None:
-        """Record the answer of a sub-agent's model. What it took counts for this run."""
+        """Record the answer of a sub-agent's model. Its cost counts for this run."""
         await self._spend(reply, {"sub_agent_name": name, "content": reply.text[:_LONGEST_RECORDED]})
 
     async def _spend(self, reply: ModelReply, more: Json, **changes: Any) -> None:
@@ -71,7 +71,7 @@ class AgentRun:
         await self._update(**changes, **({"steps": [step]} if reply.usage else {}))
 
     async def suspend(self, calls: list[ToolCall]) -> None:
-        """Wait for people's answers to these calls. Whoever resumes the run then holds it."""
+        """Wait for people's answers to these calls. The process that resumes the run then holds it."""
         pending = [
             {
                 "id": call.id,
@@ -95,7 +95,7 @@ class AgentRun:
         await self._memory.call("complete_run", run_id=self.id, claim=self._claim, status=status, **more)
 
     async def usage(self) -> Json:
-        """What the run took so far, in all processes that had it, with its sub-agents; empty if it asked no model."""
+        """The cost of the run so far, in all its processes, with its sub-agents; empty without a call of a model."""
         found: Json = (await self._memory.call("get_run", run_id=self.id)).get("usage", {})
         return found
 

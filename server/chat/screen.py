@@ -1,4 +1,4 @@
-"""What a person sees: an answer as it comes, tables, and what the agent does meanwhile."""
+"""The screen of a person: an answer as it comes, tables, and what the agent does meanwhile."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from rich.text import Text
 Json = dict[str, Any]
 _FENCE = "```"
 _LONGEST_ARGUMENTS = 200
-# What would control the terminal, such as hide the call that a person is asked to approve.
+# Characters that control the terminal and could hide the call that a person should approve.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -24,7 +24,7 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        # What is still in its buffer would be an error at the end.
+        # The rest in its buffer would be an error at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
@@ -33,7 +33,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = _Console(highlight=False)
-        # What is no answer does not go where a pipe takes the answer.
+        # Only the answer goes into a pipe that takes the answer.
         self._aside = self.console if self.console.is_terminal else _Console(highlight=False, stderr=True)
         self._live: Live | None = None
         self._coming = ""

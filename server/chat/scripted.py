@@ -33,7 +33,7 @@ _NOTHING = (
 )
 
 
-# What the context puts before what the user said.
+# The text that the context puts before the user's words.
 _BLOCKS = re.compile(r"\A(?:<([a-z-]+)>\n.*?\n</\1>\s*)+", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""What a person does with the agent: turns, decisions on calls that wait, and commands that begin with a slash."""
+"""The session of a person with the agent: turns, decisions on calls that wait, and commands that begin with a slash."""
 
 import asyncio
 import datetime
@@ -264,7 +264,7 @@ class ChatSession:
             self.screen.note(f"{len(waiting)} of your runs wait: /runs lists them, /resume goes on", style="yellow")
 
     async def remembered_lines(self) -> list[str]:
-        """What the user typed in the newest conversations, oldest first."""
+        """The user's input in the newest conversations, oldest first."""
         lines: list[str] = []
         for thread in (await self.memory.call("list_threads", limit=5))["threads"]:
             memory = Memory(self._client, thread["thread_id"])

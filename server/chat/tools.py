@@ -28,7 +28,7 @@ _LONGEST_RESULT = 40_000
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a model is told of a call, and what is kept of it."""
+    """The result of a call that the model sees, and the part that is stored."""
 
     text: str
     is_error: bool = False
@@ -59,7 +59,7 @@ class Tool:
 
 
 class Toolbox:
-    """Tools by their names. What a person allowed for the whole session is not asked again."""
+    """Tools by their names. A tool that the person allowed for the whole session needs no further question."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self.tools = {each.name: each for each in tools}

@@ -38,7 +38,7 @@ _HEADINGS = ("id", "tenant", "agents", "resource", "rights", "created", "expires
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a new key may do, as the command line gives it. ``agents`` None: any; ``resource`` None: any."""
+    """The rights of a new key, from the command line. ``agents`` None: any; ``resource`` None: any."""
 
     tenant: str
     agents: tuple[str, ...] | None

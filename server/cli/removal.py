@@ -51,7 +51,7 @@ _BY_REDACT = Origin("command line", "redact", "command:redact")
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """What to erase. ``agent`` None: for all agents; ``thread`` empty: everything."""
+    """The data to erase. ``agent`` None: for all agents; ``thread`` empty: everything."""
 
     tenant: str
     resource: str

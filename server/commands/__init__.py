@@ -1,1 +1,1 @@
-"""What each command takes on the command line."""
+"""The arguments of each command on the command line."""

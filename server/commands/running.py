@@ -1,4 +1,5 @@
-"""What all commands do: read their settings, load what does their work, and end with one line where it fails."""
+"""The parts that all commands share: read their settings, load what does their work, and end with one line where it
+fails."""
 
 import importlib
 import os

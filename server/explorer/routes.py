@@ -142,7 +142,7 @@ async def _read_body(request: Request) -> dict[str, str] | None:
 
 
 class SignedIn(TypedDict):
-    """Who has signed in: what the page offers to do, and whose memory there is to choose."""
+    """The signed-in user: what the page offers to do, and whose memory there is to choose."""
 
     name: str
     tenant: str

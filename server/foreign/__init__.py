@@ -1,1 +1,1 @@
-"""What other programs keep of conversations, as conversations and notes of ours."""
+"""The conversations of other programs, as conversations and notes of ours."""

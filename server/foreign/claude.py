@@ -70,7 +70,7 @@ def _read(message: Json, number: int, block: Any) -> Json | None:
             id_ = as_text(given.get("id")) or f"{message.get('uuid')}-{number}"
             return tool_call_part(id_, as_text(given.get("name")) or "tool", as_object(clean(given.get("input"))))
         case "tool_result":
-            # What has no id answers the call before it.
+            # A result without an id answers the call before it.
             id_ = as_text(given.get("tool_use_id")) or f"{message.get('uuid')}-{number - 1}"
             name = as_text(given.get("name")) or None
             return tool_result_part(

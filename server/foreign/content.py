@@ -1,4 +1,4 @@
-"""What a file of another program holds: conversations, and notes."""
+"""The content of another program's file: conversations, and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -107,7 +107,7 @@ def _find_in_items(path: Path) -> Format | None:
 
 
 def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadProgress) -> Foreign:
-    """What a file or folder of another program holds. Raises InvalidInput, NotFound and OSError."""
+    """The format of another program's file or folder. Raises InvalidInput, NotFound and OSError."""
     _refuse_no_file(path)
     match of:
         case "chatgpt" | "claude":

@@ -112,7 +112,7 @@ def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) ->
 def _plan(
     settings: Settings, asked: InstallRequest, host: Host, places: Places
 ) -> list[tuple[HostFile, list[HostChange]]]:
-    """What is to stand in each of a host's files."""
+    """The new content of each of a host's files."""
     server = HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))
     files = [(_file(host, asked, places), [server])]
     if asked.capture:
@@ -159,7 +159,8 @@ def _top(asked: InstallRequest) -> Path | None:
 
 
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
-    """What a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands in its file."""
+    """The program that a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands
+    in its file."""
     program = find_command(settings.data_dir)
     options = _options(asked, host)
     if not asked.url:

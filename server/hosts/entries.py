@@ -1,4 +1,4 @@
-"""What each host wants to read of a server: a command to launch, or the URL of one."""
+"""The entry of a server in the form of each host: a command to launch, or the URL of one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ _USED = {
 _ENABLED_IN_CODEX = (
     r'\[plugins\."layerlore@[^"]*"\][^\n]*\n(?:[ \t]*(?:[^\s\[][^\n]*)?\n)*?[ \t]*enabled[ \t]*=[ \t]*true'
 )
-# What shows that our plugin, which has the same hooks, is installed and not switched off.
+# Signs that our plugin, which has the same hooks, is installed and on.
 _PLUGINS = {
     "claude-code": ("HOME/.claude/settings.json", r'"layerlore@[^"]*"\s*:\s*true'),
     "codex": ("CODEX/config.toml", _ENABLED_IN_CODEX),

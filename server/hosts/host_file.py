@@ -59,7 +59,7 @@ class HostFile:
     top: Path | None = None
 
     def read(self) -> str | None:
-        """What it holds; None if it is not there. Raises HostFileRefused if it cannot be read."""
+        """Its content; None if it does not exist. Raises HostFileRefused if it cannot be read."""
         try:
             content = read_regular(str(self.path), MOST_BYTES + 1, follow=self.top is None)
             if len(content) > MOST_BYTES:
@@ -81,7 +81,7 @@ class HostFile:
             ) from None
 
     def find(self, text: str | None, path: Sequence[str]) -> Any:
-        """What stands under the keys; None if there is nothing. Raises HostFileRefused."""
+        """The value under the keys; None if there is none. Raises HostFileRefused."""
         found: Any = self.parse(text)
         for depth, key in enumerate(path):
             if not isinstance(found, dict):

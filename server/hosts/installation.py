@@ -16,7 +16,7 @@ Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refu
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of one host's file: ``why`` says it of one that was refused."""
+    """The outcome for one host's file: ``why`` says it of one that was refused."""
 
     host: str
     path: Path
@@ -129,7 +129,7 @@ def _untell(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str
 
 
 def _refuse(host: str, file: HostFile, error: OSError) -> Told:
-    """What became of a file that the system does not let us change: the other hosts are configured all the same."""
+    """The outcome for a file that the system does not let us change: the other hosts are configured all the same."""
     return Told(
         host, file.path, "refused", f"{error.filename or file.path} cannot be written: {error.strerror or error}"
     )

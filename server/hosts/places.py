@@ -20,7 +20,7 @@ def _read_platform() -> Platform:
     return found.get(sys.platform, "linux")
 
 
-# What a path in the catalog may begin with: the variables that move it, and where it is without them.
+# The folders with which a path in the catalog may begin: the variables that move it, and where it is without them.
 _ROOTS: dict[str, dict[Platform, tuple[tuple[str, ...], str]]] = {
     "HOME": _everywhere("", ""),
     "CONFIG": {

@@ -1,4 +1,4 @@
-"""What was written into which file, so that exactly that is taken back: ``hosts.json`` in the data folder."""
+"""The text written into each file, so that an uninstall removes exactly that: ``hosts.json`` in the data folder."""
 
 import json
 from dataclasses import asdict, dataclass

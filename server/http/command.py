@@ -136,7 +136,7 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
         return JSONResponse(status, status_code=503)
 
     async def metadata(_: Request) -> Response:
-        """Who issues tokens for this server (RFC 9728)."""
+        """The issuer of tokens for this server (RFC 9728)."""
         return JSONResponse(
             {
                 "resource": settings.http.public_url,

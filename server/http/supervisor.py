@@ -162,7 +162,7 @@ class Supervisor:
         return max(0.0, min(due) - self._clock()) if due else None
 
     def _act(self) -> None:
-        """What is due after each look at the sockets."""
+        """The work that is due after each look at the sockets."""
         if self._ending.signals and not self._ending.asked:
             self._end(0)
         for worker in self._workers:

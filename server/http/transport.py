@@ -98,8 +98,8 @@ def build_app(
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
     ]
     app.router.lifespan_context = _add_task(gate.open.watch, app.router.lifespan_context)
-    # What an allowed page may read; other pages were refused before. None may have its browser send a cookie: the page of
-    # this server, which has one, needs no leave.
+    # The headers that an allowed page may read; other pages were refused before. None may have its browser send a
+    # cookie: the page of this server, which has one, needs no leave.
     app.add_middleware(
         PageCors,
         allow_origin_regex=".*",

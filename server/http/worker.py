@@ -26,7 +26,7 @@ _CLOSED_IN_CHILDREN = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Kind(IntEnum):
-    """What a frame says."""
+    """The content of a frame."""
 
     READY = 1
     """To the parent: this worker serves. ``text``: the lines that people are shown once, if there are any."""
@@ -249,7 +249,7 @@ class SharedConnection(HttpConnection):
         self._link = link
         self._received = received
         self._settled = settled
-        # What has arrived of a head, from its first byte on; None while a body is awaited.
+        # The part of a head that has arrived; None while a body is awaited.
         self._head: list[bytes] | None = []
         self._ended = False
         self._follows = False

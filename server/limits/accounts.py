@@ -60,7 +60,7 @@ MOST_ACCOUNTS = 10_000
 
 
 class Account:
-    """What one principal, or one tenant, may still ask for.
+    """The remaining requests of one principal or one tenant.
 
     ``buckets``: by what is counted; ``turns``: for what may run at a time; both only for what is limited.
     ``under_way`` counts the requests that wait or run, ``waiting`` those that wait, ``listening`` the open listen

@@ -85,7 +85,7 @@ _OF_TENANT = " of your tenant together"
 
 @dataclass(frozen=True, slots=True)
 class _Charge:
-    """What a request takes from one bucket, and its name in a refusal."""
+    """The cost of a request in one bucket, and its name in a refusal."""
 
     bucket: Bucket
     amount: int

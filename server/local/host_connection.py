@@ -31,8 +31,8 @@ FRAME_BYTES = 32
 
 
 class HostState:
-    """What a lifespan gives to requests, for one host: the shared process, with the host's own settings and the
-    conversation that its calls go on with, also after a server before this one."""
+    """The context that a lifespan gives to one host's requests: the shared process, with the host's own settings and
+    the conversation that its calls go on with, also after a server before this one."""
 
     def __init__(self, process: Process, settings: Settings, session: str) -> None:
         self.settings = settings
@@ -85,8 +85,8 @@ class HostConnection(LineConnection):
         self._muted = False
 
     def drain(self) -> None:
-        """Answer what was read, and leave. What was not read goes to the next server, and so do open streams, to which
-        nothing is said."""
+        """Answer what was read, and leave. Unread requests go to the next server, and so do open streams, without a
+        message."""
         self._draining = True
         self.end_input()
 

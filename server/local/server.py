@@ -67,7 +67,7 @@ class LocalServer:
         self._servers: dict[tuple[str, ...], ToolServer] = {}
         self._connections: set[HostConnection] = set()
         self._greeting = 0
-        # Who asked for the end waits for it: the end of the process closes these.
+        # The caller that asked for the end waits for it: the end of the process closes these.
         self._told_at_the_end: set[asyncio.StreamWriter] = set()
         self._begun = time.time()
         self._idle_since = time.monotonic()
@@ -168,7 +168,7 @@ class LocalServer:
     async def _answer(
         self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
-        """What is wanted: a host's connection, or to know of this server, or that it stops."""
+        """The request: a host's connection, or to know of this server, or that it stops."""
         match asked.get("want"):
             case "session":
                 return self._open(asked, reader, writer)

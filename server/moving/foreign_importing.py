@@ -1,5 +1,5 @@
-"""What other programs kept, stored as if it was added: conversations by add_messages, notes as entries of the caller's own
-word."""
+"""The memories of other programs, stored as if they were added: conversations by add_messages, notes as entries of the
+caller's own word."""
 
 from collections.abc import Callable, Iterator, Sequence
 

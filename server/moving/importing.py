@@ -50,9 +50,9 @@ _OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked"
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and how. ``source``: the program it is from; "": as it looks. ``project``: whose memory takes it in;
-    "": that of the settings. ``everyone``: each agent and resource of the file becomes one of the tenant's. ``accept``: what
-    others share counts as the user's."""
+    """The source of an import, and its options. ``source``: the program it is from; "": as it looks. ``project``:
+    whose memory takes it in; "": that of the settings. ``everyone``: each agent and resource of the file becomes one
+    of the tenant's. ``accept``: what others share counts as the user's."""
 
     tenant: str
     file: str

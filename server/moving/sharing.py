@@ -57,7 +57,7 @@ def export_project(settings: Settings, tenant: str, file: str, project: str) -> 
 
 
 def _read_before(target: Path) -> bytes:
-    """What a shared file holds; nothing where it is not there. A repository may have brought a link in its place."""
+    """The content of a shared file; empty if it does not exist. A repository may have brought a link in its place."""
     try:
         return read_regular(str(target), MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
@@ -95,8 +95,8 @@ async def _list(settings: Settings, scope: Scope, target: Path | None) -> Shared
 
 
 def read_shared(engine: Engine, path: Path) -> SharedLines:
-    """What a file shares. Lines may be there twice and in any order, as merges leave them, and with the marks of a conflict
-    around them: both sides count. Raises InvalidInput, LimitExceeded, OSError."""
+    """The entries that a file shares. Lines may be there twice and in any order, as merges leave them, and with the
+    marks of a conflict around them: both sides count. Raises InvalidInput, LimitExceeded, OSError."""
     content = read_regular(str(path), MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise LimitExceeded(f"{path} has more than {MOST_BYTES:,} bytes, which are allowed")

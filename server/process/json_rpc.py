@@ -85,7 +85,7 @@ def _asks(line: bytes | TooLong, method: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known about the top level of a JSON object, whether or not the rest is well formed."""
+    """The top level of a JSON object, also if the rest is malformed."""
 
     names: frozenset[str]
     id: int | str | None

@@ -20,7 +20,7 @@ _ENDINGS = (".sock", ".port")
 
 
 def ask(base: str, want: str) -> ServerAnswer:
-    """What the server answers that listens at this base path; one that is to ``stop`` is waited for.
+    """The answer of the server that listens at this base path; after ``stop`` the call waits for its end.
 
     Raises:
         OSError: there is no server, or it does not answer or end in time.

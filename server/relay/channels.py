@@ -131,7 +131,7 @@ _DARWIN = (0, 1, 76, 4)
 
 
 class Foreign(OSError):
-    """What was reached, or reaches us, runs as another user."""
+    """The other end of the connection runs as another user."""
 
 
 class Listener:
@@ -334,7 +334,7 @@ def _spawn(launch: Launch) -> Callable[[], int | None]:
             env=environ,
             **apart,
         )
-    # Whoever starts a process must collect its end, or it stays in the system's table.
+    # The parent of a process must collect its end, or it stays in the system's table.
     threading.Thread(target=server.wait, daemon=True).start()
     poll: Callable[[], int | None] = server.poll
     return poll

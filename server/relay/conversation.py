@@ -1,4 +1,5 @@
-"""What a thin client knows of the conversation between its host and the server, so that it can go on with another server.
+"""The thin client's record of the conversation between its host and the server, so that it can go on with another
+server.
 
 A line to the server is framed: its number, a space, the line. The number makes a call's idempotency key: a call that is
 sent again after a crash is done once.
@@ -173,7 +174,7 @@ class Conversation:
         return True
 
     def _remember(self, method: str, message: JsonObject) -> None:
-        """What a request changed that was done, as far as a new server must know it."""
+        """The effects of a finished request that a new server must know."""
         uri = str(_params_of(message).get("uri"))
         if method == "initialize":
             self._handshake = message

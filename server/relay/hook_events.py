@@ -67,7 +67,7 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
 
 
 def hook_arguments(host: str, event: str) -> tuple[str, ...]:
-    """What follows the program in the command of a hook."""
+    """The arguments of the program in a hook's command."""
     return COMMAND, host, event
 
 
@@ -77,7 +77,7 @@ def find_event(host: str, name: str) -> HookEvent | None:
 
 
 def render_answer(host: str, event: str, text: str) -> str:
-    """What the host reads on standard output, one JSON object that lets it go on. ``text``: for the model; "" for nothing."""
+    """The output for the host, one JSON object that lets it go on. ``text``: for the model; "" for nothing."""
     if host == "windsurf":  # shows what it reads to the person, and nothing to the model
         return ""
     if host == "cursor":

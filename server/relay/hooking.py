@@ -40,7 +40,7 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         return
     host, event, flags = _read_arguments(arguments)
     empty = render_answer(host, event, "")
-    # What hangs, such as a host that never closes our input, must not keep the host waiting.
+    # A call that hangs, such as a read from a host that never closes our input, must not keep the host waiting.
     watch = threading.Timer(_GIVE_UP_SECONDS, _end, (empty,))
     watch.daemon = True
     watch.start()

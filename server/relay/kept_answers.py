@@ -20,7 +20,7 @@ _PAGES = "io.modelcontextprotocol/ui"
 
 
 class KeptAnswers:
-    """What servers of this version and these settings answered, in a file beside the socket.
+    """Answers of servers of this version and these settings, in a file beside the socket.
 
     With ``cold``, what is kept is read at once; else answers are only added where there is no file yet.
     """

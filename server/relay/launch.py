@@ -1,7 +1,7 @@
 """A launch: what it asks of the server's process, which those who ask the same share, and what is only its own.
 
 The process has the database, the models and every rule. Its socket is named after a digest of all of that, so that other
-settings mean another server. Who is served, and with which tools, comes with each connection.
+settings mean another server. Each connection brings its user and its choice of tools.
 """
 
 import importlib
@@ -83,8 +83,8 @@ def hook_folder(folder: str, database: str) -> str:
 
 
 class _Given:
-    """What was given at a launch: flags, variables by their names in capitals, and a settings file, ``text``. Raises
-    OSError or ValueError for a file that cannot be read."""
+    """The arguments and the environment of a launch: flags, variables by their names in capitals, and a settings file,
+    ``text``. Raises OSError or ValueError for a file that cannot be read."""
 
     __slots__ = ("_file", "config", "flags", "text", "variables")
 
@@ -112,7 +112,7 @@ class _Given:
 
 
 def _part(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What is the process's, and what is the connection's ``own``."""
+    """The settings of the process, and the connection's ``own``."""
     process = {name: value for name, value in given.items() if name not in own}
     return process, {name: value for name, value in given.items() if name in own}
 

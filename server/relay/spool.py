@@ -1,7 +1,7 @@
-"""What hooks hand over: a file for each event, written before the server is asked, and removed by the server that
-stored it.
+"""The events that hooks hand over: a file for each event, written before the server is asked, and removed by the
+server that stored it.
 
-Whatever is killed or does not answer, nothing is lost: the next server takes what is there.
+Nothing is lost if a process is killed or does not answer: the next server takes what is there.
 """
 
 import contextlib

@@ -62,8 +62,8 @@ _MOST_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a URI names. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run, ``entry_id``
-    for what is no entry."""
+    """The target of a URI. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run,
+    ``entry_id`` for what is no entry."""
 
     kind: Kind
     thread_id: str = ""
@@ -299,7 +299,7 @@ class KindRecord(TypedDict):
 
 
 def describe_kind(kind: Kind) -> KindRecord:
-    """What the SDK's records of resources and templates take of a kind."""
+    """The fields of a kind for the SDK's records of resources and templates."""
     each = KINDS[kind]
     return {
         "name": kind,

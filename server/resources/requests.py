@@ -190,7 +190,7 @@ def _of_listed_thread(row: Mapping[str, Any]) -> Resource:
 
 
 async def read_resource(ctx: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
-    """One resource as one text. What a thread has not yet is empty. Raises LayerloreError, ToolError."""
+    """One resource as one text. A part that a thread does not have yet is empty. Raises LayerloreError, ToolError."""
     uri = str(params.uri)
     if uri == EXPLORER_URI:
         html = read_page().html.decode()

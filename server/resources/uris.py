@@ -13,13 +13,13 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 
 SCHEME = "memory://"
 
-# What has an id of its own, and where it is.
+# Rows with an id of their own, and their place.
 _OF_IDS: Mapping[Kind, str] = {
     "run": "runs/{run_id}",
     "run-state": "runs/{run_id}/state",
     "entry": "entries/{entry_id}",
 }
-# What belongs to no thread and has no id has its own name as its place.
+# A resource without a thread and an id has its own name as its place.
 _ALONE: Mapping[str, Kind] = {kind: kind for kind in KINDS if kind not in (*OF_A_THREAD, "thread", *_OF_IDS)}
 # As many digits as the databases' integers have.
 _DIGITS = 19

@@ -29,7 +29,7 @@ STARTING = "starting"
 
 
 class Process:
-    """What a lifespan yields: the settings at once, the runtime when it is there."""
+    """The value that a lifespan yields: the settings at once, the runtime when it is there."""
 
     def __init__(
         self,

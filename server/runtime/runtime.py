@@ -145,7 +145,7 @@ class Runtime:
         self._answered: anyio.Event | None = None
 
     async def worker(self) -> "JobWorker":
-        """Who does the background work of this process, made when it is first asked for."""
+        """The worker of this process, made at its first use."""
         module = await load("layerlore.server.runtime.upkeep")
         if self._worker is None:
             tokens = self.settings.rates.tenant_model_tokens_per_day
@@ -221,7 +221,7 @@ class Runtime:
         await self._room.check(tenant)
 
     async def api_key(self, digest: str) -> ApiKey | None:
-        """What is stored of the key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
+        """The stored key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
         key = await self.engine.database.read_installation(api_keys.by_digest, digest)
         if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := self.engine.database.unfit):
             log.error("a key of another tenant is refused: %s, so that row-level security does not hold it", unfit)
@@ -275,7 +275,7 @@ def _describe_alone() -> ProcessState:
 
 async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
     """Open the database, migrate it, read the encoding. Raises LayerloreError."""
-    # What most processes serve first is loaded while the database waits for its disk.
+    # The modules of the usual first call are loaded while the database waits for its disk.
     loading = asyncio.create_task(load_for(add_messages.function))
     engine = await open_engine(settings)
     await loading

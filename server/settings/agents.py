@@ -13,13 +13,13 @@ from layerlore.memory.settings.section import MemoryChoice, MemoryMode, Section,
 from layerlore.storage.core.records import Json
 
 _LONGEST_NAME = 255
-# What is longer is shown as its length: a prompt, a template, messages.
+# A longer text is shown as its length: a prompt, a template, messages.
 _LONGEST_SHOWN = 120
 
 
 class AgentSettings(Section):
-    """What one agent has otherwise than the server. Each setting that is given takes the place of the server's; a document
-    of working memory (its format, template and schema) does so as a whole."""
+    """The settings of one agent that differ from the server's. Each setting that is given takes the place of the
+    server's; a document of working memory (its format, template and schema) does so as a whole."""
 
     memory: MemoryChoice = "on"
     window: WindowSettings = WindowSettings()
@@ -29,7 +29,7 @@ class AgentSettings(Section):
     context: ContextRules = ContextRules()
 
     def over(self, server: Any) -> dict[str, Section | MemoryMode]:
-        """What of ``server``'s settings this agent has otherwise, as it is for it, by name. A memory that the server has
+        """The settings of this agent that differ from ``server``, by name. A memory that the server has
         switched off is off for every agent: there is no database."""
         found: dict[str, Section | MemoryMode] = {}
         if "memory" in self.model_fields_set and server.memory != "off":
@@ -40,7 +40,7 @@ class AgentSettings(Section):
         return found
 
     def describe(self) -> Json:
-        """What is given, for people and models; long texts only by their length."""
+        """The settings for people and models; long texts only by their length."""
         return {name: _shorten(value) for name, value in self.model_dump(exclude_unset=True).items()}
 
 

@@ -1,4 +1,4 @@
-"""Whose JWTs are accepted as credentials over HTTP, and what their claims mean: none, unless an issuer is named."""
+"""The issuers whose JWTs are accepted over HTTP, and the meaning of their claims: none, unless an issuer is named."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit

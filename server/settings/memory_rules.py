@@ -1,4 +1,4 @@
-"""What of the settings only memory's own code can check, when the engine is made: JSON Schemas, and windows."""
+"""The settings that only memory's own code can check, when the engine is made: JSON Schemas, and windows."""
 
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.json_schema import check_schema
@@ -56,5 +56,5 @@ def _policy(given: WindowSettings, where: str, settings: Settings, counter: Toke
 
 
 def _as_written(parts: list[Json]) -> tuple[list[Json], int]:
-    """What the operator writes is not searched for secrets, as in the rest of the settings."""
+    """The operator's texts are not searched for secrets, as in the rest of the settings."""
     return parts, 0

@@ -137,7 +137,7 @@ def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.env
 
 
 def name_remote(url: str) -> str:
-    """What is the same in all forms of a remote's URL: ``github.com/owner/name``; "" for a path on this machine. User,
+    """The common part of all forms of a remote's URL: ``github.com/owner/name``; "" for a path on this machine. User,
     password, port, query and ``.git`` are left out."""
     url = url.strip()
     schemed = _SCHEME.fullmatch(url)

@@ -295,7 +295,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     def scope_in(self, tenant: str) -> Scope:
-        """Whose memory these settings mean in a tenant: the person's or, in a project, the project's beside it."""
+        """The scope that these settings mean in a tenant: the person's or, in a project, the project's beside it."""
         if self.project:
             return Scope(tenant, self.agent, self.project, person=self.resource)
         return Scope(tenant, self.agent, self.resource)

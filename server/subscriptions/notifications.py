@@ -129,8 +129,8 @@ async def _begin_nothing(ctx: Ctx, scope: Scope) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Whose requests are whose, and what there is to subscribe to; without, everybody is in one scope and any URI will
-    do.
+    """The scope of each request, and the resources to subscribe to; by default all requests share one scope and any
+    URI is accepted.
 
     ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
     interest has what is asked for, before the request is answered; it raises LayerloreError if it cannot be watched.
@@ -144,7 +144,7 @@ class Rules:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """What one client of the handshake era watches, and the news that waits for it."""
+    """The resources that one handshake-era client watches, and the news that waits for it."""
 
     uris: set[tuple[Scope, str]] = field(default_factory=set)
     list_of: Scope | None = None
@@ -331,7 +331,7 @@ async def _send(connection: Connection, event: ServerEvent) -> None:
 
 @contextmanager
 def listening_in(scope: Scope) -> Iterator[None]:
-    """Whatever subscribes to a bus while the context is entered belongs to the scope."""
+    """Each subscription to a bus while the context is entered belongs to the scope."""
     token = _scope_of_request.set(scope)
     try:
         yield
@@ -379,7 +379,7 @@ class ScopedBus:
 
 
 def scope_of(ctx: RequestContext) -> Scope:
-    """Whose memory the request means. Raises InvalidInput, or NotFound for an agent or resource outside its grant."""
+    """The scope that the request means. Raises InvalidInput, or NotFound for an agent or resource outside its grant."""
     return caller_of(ctx).scope
 
 

@@ -51,8 +51,8 @@ def kinds_of(types: Collection[str] | None) -> set[Kind]:
 
 
 def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Change]:
-    """What events of the resource change: the profile and the entries, with them what a recall finds, or which threads
-    there are and what they are called."""
+    """The resources that an event of the resource changes: the profile and the entries, with them what a recall finds,
+    or which threads there are and what they are called."""
     if happened is None:
         return {*_ALONE, ("status", ""), _LIST_CHANGED}
     found: set[Change] = {("status", "")} if happened else set()
@@ -120,7 +120,7 @@ class ScopeWatch:
         return bool(self._alone.keys() & {"threads", "status", "recall"})
 
     def unmarked(self) -> Watched | None:
-        """What has no mark yet; None: nothing."""
+        """The resources without a mark; None: nothing."""
         threads = {thread_id: None for thread_id in self._threads if thread_id not in self._thread_marks}
         run_ids = [run_id for run_id in self._runs if run_id not in self._run_marks]
         resource = bool(self._alone) and self._resource_seq is None
@@ -128,12 +128,13 @@ class ScopeWatch:
         return Watched(threads, run_ids, resource, None, totals) if threads or run_ids or resource or totals else None
 
     def marked(self) -> Watched:
-        """What has marks, and the marks."""
+        """The resources with marks, and their marks."""
         resource, totals = self._resource_seq is not None, self._totals is not None
         return Watched(dict(self._thread_marks), list(self._run_marks), resource, self._resource_seq, totals)
 
     def mark(self, asked: Watched, found: Found) -> None:
-        """Where things were found is what they are marked with. What was dropped since it was asked for stays so."""
+        """Where things were found is what they are marked with. A watch that was dropped since the query stays
+        dropped."""
         self._thread_marks |= {thread_id: mark for thread_id, mark in found.marks.items() if thread_id in self._threads}
         self._run_marks |= {run_id: found.runs.get(run_id) for run_id in asked.run_ids if run_id in self._runs}
         if asked.resource and self._alone:
@@ -142,7 +143,7 @@ class ScopeWatch:
             self._totals = found.totals
 
     def news(self, asked: Watched, found: Found) -> list[ServerEvent]:
-        """What was found not to be as it is marked; moves the marks on. Each URI is given as it is watched."""
+        """The resources that differ from their marks; moves the marks on. Each URI is given as it is watched."""
         changed = set(self._changed(asked, found))
         self.mark(asked, found)
         events: list[ServerEvent] = []
@@ -227,7 +228,7 @@ class Watcher:
             self._hinted.set()
 
     async def begin(self, scope: Scope) -> None:
-        """Mark what is watched in a scope and has no mark yet. What is committed after this is news.
+        """Mark what is watched in a scope and has no mark yet. Commits after this are news.
 
         Raises StorageUnavailable.
         """

@@ -1,1 +1,1 @@
-"""What is remembered, laid out for people at a terminal: ``layerlore show``."""
+"""The memory, laid out for people at a terminal: ``layerlore show``."""

@@ -57,7 +57,7 @@ _NOTHING: Mapping[View, str] = {
 
 
 def lay_out(view: View, found: Json) -> RenderableType:
-    """What was found, and below it how to mend it."""
+    """The result, and below it how to mend it."""
     shown = list(_LAYOUTS[view](found))
     rest = [Text("There is more: --limit shows it.", style=_QUIET)] if found.get("more") else []
     mending = [Text(line, style=_QUIET) for line in MENDING[view]]
@@ -192,7 +192,7 @@ def _profile(found: Json) -> Iterator[RenderableType]:
     yield from _table(("version", "change", "at", "by", "tool"), rows, numbers=("version",))
 
 
-# What is open is shown by the first of these that it has.
+# Open work is shown by the first of these fields that it has.
 _SAYS = ("goal", "reason", "run_id", "current_task", "next_step")
 
 

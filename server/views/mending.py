@@ -162,8 +162,8 @@ async def _show_entry(call: Call, entry_id: str) -> EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """What to edit: an entry by its id, the profile, or the session memory or the title of a conversation; ``text`` is
-    the new text, None: an editor asks for it."""
+    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation;
+    ``text`` is the new text, None: an editor asks for it."""
 
     what: Edited
     id: str

@@ -1,4 +1,4 @@
-"""What each view shows, read as the tools and resources give it: JSON, the newest first."""
+"""The content of each view, read as the tools and resources give it: JSON, the newest first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Asked:
 
 
 async def read_view(call: Call, asked: Asked) -> Json:
-    """What the view shows. Lists are cut to ``limit`` and say in ``more`` that there is more. Raises NotFound,
+    """The content of the view. Lists are cut to ``limit`` and say in ``more`` that there is more. Raises NotFound,
     InvalidInput, LimitExceeded."""
     match asked.view:
         case "all":

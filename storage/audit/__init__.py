@@ -1,1 +1,1 @@
-"""Who did what, who may, and how much: the journal, API keys, idempotency, usage, spending and stored bytes."""
+"""The journal, the rights and the counts: the journal, API keys, idempotency, usage, spending and stored bytes."""

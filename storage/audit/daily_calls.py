@@ -45,7 +45,7 @@ _ADD = insert_or_update(
     keys=(*SCOPE, "day", "source", "name"),
     changes={name: daily_calls.c[name] + _new[name] for name in _SUMS},
 )
-# Whoever erases the resource waits for these counts, or these counts see that it is gone.
+# An erasure of the resource waits for these counts, or these counts see that it is gone.
 _KNOWN = (
     select(resources.c.next_event_seq).where(in_scope(resources)).with_for_update(read=True, key_share=True),
     select(threads.c.thread_uid)
@@ -62,8 +62,8 @@ _BY_DAY = (
 
 
 async def add(tx: Tx, tenant: Tenant, counts: Sequence[tuple[Scope, Sequence[CallCount]]], *, today: int) -> None:
-    """Add counts to those of the scopes of a tenant; days that are too long ago go. Who writes to one of them waits
-    meanwhile on Postgres: give few at a time."""
+    """Add counts to those of the scopes of a tenant; days that are too long ago go. On Postgres, a writer to one of
+    them waits meanwhile: give few at a time."""
     for scope, of_it in sorted(counts, key=lambda each: (each[0].agent_id, each[0].resource_id)):
         own = {**of_scope(scope), "tenant_id": tenant.tenant_id}
         if not await _is_known(tx, own):
@@ -94,7 +94,7 @@ async def _is_known(tx: Tx, own: Mapping[str, str]) -> bool:
 
 
 async def by_day(tx: Tx, scope: Scope, since_day: int) -> list[CallCount]:
-    """What was counted in the scope since a day, the oldest first."""
+    """The counts of the scope since a day, the oldest first."""
     return [
         CallCount(int(day), source, name, calls, failed, tokens, messages, tuple(waits))
         for day, source, name, calls, failed, tokens, messages, *waits in await tx.all(

@@ -21,7 +21,7 @@ _FIRST, _LAST = -(2**62), 2**62
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """What a row says: numbers, names of ours, and the names that the caller and its program have; no text of
+    """The content of a row: numbers, names of ours, and the names that the caller and its program have; no text of
     messages. ``at`` is in milliseconds since 1970, ``reason`` the class of an error, ``resource_mark`` an HMAC."""
 
     at: int
@@ -61,7 +61,7 @@ class JournalFilter:
 
 
 _given = [column.name for column in journal.c if column.name != "row_id"]
-# Inline: without RETURNING. Who may only append may not read the number of what it appended.
+# Inline: without RETURNING. A role that may only append may not read the number of its row.
 _APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
 _FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
 

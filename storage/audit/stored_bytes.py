@@ -1,8 +1,8 @@
 """How many bytes of content are stored of a tenant, and of each resource of it, and whether more may be.
 
 The database counts by itself, in the transaction that stores or erases (triggers of migration 12): the UTF-8 bytes of the
-columns in COUNTED, and ROW_BYTES for each row, for its ids and its place in the index. What is deleted counts until it is
-erased for good. What is made from messages in the background (observations, notes, summaries, the index, vectors) does
+columns in COUNTED, and ROW_BYTES for each row, for its ids and its place in the index. Deleted rows count until they
+are erased for good. Rows made from messages in the background (observations, notes, summaries, the index, vectors) do
 not count, nor do events.
 """
 
@@ -67,7 +67,7 @@ _USED = select(_sum_of("whole"), _sum_of("resource_id")).where(
 
 
 async def read_used(tx: Tx, owner: Scope) -> Used:
-    """What is stored now of the tenant and the resource, whichever agent's, this transaction's part included."""
+    """The bytes stored now for the tenant and the resource, over all agents, with this transaction's part."""
     row = await tx.one(_USED, tenant_id=owner.tenant_id, resource_id=owner.resource_id, whole=_TENANT)
     assert row is not None
     return Used(*map(int, row))
@@ -117,7 +117,7 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the database keeps as a count, and what all rows come to: the same, or something is wrong. ``resource`` None:
+    """The stored count, and the sum of all rows: the same, or something is wrong. ``resource`` None:
     the whole tenant."""
 
     resource: str | None

@@ -16,7 +16,7 @@ from layerlore.storage.core.transaction import Tx
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls of a model used up. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those
+    """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those
     whose price is not known, whose cost is counted as none."""
 
     calls: int = 0
@@ -37,7 +37,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """What was spent on one model (empty: none was named) for one ``source``: "steps", or the kind of a job."""
+    """The cost of one model (empty: none was named) for one ``source``: "steps", or the kind of a job."""
 
     model: str
     source: str
@@ -143,37 +143,37 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
 
 
 async def by_day(tx: Tx, scope: Scope, since_day: int) -> dict[int, Spent]:
-    """What was spent on each day (whole days since 1970, of UTC) on which anything was."""
+    """The cost of each day (whole days since 1970, of UTC) with any cost."""
     rows = await tx.all(_BY_DAY, **of_scope(scope), since_day=since_day)
     return {int(day): _spent(sums) for day, *sums in rows}
 
 
 async def of_threads(tx: Tx, scope: Scope, thread_uids: Sequence[str]) -> dict[str, Spent]:
-    """What was spent in each of the threads where anything was."""
+    """The cost of each of the threads with any cost."""
     rows = await tx.all(_OF_THREADS, **of_scope(scope), thread_uids=list(thread_uids))
     return {thread_uid: _spent(sums) for thread_uid, *sums in rows}
 
 
 async def of_resource(tx: Tx, scope: Scope) -> list[UsageLine]:
-    """What was spent in the scope, erased threads included, for each model and source."""
+    """The cost in the scope, erased threads included, for each model and source."""
     return [_line(*row) for row in await tx.all(_OF_RESOURCE, **of_scope(scope))]
 
 
 async def by_thread(tx: Tx, scope: Scope) -> list[OfOwner]:
-    """What was spent in the scope, for each thread, model and source. Deleted and erased threads have
+    """The cost in the scope, for each thread, model and source. Deleted and erased threads have
     no name any more."""
     rows = await tx.all(_BY_THREAD, **of_scope(scope))
     return [OfOwner(thread_id, _line(*line)) for thread_id, _, *line in rows]
 
 
 async def by_resource(tx: Tx, tenant: Tenant, agent_id: str) -> list[OfOwner]:
-    """What was spent for each resource of an agent: an operator's view, across scopes."""
+    """The cost of each resource of an agent: an operator's view, across scopes."""
     rows = await tx.all(_BY_RESOURCE, tenant_id=tenant.tenant_id, agent_id=agent_id)
     return [OfOwner(owner, _line(*line)) for owner, *line in rows]
 
 
 async def by_agent(tx: Tx, tenant: Tenant) -> list[OfOwner]:
-    """What was spent for each agent of a tenant, all its resources together: an operator's view, across scopes."""
+    """The cost of each agent of a tenant, all its resources together: an operator's view, across scopes."""
     rows = await tx.all(_BY_AGENT, tenant_id=tenant.tenant_id)
     return [OfOwner(owner, _line(*line)) for owner, *line in rows]
 
@@ -225,7 +225,7 @@ async def add_spending(tx: Tx, spent: OfDay, *, now: int) -> None:
 
 
 async def read_of_day(tx: Tx, day: str) -> OfDay:
-    """What the installation spent on a day."""
+    """The installation's cost on a day."""
     row = await tx.one(_OF_DAY, day=day)
     return OfDay(*row) if row else OfDay()
 

@@ -1,6 +1,6 @@
 """The columns that hold the text of messages, or text made from it: each such column, and its form.
 
-What is not named here holds ids, names of models and programs, numbers and words of ours. A test knows every column.
+Other columns hold ids, names of models and programs, numbers and words of ours. A test knows every column.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ Everything else that is raised is a defect: its text stays in the log.
 
 
 class LayerloreError(Exception):
-    """What went wrong, in words that a caller, or the model behind it, can act on."""
+    """The error, in words that a caller, or the model behind it, can act on."""
 
 
 class InvalidInput(LayerloreError):

@@ -22,7 +22,7 @@ class Packed(ColumnElement[Any]):
 
 
 def unpacked(value: str | bytes | None) -> RowIdArray:
-    """What an aggregate of either kind holds, ascending; None is what it gives for no rows."""
+    """The values of an aggregate of either kind, ascending; an aggregate over no rows gives None."""
     if not value:
         return np.empty(0, np.int64)
     found = np.fromstring(value, np.int64, sep=",") if isinstance(value, str) else np.frombuffer(value, ">i8")

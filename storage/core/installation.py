@@ -79,7 +79,7 @@ class Look:
         LOOKS[function] = self
 
     async def rows(self, tx: Tx, **values: Any) -> Sequence[Row]:
-        """What it finds."""
+        """Its findings."""
         return await tx.backend.rows_of_all_tenants(tx, self.function, self.statement, values)
 
     async def count(self, tx: Tx, **values: Any) -> int:

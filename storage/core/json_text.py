@@ -18,7 +18,7 @@ NOTE = "[what was stored here is damaged and cannot be read; `layerlore doctor` 
 DAMAGED: Json = {"damaged": NOTE}
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 
-# What the readers of a part take for granted, by its type.
+# The fields that readers of a part rely on, by its type.
 _PART: dict[str, tuple[tuple[str, type], ...]] = {
     "text": (("text", str),),
     "reasoning": (("text", str),),

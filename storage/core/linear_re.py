@@ -2,8 +2,8 @@
 
 ``compile`` takes Python's syntax and gives an object that is used like one of :mod:`re`. A pattern whose matches have a
 bounded length is left to :mod:`re`: each place of the text costs it a bounded effort. Every other one is written anew for
-RE2, which never goes back in the text (``re2_syntax``). What RE2 cannot match, such as a lookaround inside a pattern or a
-reference to a group, raises :class:`PatternError`.
+RE2, which never goes back in the text (``re2_syntax``). A pattern that RE2 cannot match, such as a lookaround inside
+it or a reference to a group, raises :class:`PatternError`.
 
 Nothing is compiled before its first use. ``REGISTRY`` holds every pattern that a module made, for the test that drives
 each of them with repetitions.
@@ -46,7 +46,7 @@ escape = re.escape
 
 
 class Match(Protocol):
-    """What a match has, whichever engine found it."""
+    """The interface of a match of either engine."""
 
     @property
     def string(self) -> str: ...
@@ -315,7 +315,7 @@ class _Text:
         return at
 
     def in_characters(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What is between two matches is counted once, since they come in order."""
+        """The text between two matches is counted once, since they come in order."""
         if self._plain:
             return spans
         known, count = self._known

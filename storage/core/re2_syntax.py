@@ -1,9 +1,9 @@
 r"""Python's pattern syntax, written as RE2's.
 
 RE2 reads nearly the same language, but its ``\w``, ``\d``, ``\s`` and ``\b`` know ASCII only, and it has no lookaround. A
-class is written with the properties of Unicode that :mod:`re` means. What a pattern asks of the character before or after
-it (``\b``, ``^``, ``$``, a lookbehind of one character, any positive lookahead) is written as a neighbour outside a group
-that holds the match. ``\p{...}`` may be used, as in RE2.
+class is written with the properties of Unicode that :mod:`re` means. The condition of a pattern on the character
+before or after it (``\b``, ``^``, ``$``, a lookbehind of one character, any positive lookahead) is written as a
+neighbour outside a group that holds the match. ``\p{...}`` may be used, as in RE2.
 """
 
 import re
@@ -144,8 +144,8 @@ class Re2Pattern:
 
 @dataclass(slots=True)
 class _Neighbour:
-    """What must be beside a match. ``taken`` and ``refused`` are items of classes for one character, ``none`` says whether
-    the text may begin or end there, ``line`` that it may also end in a line's end."""
+    """The characters that must be beside a match. ``taken`` and ``refused`` are items of classes for one character,
+    ``none`` says whether the text may begin or end there, ``line`` that it may also end in a line's end."""
 
     taken: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -274,7 +274,7 @@ class _Writer:
         return (code.IN, [*negation, (code.CATEGORY, code.CATEGORY_WORD)], "or nothing" if is_word else "")
 
     def _before(self, conditions: Sequence[Any]) -> str | None:
-        """What is before the match; None if nothing can be."""
+        """The character before the match; None if there can be none."""
         if self._place_of_match in (Place.BEGINNING, Place.WHOLE):
             return "" if self._neighbour(conditions).none else None
         if not self._written.before:
@@ -283,7 +283,7 @@ class _Writer:
         return neighbour.write(r"\A" if self._place_of_match is Place.ANYWHERE else None)
 
     def _after(self, conditions: Sequence[Any]) -> str | None:
-        """What is after the match; None if nothing can be."""
+        """The character after the match; None if there can be none."""
         wider = [each for each in conditions if each[0] is code.ASSERT and not _is_one(each[1][1])]
         if wider and len(conditions) > 1:
             raise PatternError("two conditions after a match, one of them longer than a character")

@@ -1,4 +1,5 @@
-"""What the stores take and give. Times are milliseconds since 1970 (UTC), tokens are counts, JSON is plain Python."""
+"""The records that the stores take and return. Times are milliseconds since 1970 (UTC), tokens are counts, JSON is
+plain Python."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,8 +25,8 @@ force."""
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose memory: every row that a tenant owns begins with these three. ``person``: where the resource is a project's,
-    the resource of the person whose memory is read beside it; "" where there is none."""
+    """The owner of a memory: every row that a tenant owns begins with these three. ``person``: where the resource is a
+    project's, the resource of the person whose memory is read beside it; "" where there is none."""
 
     tenant_id: str
     agent_id: str
@@ -47,11 +48,11 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What of a message is indexed, made by ``memory.parts.search_words``: the words of each chunk of its text (a space
-    between; "" for a chunk without a word, which is not searched), how many characters the whole text has, as far as
-    they are given its thread's own mark of the session and who speaks, and of the whole text: how far it only asks
-    (``asks``) and how far it says nothing (``empty``), both from 0 to 100, and how many different content words it
-    has."""
+    """The indexed part of a message, made by ``memory.parts.search_words``: the words of each chunk of its text (a
+    space between; "" for a chunk without a word, which is not searched), how many characters the whole text has, as
+    far as they are given its thread's own mark of the session and who speaks, and of the whole text: how far it only
+    asks (``asks``) and how far it says nothing (``empty``), both from 0 to 100, and how many different content words
+    it has."""
 
     chunks: tuple[str, ...]
     chars: int
@@ -156,7 +157,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who changed something: the client program or the background job, and the tool (or command) it used.
+    """The author of a change: the client program or the background job, and the tool (or command) it used.
 
     ``principal`` is the name of the one who is responsible: of a credential, or ``job:KIND``, ``command:NAME``,
     ``server``."""
@@ -168,8 +169,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What a key of the HTTP endpoints allows; never the key itself. ``agents`` are those it may act for (None: any of
-    the tenant), ``resource_id`` whom it may serve (None: any of the tenant)."""
+    """The rights of a key of the HTTP endpoints; never the key itself. ``agents`` are those it may act for (None: any
+    of the tenant), ``resource_id`` whom it may serve (None: any of the tenant)."""
 
     key_id: str
     tenant_id: str

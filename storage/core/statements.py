@@ -1,6 +1,7 @@
 """Statements are written once in SQLAlchemy Core, compiled once for each database, and run straight on its driver.
 
-What the databases write differently is an element here. Each driver says how its database writes it (``drivers/*/sql.py``).
+Each difference between the databases is an element here. Each driver says how its database writes it
+(``drivers/*/sql.py``).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """A transaction as one unit: the contract that every store function is written against.
 
-A store function is ``async def f(tx, scope, ...)`` and awaits nothing but ``tx``. Whose memory it works on, a scope or a
-whole tenant, comes first, and the transaction is bound to that: Postgres shows it no other rows, whatever its statements
-ask for. What belongs to the installation and to no tenant is read and written by functions without a scope, which see
-no tenant's rows. On SQLite it is driven to its end inside
+A store function is ``async def f(tx, scope, ...)`` and awaits nothing but ``tx``. The scope or the tenant comes first,
+and the transaction is bound to it: Postgres shows it no other rows, whatever its statements ask for. Functions without
+a scope read and write the rows of the installation, and see no tenant's rows. On SQLite it is driven to its end inside
 the connection's own thread, in one hop; on Postgres it runs on a pooled connection. It may be run again on the same
 inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
 """
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 
 class Placed(Protocol):
-    """What lies in one scope, such as the claim on a job."""
+    """A row in one scope, such as the claim on a job."""
 
     @property
     def scope(self) -> Scope: ...
@@ -49,8 +48,8 @@ class Tx(Protocol):
         ...
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
-        """Give ``take`` the rows as they are read, until it returns False. What it lets go is not kept: for rows that
-        may be large."""
+        """Give ``take`` the rows as they are read, until it returns False. Released connections are not kept: for rows
+        that may be large."""
         ...
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
@@ -124,8 +123,9 @@ Act = Literal["SELECT", "DELETE"]
 
 
 class Backend(Protocol):
-    """What a database does in its own way; a driver's module ``backend`` is one. Beside it, ``drivers/*/sql.py`` says how
-    the database writes the elements of ``storage.core.statements``, and ``Database`` is the connection."""
+    """The operations that differ between databases; a driver's module ``backend`` is one. Beside it,
+    ``drivers/*/sql.py`` says how the database writes the elements of ``storage.core.statements``, and ``Database`` is
+    the connection."""
 
     @property
     def name(self) -> str:
@@ -146,11 +146,11 @@ class Backend(Protocol):
         """Whether the bytes of deleted rows may stay until the whole file is rewritten."""
 
     def describe(self) -> Json:
-        """What the database can do, for people."""
+        """The database's abilities, for people."""
         ...
 
     def warnings(self) -> list[str]:
-        """What is wrong with the database's software here, for people."""
+        """The faults of the database's software here, for people."""
         ...
 
     async def rows_of_all_tenants(
@@ -225,7 +225,7 @@ class Database(Protocol):
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def version(self) -> Hashable | None:
-        """What stands for all that is committed now: while it is the same, nothing was committed since, by whatever
+        """A mark of everything that is committed now: while it is the same, nothing was committed since, by whatever
         process. None where asking would cost as much as reading."""
         ...
 

@@ -1,2 +1,2 @@
-"""What is made of messages: observations, summaries, notes, working memory and entries, with the messages that each came
+"""Rows made from messages: observations, summaries, notes, working memory and entries, with the messages that each came
 from."""

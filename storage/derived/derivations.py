@@ -1,9 +1,9 @@
-"""What becomes of what was made from messages when these are deleted, or come back.
+"""The fate of derived rows when their messages are deleted, or come back.
 
 Documents fall back to an earlier version (``version_sources``) and entries hide (``entries``): both are there again when
-the messages are. What describes a run of messages in one piece (notes, summaries, observations) goes at once, with a title.
-All of it is made again from what remains: cursors go back, and the jobs are due again. Who thinks about anything of the
-resource meanwhile is fenced off, since a deleted message may be among what was given.
+the messages are. Texts about a run of messages (notes, summaries, observations) go at once, with a title.
+All of it is made again from what remains: cursors go back, and the jobs are due again. Jobs that run for the resource
+meanwhile are fenced off, since their input may hold a deleted message.
 """
 
 from collections.abc import Collection, Sequence
@@ -86,8 +86,8 @@ class RestingDocuments:
 
 
 async def standing(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int] | None) -> RestingDocuments:
-    """What rests on these messages of a thread (None: on any), just before they go; holds the thread already, and from
-    here on the resource, and before it the other threads that the profile is made from."""
+    """The rows that rest on these messages of a thread (None: on any), just before they go; holds the thread already,
+    and from here on the resource, and before it the other threads that the profile is made from."""
     for uid in sorted({each.source_thread_uid for each in await _sources_of_profile(tx, scope, thread, seqs)}):
         if uid != thread.thread_uid:
             await threads.lock_uid(tx, scope, uid)

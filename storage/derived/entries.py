@@ -1,9 +1,9 @@
 """Entries: notes that a resource's agent keeps, each with the places in messages that it rests on.
 
 An entry is seen while it is active and one of its sources is: a place in a message that is not deleted, in a thread
-that is not, and that still has the text it had. One that a caller gave as its own word needs no source. What is not
-seen is not in the index, where an entry is the only message of a thread named after it. Whoever changes entries holds
-the resource (``resource_lock.hold``), after the thread, if there is one.
+that is not, and that still has the text it had. One that a caller gave as its own word needs no source. A hidden entry
+is not in the index, where an entry is the only message of a thread named after it. A change of entries holds the
+resource (``resource_lock.hold``), after the thread, if there is one.
 """
 
 import hashlib
@@ -47,8 +47,8 @@ SEQ = 1
 
 @dataclass(frozen=True, slots=True)
 class EntrySource:
-    """What an entry rests on: ``starts`` to ``ends`` of what a message said at this revision; ``label`` says whose word
-    that is."""
+    """The sources of an entry: ``starts`` to ``ends`` of what a message said at this revision; ``label`` says whose
+    word that is."""
 
     thread_uid: str
     seq: int
@@ -192,7 +192,7 @@ _END = (
     .where(_named, entries.c.status == "active")
     .values(status=bindparam("new_status"), superseded_by=bindparam("new_superseded_by"), seen_at=bindparam("now"))
 )
-# What a file brought is the user's as long as a message is seen in which the user says it.
+# An entry from a file is the user's as long as a visible message of the user says it.
 _TRUST_AS_SAID = (
     update(entries)
     .where(_named, entries.c.origin == "shared")
@@ -269,7 +269,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         unproven = known.unproven_words
     elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
         unproven = [word for word in new.unproven if word in known.unproven_words]
-    # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
+    # It is trusted as its best source is: each of them says all of it. An ended entry begins anew, and is not pinned.
     is_repeated = known.trust == "shared" and new.trust != "user"  # By a model, which makes it no more trusted.
     best = known.trust if is_repeated else max(known.trust, new.trust, key=_TRUSTS.index)
     trust = best if known.status == "active" else new.trust

@@ -85,7 +85,7 @@ async def read_named(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, En
 
 
 async def read_preferences(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
-    """What the user himself said that he prefers, the newest first, among the entries that were kept last."""
+    """The user's own preferences, the newest first, among the newest entries."""
     return [Entry(*row) for row in await tx.all(_PREFERENCES, **of_scope(scope), most=most)] if most else []
 
 

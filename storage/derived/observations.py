@@ -166,7 +166,7 @@ class StatusSums(NamedTuple):
 
 
 async def state(tx: Tx, scope: Scope, thread_uid: str) -> tuple[StatusSums, ...]:
-    """What differs whenever other observations are active or buffered, by status; empty without any."""
+    """A mark that changes whenever other observations are active or buffered, by status; empty without any."""
     rows = await tx.all(_STATE, **of_thread(scope, thread_uid), statuses=["active", "buffered"])
     return tuple(
         StatusSums(str(status), int(count), int(newest_id), int(ids)) for status, count, newest_id, ids in rows

@@ -88,7 +88,7 @@ MOST_KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was said from ``from_seq`` to ``upto_seq``, in ``tokens``. ``created_at``: ms since 1970."""
+    """The note on the messages from ``from_seq`` to ``upto_seq``, in ``tokens``. ``created_at``: ms since 1970."""
 
     upto_seq: int
     from_seq: int

@@ -63,7 +63,8 @@ async def read_subject(tx: Tx, scope: Scope, thread_id: str) -> str:
 
 
 async def find_others(tx: Tx, scope: Scope, subject: str) -> OtherSubjects:
-    """What a thread with the subject is not shown. Without a subject, or with EVERY, it is shown everything."""
+    """The rows that a thread with the subject is not shown. Without a subject, or with EVERY, it is shown
+    everything."""
     if subject in ("", EVERY):
         return OtherSubjects()
     found = [make_thread(row) for row in await tx.all(_NAMED, **of_scope(scope))]

@@ -2,8 +2,8 @@
 
 The newest version is the document. Versions are counted on for ever; of what was, the last ones are kept. One that was
 made from messages is there only while they are; without it, the newest of the others is the document. An empty
-``thread_id`` means the resource's document. What a caller wrote as a whole has no sources; what was appended or
-restored has those of the version whose words it holds.
+``thread_id`` means the resource's document. A version that a caller wrote as a whole has no sources; an appended or
+restored one has those of the version whose words it holds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -185,7 +185,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What a change met and what it left, the same version if it changed nothing; None: there was never any."""
+    """The versions before and after a change, the same one if it changed nothing; None: there was never any."""
 
     thread: Thread | None
     before: Version | None
@@ -437,7 +437,7 @@ _FORGET_SOURCES = delete(document_sources).where(_own_sources, document_sources.
 
 
 async def sources_of_version(tx: Tx, scope: Scope, thread_uid: str, version: int) -> list[DocumentSource]:
-    """What a version was made from, with what went into the versions before it whose words it holds."""
+    """The sources of a version, with those of the earlier versions whose words it holds."""
     rows = await tx.all(_SOURCES_OF, **of_thread(scope, thread_uid), of_version=version)
     return [DocumentSource(*row) for row in rows]
 

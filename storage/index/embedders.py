@@ -1,5 +1,5 @@
-"""What the processes on one database agree on: which embedders are in use, how many dimensions the vectors under each
-name have, and which process makes up for vectors that are missing."""
+"""The agreement between the processes on one database: which embedders are in use, how many dimensions the vectors
+under each name have, and which process makes up for vectors that are missing."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -461,7 +461,7 @@ _SET_BACK = (
     .where(_this, jobs.c.done_seq > bindparam("upto_seq"))
     .values(
         done_seq=bindparam("upto_seq"),
-        # What waits anyway keeps its time.
+        # A job that waits anyway keeps its time.
         due_at=case((jobs.c.requested_seq > jobs.c.done_seq, jobs.c.due_at), else_=bindparam("new_due_at")),
         updated_at=bindparam("now"),
     )

@@ -16,7 +16,7 @@ _DAY_MS: ColumnElement[int] = literal_column("86400000")
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """What a day brought. ``day``: whole days since 1970, of UTC. ``tokens`` are those of the messages."""
+    """The counts of a day. ``day``: whole days since 1970, of UTC. ``tokens`` are those of the messages."""
 
     day: int
     messages: int = 0
@@ -45,7 +45,7 @@ _STEPS = (
 
 
 async def count_by_day(tx: Tx, scope: Scope, *, since: int) -> list[DayCount]:
-    """What each day brought on which there was anything, the oldest first; ``since`` in milliseconds since 1970."""
+    """The counts of each day with any rows, the oldest first; ``since`` in milliseconds since 1970."""
     given = {**of_scope(scope), "since": since}
     said = {int(day): (int(number), int(tokens or 0)) for day, number, tokens in await tx.all(_MESSAGES, **given)}
     kept = {int(day): int(number) for day, number in await tx.all(_ENTRIES, **given)}

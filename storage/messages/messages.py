@@ -318,7 +318,7 @@ _TOTALS = threads.totals_change(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of one draft; one that was deleted is not stored again, and has no seq (0) once it is erased."""
+    """The outcome of one draft; a deleted one is not stored again, and has no seq (0) once it is erased."""
 
     id: str
     seq: int
@@ -547,7 +547,7 @@ async def _meet_again(
         of = of_thread(scope, thread.thread_uid)
         await tx.run(_MARK, **of, at_seq=old.seq, new_turn=draft.mark.turn, new_set=draft.mark.set)
     values = _values(draft)
-    # What was read can be sent again: then the parts whose other half is deleted are not among them.
+    # A message that was read can be sent again: then the parts whose other half is deleted are not among them.
     shown = old.parts
     if old.hidden_calls:
         shown = to_json(without(parts_of(old.parts), list_of(old.hidden_calls)))

@@ -168,7 +168,7 @@ _COUNT_SAID_THEN = select(func.count()).select_from(_BY_TIME[0]).where(_BY_TIME[
 
 
 class Filled(Protocol):
-    """What a page is read into. ``take`` is given each message, whole, as it is read, and says whether it wants more."""
+    """The record of a page. ``take`` is given each message, whole, as it is read, and says whether it wants more."""
 
     def take(self, message: Message) -> bool: ...
 

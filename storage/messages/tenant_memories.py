@@ -22,7 +22,7 @@ _LAST = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """What a memory holds: live conversations, their messages, and active entries; when a conversation went on last
+    """The counts of a memory: live conversations, their messages, and active entries; when a conversation went on last
     (milliseconds), if there is one."""
 
     threads: int = 0
@@ -100,7 +100,7 @@ _ENTRIES = (
 
 
 async def count_memories(tx: Tx, tenant: Tenant, pairs: Sequence[Pair]) -> dict[Pair, MemoryCounts]:
-    """What each of these memories holds."""
+    """The counts of each of these memories."""
     if not pairs:
         return {}
     named = {

@@ -70,8 +70,8 @@ async def between(
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What differs whenever other messages stand in a part of a thread: how many, the first and the last seq, and the
-    sum of their revisions and tokens."""
+    """A mark that changes whenever other messages stand in a part of a thread: how many, the first and the last seq,
+    and the sum of their revisions and tokens."""
 
     messages: int
     first: int

@@ -68,7 +68,7 @@ class MovedEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryPut:
-    """What became of an entry, and the id it has here. ``unproven``: nothing that it rests on is here."""
+    """The outcome for an entry, and its id here. ``unproven``: nothing that it rests on is here."""
 
     status: EntryStatus
     entry_id: str
@@ -84,8 +84,8 @@ async def put_entries(
     search_text: SearchText,
 ) -> list[EntryPut]:
     """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
-    another for one whose id is taken. What was forgotten here, or marked as wrong, later than it was last said there stays
-    so, and what is pinned here stays pinned unless it is overwritten."""
+    another for one whose id is taken. An entry that was forgotten here, or marked as wrong, after its last mention
+    there stays so, and a pinned one stays pinned unless it is overwritten."""
     await scopes.hold(tx, scope)
     return [await _put(tx, scope, each, mode, new_ids, search_text) for each in moved]
 
@@ -193,7 +193,7 @@ _CHANGE_LINE = (
 
 
 async def read_lines(tx: Tx, scope: Scope) -> list[SharedRow]:
-    """What the scope shares, as it was last written or read, and what was forgotten."""
+    """The entries that the scope shares, as last written or read, and the forgotten ones."""
     return [SharedRow(*row) for row in await tx.all(_ALL, **of_scope(scope))]
 
 

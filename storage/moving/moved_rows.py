@@ -53,7 +53,7 @@ _JSON_FORMS = {"json", "parts", "body", "window"}
 
 @dataclass(frozen=True, slots=True)
 class MovedColumn:
-    """What a column holds: a number (``is_small``: of 32 bits) or a text, and whether it may be null."""
+    """The content of a column: a number (``is_small``: of 32 bits) or a text, and whether it may be null."""
 
     name: str
     is_number: bool
@@ -92,7 +92,7 @@ class MovedTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read of a row, beside the thread that it belongs to."""
+        """The columns of a row, beside the thread that it belongs to."""
         known = (*SCOPE, *(("thread_uid",) if self.of_thread else ()))
         return tuple(column.name for column in self.table.c if column.name not in known)
 
@@ -133,7 +133,7 @@ Stored = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowsPut:
-    """What became of rows: how many were added, were there already, took the place of others, and were left out since
+    """The outcome for rows: how many were added, were there already, took the place of others, and were left out since
     something else is stored in their place."""
 
     added: int = 0
@@ -217,7 +217,7 @@ async def put_rows(
 
 
 _NUMBERED = {EVENT: threads.c.next_event_seq, STEP: threads.c.next_step_seq}
-# What is added next stands behind them, even if the import comes to no end.
+# Later rows stand behind them, even if the import is interrupted.
 _COUNT_UP = {
     of: update(threads).where(in_thread(threads), column < bindparam("upto")).values({column: bindparam("upto")})
     for of, column in _NUMBERED.items()

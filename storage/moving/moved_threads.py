@@ -145,8 +145,8 @@ _READ_ON = (
 
 
 async def put_state(tx: Tx, scope: Scope, thread_uid: str, state: dict[str, Any], *, cursors: bool, now: int) -> None:
-    """Bring how far a thread has counted, and (``cursors``) how far background work has read it. What is behind that is
-    due. The transaction has brought what the cursors stand for."""
+    """Bring how far a thread has counted, and (``cursors``) how far background work has read it. Messages behind that
+    are due. The transaction has brought what the cursors stand for."""
     of = of_thread(scope, thread_uid)
     row = await tx.one(_STATE, **of)
     if row is None:

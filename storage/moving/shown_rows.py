@@ -155,7 +155,7 @@ async def names_of(tx: Tx, scope: Scope, uids: Sequence[str]) -> dict[str, str]:
 
 
 async def document_runs(tx: Tx, scope: Scope, thread_uid: str, versions: Sequence[int]) -> list[DocumentRun]:
-    """What versions of a document were made from: of a thread's, or (empty ``thread_uid``) of the profile."""
+    """The sources of a document's versions: of a thread's, or (empty ``thread_uid``) of the profile."""
     rows = await tx.all(_DOCUMENT_SOURCES, **of_thread(scope, thread_uid), versions=list(versions))
     return [DocumentRun(*row) for row in rows]
 

@@ -32,8 +32,8 @@ class ActPart:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What one call did, and when (milliseconds since 1970). ``undone``: nothing of it is left to undo. ``thread_ids``:
-    the names of the threads, in the order of the parts, None for those of none."""
+    """The effect of one call, and its time (milliseconds since 1970). ``undone``: nothing of it is left to undo.
+    ``thread_ids``: the names of the threads, in the order of the parts, None for those of none."""
 
     undo_id: str
     tool: str

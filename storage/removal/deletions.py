@@ -60,7 +60,7 @@ _RECORD = insert(deletions).values(
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a delete hid; ``deletion_uid`` restores it, unless it was erased at once or nothing was there."""
+    """The rows that a delete hid; ``deletion_uid`` restores it, unless it was erased at once or nothing was there."""
 
     thread: Thread
     messages: list[Message]

@@ -2,8 +2,8 @@
 
 It is hidden first, all of it in one transaction, and marked: threads with a delete at time 0, entries as dropped at
 time 0. From then on it is invisible, no running job can store what it made of it, and it cannot be restored. The marked
-rows are then erased a portion at a time, by the caller that requested it or, after a crash, by the next one. What is
-written meanwhile is new, and stays.
+rows are then erased a portion at a time, by the caller that requested it or, after a crash, by the next one. Rows
+written meanwhile are new, and stay.
 """
 
 from collections import Counter
@@ -185,8 +185,8 @@ _PROFILES = _count(
 
 
 async def count_threads(tx: Tx, scope: Scope, thread_id: str, uids: Sequence[str]) -> Counts:
-    """What goes with the threads of a name, ``uids``: their rows, the entries that rest on nothing else, the versions of
-    the profile that were made from them, and the answers kept for repeated requests that name them."""
+    """The rows that go with the threads of a name, ``uids``: their rows, the entries that rest on nothing else, the
+    versions of the profile that were made from them, and the answers kept for repeated requests that name them."""
     of = {**of_scope(scope), "uids": list(uids)}
     counts: Counts = Counter(threads=len(uids))
     for table, statement in _OF_THREADS.items():
@@ -289,8 +289,8 @@ class HiddenThreads:
 
 
 async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> HiddenThreads:
-    """Hide and mark the threads of that name, live or deleted. What was made from them falls back or goes with them, as
-    when a thread is deleted. A caller refreshes the profile's notes."""
+    """Hide and mark the threads of that name, live or deleted. Derived rows fall back or go with them, as when a
+    thread is deleted. A caller refreshes the profile's notes."""
     live = await _lock_live(tx, scope, thread_id)
     uids = await find_named(tx, scope, thread_id)
     if not uids:

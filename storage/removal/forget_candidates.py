@@ -1,4 +1,5 @@
-"""What a resource holds beside messages and entries that may mention something, and what was chosen to be forgotten."""
+"""The rows of a resource beside messages and entries that may mention a subject, and the rows chosen to be
+forgotten."""
 
 import json
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ async def keep_chosen(tx: Tx, scope: Scope, token: str, chosen: Json, *, now: in
 
 
 async def chosen_by(tx: Tx, scope: Scope, token: str) -> Json | None:
-    """What the token names; None for one that is unknown, or too old."""
+    """The choice that the token names; None for a token that is unknown, or too old."""
     stored = await tx.scalar(_FIND, **of_scope(scope), key=_KEY + token)
     chosen: Json | None = None if stored is None else json.loads(stored)
     return chosen

@@ -1,8 +1,8 @@
 """Content masked in place: rows are read a page at a time, masked outside of any transaction, and changed only where
 they still are what was masked.
 
-Rows of deleted threads and deleted messages are changed like the others: they can be restored. Who changes rows of a
-thread holds it, then the resource, as every edit does.
+Rows of deleted threads and deleted messages are changed like the others: they can be restored. A change of a thread's
+rows holds the thread, then the resource, as every edit does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ Key = tuple[Any, ...]
 Moved = Callable[[int, int], tuple[int, int]]
 """Where in a message's masked text stands what stood at these places of the text before."""
 
-# What is read beside the content: tokens are counted of it, and a message's revision says which text it has.
+# The columns beside the content: tokens are counted of it, and a message's revision says which text it has.
 _BESIDE: dict[str, tuple[str, ...]] = {
     "messages": ("revision", "deletion_uid"),
     "observations": ("marker", "said_at", "parent_id"),
@@ -208,7 +208,7 @@ async def _put_messages(
     await scopes.hold(tx, scope)
     await _move_sources(tx, of, {each.key[1]: each for each in made})
     await indexed_rows.rebuild_rows(tx, scope, thread_uid, [each.key[1] for each in made], search_text)
-    # Who thinks about one of them was given what was in it.
+    # The input of a job about one of them has its content.
     await jobs.fence_off(tx, scope, now=now)
     return made
 

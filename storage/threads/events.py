@@ -20,7 +20,7 @@ from layerlore.storage.threads import threads
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """What happened. The server's own payloads hold seqs, ids and counts, never text of a message or document;
+    """The event. The server's own payloads hold seqs, ids and counts, never text of a message or document;
     ``message_seq`` is the message that the payload was made from, if it was: it is hidden and erased with it."""
 
     type: str
@@ -99,7 +99,7 @@ async def record_of_resource(
 ) -> int:
     """Write an event of the resource; one about a thread goes when the thread is erased. Returns its seq.
 
-    Who also locks a thread does so first.
+    A transaction that also locks a thread does so first.
     """
     seq: int = await tx.scalar(_TAKE_OF_RESOURCE, **of_scope(scope)) - 1
     await tx.run(_INSERT_OF_RESOURCE, **of_scope(scope), **_values(happened, seq, origin, now), thread_uid=thread_uid)
@@ -194,7 +194,8 @@ class ThreadMark:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What to look at. None as a mark: nothing is known, and only where things are now is to be read.
+    """The threads and resources to look at. None as a mark: nothing is known, and only where things are now is to be
+    read.
 
     ``totals`` asks for the scope's threads as a whole, which costs in proportion to their number.
     """
@@ -208,8 +209,8 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was seen. ``types`` has the threads whose log has grown, with the types of the new events, or None where
-    not all of them are there to be read; ``resource_events`` likewise, with their payloads.
+    """The marks of the last look. ``types`` has the threads whose log has grown, with the types of the new events, or
+    None where not all of them are there to be read; ``resource_events`` likewise, with their payloads.
 
     ``runs`` and ``totals`` are whatever differs once a run, or any thread of the scope, has changed.
     """
@@ -256,7 +257,7 @@ _TOTALS = select(func.count(), func.coalesce(func.sum(threads_table.c.next_event
 
 
 async def look(tx: Tx, scope: Scope, watched: Watched) -> Found:
-    """What happened since the marks, and where everything is now. A thread that is not there has the empty mark."""
+    """The events since the marks, and the new marks. A thread that is not there has the empty mark."""
     marks = await _marks(tx, scope, watched.threads)
     types = {}
     for thread_id, mark in marks.items():

@@ -201,8 +201,8 @@ async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What update_thread changes: a title and a window's policy (None leaves each, "" removes it), and a merge patch
-    (RFC 7396) for metadata."""
+    """The fields that update_thread changes: a title and a window's policy (None leaves each, "" removes it), and a
+    merge patch (RFC 7396) for metadata."""
 
     title: str | None
     metadata_patch: Json | None

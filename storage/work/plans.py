@@ -65,7 +65,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """What a change met and what it left; both are the same revision if it changed nothing."""
+    """The revisions before and after a change; both are the same if it changed nothing."""
 
     thread: Thread
     before: Revision | None

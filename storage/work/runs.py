@@ -1,7 +1,7 @@
 """Runs of agents, and the checkpoint of each that is suspended.
 
-A run's id is its scope's, not its thread's: who resumes it need not know the thread. Whoever changes a run holds its
-thread. What a run's rules allow is for the caller to check, between ``lock`` and the change.
+A run's id is its scope's, not its thread's: who resumes it need not know the thread. A change of a run holds its
+thread. The caller checks the rules of a run, between ``lock`` and the change.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,8 +69,8 @@ class Run:
 
 
 class RunContent(NamedTuple):
-    """What may be large, as JSON text: the state (None before the first, and once the run has ended), the answers to
-    pending calls, the output, and what was spent."""
+    """The fields that may be large, as JSON text: the state (None before the first, and once the run has ended), the
+    answers to pending calls, the output, and what was spent."""
 
     state: str | None
     resumed: str
@@ -80,7 +80,7 @@ class RunContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a run is stored with. ``state`` (None: none yet) and ``pending`` are JSON text, kept to the byte."""
+    """The fields of a stored run. ``state`` (None: none yet) and ``pending`` are JSON text, kept to the byte."""
 
     state: str | None
     pending: str
@@ -103,7 +103,7 @@ NO_ANSWERS = Answers()
 
 @dataclass(frozen=True, slots=True)
 class RunClaim:
-    """Who holds a run, and until when; ``token`` is the claim's own name, never given twice."""
+    """The holder of a run, and the end of its claim; ``token`` is the claim's own name, never used twice."""
 
     epoch: int
     token: str
@@ -259,7 +259,7 @@ def _unknown(run_id: str) -> NotFound:
 
 
 async def content(tx: Tx, scope: Scope, run: Run) -> RunContent:
-    """What a run holds. Raises NotFound."""
+    """The content of a run. Raises NotFound."""
     row = await tx.one(_CONTENT, **of_thread(scope, run.thread_uid), run_id=run.run_id)
     if row is None:
         raise _unknown(run.run_id)
@@ -350,7 +350,7 @@ async def finish(tx: Tx, scope: Scope, run: Run, end: RunEnd, *, now: int) -> No
 
 
 async def read_spent(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> str | None:
-    """What was spent in a run of a thread that the transaction holds, as JSON text; None where there is no such run."""
+    """The cost of a run of a thread that the transaction holds, as JSON text; None without such a run."""
     row = await tx.one(_SPENT, **of_thread(scope, thread.thread_uid), run_id=run_id)
     return None if row is None else str(row[0])
 
@@ -361,8 +361,8 @@ async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, spent: str) -
 
 
 async def read_spent_below(tx: Tx, scope: Scope, run_id: str, *, most: int) -> list[tuple[str, str, str]]:
-    """What was spent in the runs that have this one as their parent, in theirs, and so on: run id, workflow id and JSON
-    text of each, those made first first."""
+    """The cost of the runs that have this one as their parent, of their children, and so on: run id, workflow id and
+    JSON text of each, those made first first."""
     rows = await tx.all(_SPENT_BELOW, **of_scope(scope), run_id=run_id, most=most)
     return [(str(id_), str(workflow_id), str(spent)) for id_, workflow_id, spent in rows]
 
@@ -516,7 +516,7 @@ _REMOVE = delete(runs).where(in_thread(runs), runs.c.run_id == bindparam("run_id
 
 async def expire(tx: Tx, scope: Scope, *, now: int, most: int = 100) -> list[Expired]:
     """Remove at most ``most`` runs whose checkpoint has expired; none while a claim on it lasts.
-    Whoever holds the newest claim, its time over, loses the run with it."""
+    The holder of the newest claim loses the run with it, once its time is over."""
     found = [
         Expired(run_id, Thread(uid, thread_id, None, next_event_seq=next_event_seq, created_at=created_at))
         for run_id, uid, thread_id, next_event_seq, created_at in await tx.all(

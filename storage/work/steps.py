@@ -110,7 +110,7 @@ async def read_page(tx: Tx, scope: Scope, thread_id: str, *, operation_id: str, 
 
 @dataclass(frozen=True, slots=True)
 class NewAttempt:
-    """What was tried and how it ended; with an error it failed."""
+    """The attempt and its outcome; with an error it failed."""
 
     task_key: str
     action: str

@@ -60,7 +60,7 @@ journal = Table(
     Column("reason", Text),  # the class of the error
 )
 
-# Tokens and money spent, a row for each thread, model and source. What was spent stays spent when a thread is erased.
+# Tokens and money spent, a row for each thread, model and source. The cost stays when a thread is erased.
 usage = Table(
     "usage",
     metadata,
@@ -112,7 +112,7 @@ daily_calls = Table(
     PrimaryKeyConstraint(*SCOPE, "day", "source", "name"),
 )
 
-# What background work of the whole installation has cost on a day (YYYY-MM-DD, UTC).
+# The cost of the whole installation's background work on a day (YYYY-MM-DD, UTC).
 spending = Table(
     "spending",
     metadata,

@@ -1,4 +1,5 @@
-"""What the tables have in common: the columns that every tenant's table begins with, and what a row goes with."""
+"""The columns that the tables have in common: the columns that every tenant's table begins with, and what a row goes
+with."""
 
 from sqlalchemy import Column, ColumnElement, ForeignKeyConstraint, Index, MetaData, Text, TextClause
 

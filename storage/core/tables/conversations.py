@@ -120,7 +120,7 @@ deletions = Table(
     Index("deletions_by_time", "deleted_at"),
 )
 
-# What one call did that can be undone, a row for each thing that it did: places of what is kept, never content. Nobody
+# The changes of one call that can be undone, a row for each change: places of what is kept, never content. Nobody
 # undoes it after ``retention.deleted_days``.
 undo_parts = Table(
     "undo_parts",
@@ -143,7 +143,7 @@ undo_parts = Table(
     partial_index("undo_parts_by_thread", *THREAD, where=text("thread_uid IS NOT NULL")),
 )
 
-# What an agent serves, once something of it changed: its events' counter.
+# The resources that an agent serves, once something of them changed: its events' counter.
 resources = Table(
     "resources",
     metadata,
@@ -154,7 +154,8 @@ resources = Table(
     PrimaryKeyConstraint(*SCOPE),
 )
 
-# What changed, in order and without a gap, given under the row lock of the thread (or of the resource, below).
+# The number of a change, in order and without a gap, given under the row lock of the thread (or of the resource,
+# below).
 events = Table(
     "events",
     metadata,

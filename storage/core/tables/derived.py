@@ -63,7 +63,7 @@ document_sources = Table(
     Index("document_sources_by_source", *SCOPE, "source_thread_uid"),
 )
 
-# What waits to be written into the session memory.
+# Notes that wait to be written into the session memory.
 session_notes = Table(
     "session_notes",
     metadata,
@@ -180,8 +180,8 @@ entry_sources = Table(
     Index("entry_sources_by_message", *THREAD, "message_seq"),
 )
 
-# What a resource shares through a file: each line by its id. ``entry_id``: the entry that says it; of what was forgotten
-# both are null. ``own``: whether it was written here; of the document: its version here.
+# The entries that a resource shares through a file: each line by its id. ``entry_id``: the entry that says it; of what
+# was forgotten both are null. ``own``: whether it was written here; of the document: its version here.
 shared_lines = Table(
     "shared_lines",
     metadata,
@@ -194,7 +194,7 @@ shared_lines = Table(
     Index("shared_lines_by_entry", *SCOPE, "entry_id"),
 )
 
-# What is searched: a row for each chunk of a message's text. Its words are beside it, in each database's own way.
+# The searched text: a row for each chunk of a message's text. Its words are beside it, in each database's own way.
 search_rows = Table(
     "search_rows",
     MetaData(),

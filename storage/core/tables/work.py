@@ -87,7 +87,7 @@ runs = Table(
     ),
 )
 
-# What agents did, step by step.
+# The work of agents, step by step.
 steps = Table(
     "steps",
     metadata,

@@ -148,7 +148,7 @@ def call_of(function: str, statement: Select[Any] | Delete) -> TextClause:
 
 
 def definition(look: Look) -> str:
-    """What makes the function. It runs as the tables' owner, to whom their policies open in it."""
+    """The statement that makes the function. It runs as the tables' owner, to whom their policies open in it."""
     parameters, body = _as_function(look.statement)
     columns = look.columns
     if not columns:

@@ -73,7 +73,7 @@ class _OutcomeUnknown(Exception):
 
 
 class _Mark:
-    """What shows whether a write was committed: the unit's own name, in a slot of its own."""
+    """The query that shows whether a write was committed: the unit's own name, in a slot of its own."""
 
     def __init__(self, slot: str) -> None:
         self.slot = slot
@@ -214,8 +214,8 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _connection(self, give_up: float | None = None) -> AsyncIterator[PooledConnection]:
-        """A connection of the pool, waited for until ``give_up`` by the monotonic clock. Whatever asyncpg makes of its
-        loss, what is raised is among LOST."""
+        """A connection of the pool, waited for until ``give_up`` by the monotonic clock. All errors of asyncpg after
+        its loss are among LOST."""
         left = RETRY_DEADLINE if give_up is None else max(give_up - time.monotonic(), _LAST_TRY)
         connection = await self._pool.acquire(timeout=left)
         try:

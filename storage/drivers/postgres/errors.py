@@ -1,4 +1,4 @@
-"""What asyncpg raises, by what follows from it, and what of it may be shown."""
+"""The errors of asyncpg by their consequences, and the parts of them that may be shown."""
 
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ LOST = (
 )
 # Another transaction was in the way: the same.
 IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
-# What asyncpg raises for a URL, depending on where it stumbles; a port of no range is an OverflowError.
+# The errors of asyncpg for a wrong URL; a port out of range is an OverflowError.
 UNREADABLE_URL = (ValueError, LookupError, OverflowError)
 REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 # The server answers, and cannot do it: trying again at once does not help.
@@ -60,7 +60,7 @@ def unable(error: BaseException) -> str:
 
 
 def without_url(error: BaseException, url: str) -> str:
-    """What went wrong, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
+    """The error, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
     if isinstance(error, UNREADABLE_URL):
         return (
             "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."

@@ -1,7 +1,7 @@
 """Hints on Postgres: NOTIFY after the commit, and LISTEN, on one direct connection a process, beside the pool.
 
 Inside the transactions that write it would serialise them all, since a commit that notifies takes a lock of the whole
-database. What is notified are digests under the installation's key: they say nothing to other users of the server,
+database. The notifications are digests under the installation's key: they say nothing to other users of the server,
 and the channel is the installation's own.
 """
 
@@ -47,8 +47,8 @@ class PostgresHints:
     """Connects when there is something to send or a watcher to notify, and then stays connected: it reconnects for
     ever.
 
-    What other processes commit while the connection is lost is not reported one by one: the listeners are notified once, of
-    everything, when it is back. A lost connection never concerns those who write.
+    Commits of other processes while the connection is lost are not reported one by one: the listeners are notified
+    once, of everything, when it is back. A lost connection never concerns those who write.
     """
 
     def __init__(self, url: str, key: bytes) -> None:

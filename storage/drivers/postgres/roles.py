@@ -13,7 +13,7 @@ from layerlore.storage.drivers.postgres.url import read_url
 
 CONNECT_SECONDS = 10.0
 
-# What the server's role may do with a table, where that is not to read and change its rows.
+# The rights of the server's role on a table, if they are not to read and change its rows.
 _LESS = {"schema_migrations": "SELECT", "journal": "INSERT"}
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
 _FUNCTIONS = (
@@ -36,7 +36,7 @@ _OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema(
 
 @dataclass(frozen=True, slots=True)
 class RoleStanding:
-    """What a role is to the tables. ``owner``: of any of them, or held to be by their policies."""
+    """The relation of a role to the tables. ``owner``: of any of them, or held to be by their policies."""
 
     role: str
     superuser: bool
@@ -62,7 +62,7 @@ async def read_standing(connection: Any) -> RoleStanding:
 
 
 async def role_of(url: str) -> tuple[RoleStanding, str]:
-    """What a URL connects as, and who owns the tables there ("": there are none yet).
+    """The role of a URL's connection, and the owner of the tables there ("": there are none yet).
 
     Raises StorageUnavailable, whose text repeats nothing of the URL.
     """
@@ -131,5 +131,5 @@ async def look_at_server(url: str) -> ServerState:
 def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOOK_SECONDS:g} s"
-    # What is raised where the URL is read may repeat it.
+    # An error from reading the URL may repeat it.
     return type(error).__name__ if isinstance(error, UNREADABLE_URL) else str(error) or type(error).__name__

@@ -35,7 +35,7 @@ def beginning(access: Access, whose: Scope | Tenant | None) -> str:
 
 
 def binding(whose: Scope | Tenant) -> str:
-    """What binds the transaction that is open, until it ends."""
+    """The scope of the open transaction, until it ends."""
     if isinstance(whose, Tenant):
         values = {"tenant": whose.tenant_id, "reach": "tenant", "agent": "", "resource": "", "tokens": ""}
     else:

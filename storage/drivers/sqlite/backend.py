@@ -67,7 +67,7 @@ async def delete_of_all_tenants(
 
 
 async def may_change_journal(tx: Tx, act: Act) -> bool:
-    """Whoever may open the file may."""
+    """Every process that may open the file may."""
     return True
 
 

@@ -30,7 +30,7 @@ _JSON = ("json", "parts", "body", "window")
 
 
 def quick_check(connection: driver.Connection, seconds: float) -> list[str]:
-    """What is damaged in the structure of the file, as far as it is found in this time; empty when all is well."""
+    """The damage in the structure of the file that is found in this time; empty when all is well."""
     give_up = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > give_up, _STEPS)
     try:
@@ -47,7 +47,7 @@ def whole_check(connection: driver.Connection) -> list[str]:
 
 
 def structure_check(connection: driver.Connection) -> list[str]:
-    """What is damaged in the structure of the file, the indexes included; empty when all is well."""
+    """The damage in the structure of the file, the indexes included; empty when all is well."""
     problems: list[str] = []
     integrity = f"PRAGMA integrity_check({MOST})"
     for query in (integrity, "PRAGMA foreign_key_check"):

@@ -80,7 +80,7 @@ def _read_unit(
     rows: RowCache,
     vectors: VectorCache,
 ) -> tuple[R, set[str]]:
-    """What it answers, and what was damaged of what it read."""
+    """Its answer, and the damaged part of the rows that it read."""
     connection.execute("BEGIN")
     try:
         tx = SqliteTx(connection, leaves_out=True, codes=codes, postings=postings, rows=rows, vectors=vectors)
@@ -278,7 +278,7 @@ class SqliteDatabase:
             await thread.close()
 
     async def integrity_problems(self) -> list[str]:
-        """What SQLite's own checks find wrong with the file; empty when all is well."""
+        """The faults that SQLite's own checks find in the file; empty when all is well."""
         return await self._writer_thread.hop(driver.integrity_problems)
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ import sqlite_vec  # type: ignore[import-untyped]
 SAFE_WAL_VERSION = (3, 51, 3)
 SECURE_DELETE_FTS_VERSION = (3, 42, 0)
 
-# Pages of the file that a connection keeps. Who reads has rows and vectors at hand (``row_cache``, ``vector_cache``).
+# Pages of the file that a connection keeps. Readers have rows and vectors at hand (``row_cache``, ``vector_cache``).
 WRITER_CACHE_KIB = 6_000
 READER_CACHE_KIB = 6_000
 
@@ -56,7 +56,7 @@ _OF_THE_FILE = {3, 7, 8, 9, 10, 11, 13, 14, 23, 26}
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the SQLite at hand can do: shown by ``layerlore doctor`` and ``memory_status``."""
+    """The abilities of the SQLite at hand: shown by ``layerlore doctor`` and ``memory_status``."""
 
     module: str
     version: str
@@ -115,7 +115,7 @@ def is_undecodable(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """What went wrong, without any stored text: SQLite names tables and columns, Python's module also values."""
+    """The error, without any stored text: SQLite names tables and columns, Python's module also values."""
     if is_undecodable(error):
         return "a stored text is damaged: it is not UTF-8"
     is_pythons_own = isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
@@ -206,7 +206,7 @@ def load_vector_extension(connection: Connection) -> str | None:
 
 
 def _stand_in_for_vector_extension(connection: Connection) -> None:
-    """What is used of sqlite-vec, under the same names: six times slower, and there wherever Python is."""
+    """The functions of sqlite-vec in use, under the same names: six times slower, and there wherever Python is."""
     connection.create_function("vec_bit", 1, bytes, deterministic=True)
     connection.create_function("vec_distance_hamming", 2, _differing_bits, deterministic=True)
 
@@ -240,7 +240,7 @@ def abilities() -> Abilities:
 
 
 def integrity_problems(connection: Connection) -> list[str]:
-    """What ``integrity_check``, the foreign keys and the full-text index find wrong; empty when all is well."""
+    """The faults that ``integrity_check``, the foreign keys and the full-text index find; empty when all is well."""
     problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     problems += [f"foreign key: {tuple(row)}" for row in connection.execute("PRAGMA foreign_key_check")]
     try:

@@ -36,7 +36,7 @@ _LOG_GONE = (
 
 
 class Displaced(StorageUnavailable):
-    """What the connections hold open is not what their path leads to. The text names no path."""
+    """The file that the connections hold open is not the one at their path. The text names no path."""
 
 
 def refuse_what_is_no_file(path: Path) -> None:

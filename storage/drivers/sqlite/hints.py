@@ -37,7 +37,7 @@ class SqliteHints:
         self._polls: set[asyncio.Task[None]] = set()
 
     def committed(self) -> None:
-        """Notify the listeners of a commit of this process. Whose it was is not known: a group of calls is one commit."""
+        """Notify the listeners of a commit of this process. Its scope is unknown: a group of calls is one commit."""
         self._listeners.notify(anybody)
 
     @contextmanager

@@ -31,7 +31,7 @@ Read = Callable[[str, int], Awaitable[RowIdArray]]
 
 @dataclass(frozen=True, slots=True)
 class RowStamp:
-    """What a snapshot of the index can be known by: how many rows were removed so far, the schema's version, since a
+    """The identity of a snapshot of the index: how many rows were removed so far, the schema's version, since a
     migration may make all rows anew, and the last id."""
 
     removed: str

@@ -39,7 +39,7 @@ _CodeKey = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a snapshot of the file can be known by: how many vectors were removed so far, the schema's version, and the
+    """The identity of a snapshot of the file: how many vectors were removed so far, the schema's version, and the
     last row id of SQLite's own."""
 
     removed: str
