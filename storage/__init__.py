@@ -1,1 +1,2 @@
-"""Where the memory is kept, on SQLite or Postgres: a room for each kind of thing, and in it a module of functions a store."""
+"""Where the memory is stored, on SQLite or Postgres: a room for each kind of thing, and in it a module of functions a
+store."""

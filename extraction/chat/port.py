@@ -23,9 +23,9 @@ class ChatAnswer:
 
 
 class ChatFailed(LayerloreError):
-    """There is no answer. The text says why; it can be stored and shown, since it repeats no texts and no keys.
+    """No answer came. The text says why; it can be stored and shown, since it repeats no texts and no keys.
 
-    ``retryable``: a later attempt may succeed, not before ``retry_after_ms`` if that is given.
+    ``retryable``: a later attempt may succeed, not before ``retry_after_ms`` if that is passed.
     ``spent``: what the failed requests cost.
     ``of_setup``: no job can succeed until a key, a name or an account is corrected.
     """

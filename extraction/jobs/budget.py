@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """The limits of the whole installation for a UTC day: tokens (input and output together) and dollars; 0 is no limit.
+    """The limits of the whole installation for a UTC day: tokens (input and output together) and dollars; 0 means no
+    limit.
 
     A call that has begun is finished: the sum may exceed the limit by as many calls as run at a time.
     """
@@ -42,8 +43,8 @@ class DailyBudget:
 
 
 class TenantBudget:
-    """The limit of each tenant for a UTC day: tokens, input and output together; 0 is no limit. ``kinds`` are the jobs
-    that ask a model.
+    """The limit of each tenant for a UTC day: tokens, input and output together; 0 means no limit. ``kinds`` are the
+    jobs that ask a model.
 
     A call that has begun is finished: the sum may exceed the limit by as many calls as run at a time. The work of a
     host's own model does not count.

@@ -2,7 +2,7 @@
 job, whose parts stand or fall alone.
 
 Nothing is kept in memory between the two requests, which may reach different processes: the material is read again from
-the claims, and must be what the model was given.
+the claims, and must be what the model got.
 """
 
 import hashlib
@@ -155,7 +155,7 @@ def _shorten(schema: JsonSchema) -> JsonSchema:
 
 def split_answer(answer: ModelAnswer, parts: Sequence[JobPart]) -> dict[Kind, ModelAnswer | WrongAnswer]:
     """The answer of each part, checked against its schema, or what is wrong with it. Items that an earlier answer
-    settled may come again, and are skipped. Raises WrongAnswer for a name that is no kind's."""
+    settled may come again, and are skipped. Raises WrongAnswer for a name that is not a kind's."""
     if parts[0].material.turn is None:
         (part,) = parts
         return {part.name: _catch(answer, part.material.schema) or answer}
@@ -232,7 +232,7 @@ class _Claimed(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why the answer of a part is not stored: for its author, who may be quoted, and as it is kept."""
+    """Why the answer of a part is not stored: for its author, who may be quoted, and as it is stored."""
 
     part: JobPart
     for_model: str
@@ -394,7 +394,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: Sent, 
 
 
 async def _drop_changed(engine: Engine, parts: list[JobPart], named: _Named) -> list[JobPart]:
-    """The parts whose material is what was given; the others are handed back. Raises Conflict if none is left."""
+    """The parts whose material is what was passed; the others are handed back. Raises Conflict if none is left."""
     if not parts:
         raise Conflict(f"job_id: there is nothing left to do for it; nothing was stored; {_AGAIN}")
     same = [part for part in parts if _fingerprint(part.material) == named.kinds[part.name][1]]

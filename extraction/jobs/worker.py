@@ -332,7 +332,7 @@ class _Lane:
 class JobWorker:
     """``holder`` names this process to others, ``concurrency`` bounds the calls of models at a time. Kinds for which
     the chat has no model (or all, without a chat) get their own digest if they have one. ``tenant_daily_tokens`` limits
-    the tokens of each tenant in a day; 0 is no limit."""
+    the tokens of each tenant in a day; 0 means no limit."""
 
     def __init__(
         self,

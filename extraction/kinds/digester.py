@@ -54,7 +54,7 @@ PROMPT = "digest/2"
 
 # Tokens of messages for one token of extracts, and the least and the most that extracts may have.
 _SHARE, _FEWEST, _MOST = 12, 300, 4000
-# The order in which observations are dropped; critical ones are kept.
+# The order in which observations are dropped; critical ones stay.
 _ORDER: tuple[Marker, ...] = ("info", "completion", "important")
 # Observations are dropped until this share of the threshold is left.
 _TARGET = 0.5

@@ -1,4 +1,4 @@
-"""The two documents of working memory, as a model writes them: how one is asked for, checked, and stored beside the
+"""The two documents of working memory, as a model writes them: how one is requested, checked, and stored beside the
 versions of callers."""
 
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ class Author:
 @dataclass(frozen=True, slots=True)
 class TurnPart:
     """The part that a kind adds to one job about a turn that several kinds share: values of the prompt ``turn``; what
-    a model is given beside the messages, where what is empty is left out; the messages as ``lines``, and ``earlier``
+    a model gets beside the messages, where what is empty is left out; the messages as ``lines``, and ``earlier``
     ones; and the schema of the kind's member of the answer, of which ``read`` makes the kind's own answer."""
 
     asks: Mapping[str, Any]
@@ -89,7 +89,7 @@ class TurnPart:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
-    it, which were kept, which said what is known already, and which were not kept for another reason; ``unproven``:
+    it, which were stored, which said what is known already, and which were not kept for another reason; ``unproven``:
     which were kept with names or numbers that no message has. No item is repeated, since this is answered and kept."""
 
     done_seq: int | None = None
@@ -231,7 +231,7 @@ async def read_new(
     tools: bool = False,
     wanted: Callable[[Sequence[TranscriptLine]], bool] = bool,
 ) -> NewMessages | None:
-    """The first messages after ``began`` whose lines are wanted; None if there are none, and while nothing follows but
+    """The first messages after ``began`` whose lines are wanted; None if none exist, and while nothing follows but
     greetings, thanks and short answers to them: those are read with what is said next. ``most``: how many ``read`` returns
     at a time."""
     while found := await read(began):
@@ -288,6 +288,6 @@ async def lock_thread(tx: Tx, claim: Claim) -> Thread:
 
 
 def check_unchanged(now: Sequence[Message], given: Sequence[Message]) -> None:
-    """Raises Stale unless the messages are as they were given."""
+    """Raises Stale unless the messages are as they were passed."""
     if list(now) != list(given):
         raise Stale("messages were changed or deleted meanwhile")

@@ -109,7 +109,7 @@ class ObserverResult:
 class NoteSources:
     """The messages that notes are made from, in order: their seqs, how far each is trusted, and when it was said.
 
-    ``texts``: the text of each message that a model was given, by seq, if a model names the sources of its notes.
+    ``texts``: the text of each message that a model gets, by seq, if a model names the sources of its notes.
     """
 
     seqs: tuple[int, ...]
@@ -359,7 +359,7 @@ async def publish_notes(
 
 
 def collect_sources(messages: Sequence[Message], lines: Iterable[TranscriptRow] = ()) -> NoteSources:
-    """The messages as sources of notes. ``lines``: what a model is given of them."""
+    """The messages as sources of notes. ``lines``: what a model gets of them."""
     return NoteSources(
         tuple(message.seq for message in messages),
         {message.seq: find_trust(message) for message in messages},
@@ -424,7 +424,7 @@ def _take_part(
 
 
 def _line_tokens(counter: TokenCounter, message: Message, lines: Mapping[int, TranscriptLine], rest: str | None) -> int:
-    """Tokens that a message takes in the transcript. ``rest``: what of the message is given, if not all of it."""
+    """Tokens that a message takes in the transcript. ``rest``: what of the message is passed, if not all of it."""
     text = rest
     if text is None:
         text = lines[message.seq].text if message.seq in lines else ""

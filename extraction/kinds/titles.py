@@ -83,7 +83,7 @@ class TitleWriter:
     name: Kind = "title"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
-        """The first message of substance from a user; None while there is none, for a thread that has a title (but for one
+        """The first message of substance from a user; None if none exists, for a thread that has a title (but for one
         that was cut from what was said) or must not have one, and while titles are switched off."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None or not is_open(thread) or not engine.titles.enabled:

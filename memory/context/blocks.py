@@ -381,7 +381,7 @@ class FittedMemory:
 
 class MemoryFitter:
     """Fits what is recalled into a context, as often as its room is settled anew. What depends neither on the room nor on
-    what is shown beside is made once, and of hits only for those that are looked at."""
+    what is shown beside is made once, and of hits only for those that are examined."""
 
     def __init__(self, recalled: RecalledMemory, counter: TokenCounter, *, now: int) -> None:
         self._recalled = recalled
@@ -415,7 +415,7 @@ class MemoryFitter:
         return FittedMemory(ShownBlock("memory", text, tokens, told), is_whole)
 
     def _list_places(self) -> Iterator[int]:
-        """The places of all hits in the order in which they are chosen, as far as they are asked for."""
+        """The places of all hits in the order in which they are chosen, as far as they are requested."""
         for number in count():
             if number == len(self._ranked):
                 place = next(self._coming, None)

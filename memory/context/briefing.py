@@ -49,7 +49,7 @@ from layerlore.storage.derived.observations import Observation
 from layerlore.storage.messages import pages, windows
 from layerlore.storage.threads import threads
 
-# Messages and attempts that are looked at, the newest; of the messages before them, this number is read for notes.
+# Messages and attempts that are examined, the newest; of the messages before them, this number is read for notes.
 MOST_MESSAGES = 50
 MOST_ATTEMPTS = 100
 MOST_NOTED = 400

@@ -1,4 +1,4 @@
-"""Caches of the context: of threads that are asked for again and again what was noted, extracts from what fell out of a
+"""Caches of the context: of threads that are requested again and again what was noted, extracts from what fell out of a
 window, the window's messages, and the whole text, each made once until it is another."""
 
 from collections import OrderedDict
@@ -63,7 +63,7 @@ class _Newest(Generic[Kept]):
             return self.kept.get((scope, key))
 
     def find_last(self, scope: Scope, fits: Callable[[Any], bool]) -> Kept | None:
-        """Find the thing that was asked for last, of those of the scope whose keys fit."""
+        """Find the thing that was requested last, of those of the scope whose keys fit."""
         with self._lock:
             return next((self.kept[key] for key in reversed(self.kept) if key[0] == scope and fits(key[1])), None)
 
@@ -137,7 +137,7 @@ class ObservationCache:
         self._threads = _Newest[ThreadObservations]()
 
     async def get(self, tx: Tx, scope: Scope, thread_uid: str) -> ThreadObservations | None:
-        """The observations of a thread; None where there are none. What they are is asked each time, themselves only when
+        """The observations of a thread; None if none exist. What they are is asked each time, themselves only when
         they are others."""
         state = await observations.state(tx, scope, thread_uid)
         if not state:
@@ -167,7 +167,7 @@ class ThreadExtracts:
     """Extracts from the messages of a part of a thread, those that matter most first. ``seqs``: the messages' own, in
     order. Of the messages up to the seq ``noted``, of which a model took notes as it saw fit, only what the user ruled,
     put right and said of themselves. ``former``: those of another part of the thread, whose notes on messages that are the
-    same are taken over. Where there are such, the window has moved and will again, and the notes are kept by message,
+    same are taken over. Where there are such, the window has moved and will again, and the notes are stored by message,
     too."""
 
     def __init__(self, sample: Sequence[Message], noted: int = 0, former: "ThreadExtracts | None" = None) -> None:
@@ -276,7 +276,7 @@ class _ReadMessage:
 
 class WindowMessages:
     """The messages of a thread's last window, each with the hash of the row that it was made of, and with its texts once
-    they were asked for."""
+    they were requested."""
 
     def __init__(self) -> None:
         self._read: dict[int, _ReadMessage] = {}
@@ -316,7 +316,7 @@ class WindowMessages:
         return known.folded
 
     def _find(self, message: Message) -> _ReadMessage | None:
-        """What is kept of just this message as it was weighed, and was not cut."""
+        """What is stored of just this message as it was weighed, and was not cut."""
         known = self._read.get(message.seq)
         return known if known is not None and known.weighed is message else None
 

@@ -55,7 +55,7 @@ _FRAMES: dict[Tag, str] = {
 @dataclass(frozen=True, slots=True)
 class ContextReport:
     """The blocks with their tokens in the order of the context, and in words what was left out or cut. The tokens are
-    the most that a block can take: a model is given that many or a few less. ``degraded``: why memories may be
+    the most that a block can take: a model gets that many or a few less. ``degraded``: why memories may be
     missing."""
 
     tokens: int
@@ -98,7 +98,7 @@ def _describe(tag: Tag, messages: Sequence[Message]) -> str:
 
 
 def render_json(placed: PlacedContext) -> ContextBlocks:
-    """Render every block under its name, in the context's order: texts as a model is given them, messages with their
+    """Render every block under its name, in the context's order: texts as a model gets them, messages with their
     parts."""
     laid = placed.lay_out()
     found: dict[str, ContextBlock] = {}
@@ -228,8 +228,8 @@ async def get_context(
     ``text``: blocks and, in the last line, what is in them and what was left out; in the first, what is degraded.
     ``openai``: ``messages`` for chat completions. ``responses``: ``input`` for the Responses API. ``anthropic``: ``system``
     and ``messages``, with cache breakpoints before what changes. ``gemini``: ``systemInstruction`` and ``contents``.
-    ``ai-sdk``: ``system`` and ``messages``. ``json``: the blocks and messages as they are kept. All but the first have a
-    ``report`` beside them.
+    ``ai-sdk``: ``system`` and ``messages``. ``json``: the blocks and messages as they are stored. All but the first
+    have a ``report`` beside them.
 
     The newest images and files come whole, as far as an answer has room (``limits.answer_bytes``); notes stand for the
     others. In an unknown thread nothing was said yet. Raises LimitExceeded.
@@ -277,7 +277,7 @@ async def _make_context(
             shaped, size = await asyncio.to_thread(_measure, material, engine, asked.max_tokens + reserved, format)
         if size <= most or asked.max_tokens <= FEWEST_TOKENS:
             return shaped, bool(material.recalled.degraded)
-        # Tokens of many bytes, or many small things beside them: less is asked for until it is an answer.
+        # Tokens of many bytes, or many small things beside them: less is requested until it is an answer.
         asked = replace(
             asked, max_tokens=max(FEWEST_TOKENS, asked.max_tokens * most // size * 9 // 10), media=asked.media // 2
         )

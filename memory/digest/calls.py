@@ -27,7 +27,7 @@ _ARGUMENT, _ARGUMENTS, _OUTCOME, _FAILURE, _WORD = 60, 110, 120, 160, 100
 _ARGUMENTS_BESIDE = 60
 _MOST_NAMED = 4
 _FEWEST_CHARS = 4
-# How deep an error may lie in a result, and how many objects are looked through for it.
+# How deep an error may lie in a result, and how many objects are searched for it.
 _DEEPEST, _MOST_OBJECTS = 5, 200
 # A longer text is what was read, and not what came of it; nor is it searched for JSON.
 _SHORT, _JSON_CHARS = 300, 20_000

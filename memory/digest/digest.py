@@ -206,7 +206,7 @@ R = TypeVar("R", bound=Rated)
 
 
 def rate_note(note: DigestNote) -> RatedNote:
-    """Rate a note. It takes longer than to rank it, so what is ranked again is kept as it is rated."""
+    """Rate a note. It takes longer than to rank it, so what is ranked again keeps its rating."""
     return RatedNote(note, hash(tuple(find_words(note.text))), find_worth(note.weight, note.text))
 
 
@@ -242,7 +242,7 @@ def find_worth(weight: float, text: str) -> float:
 
 @lru_cache(maxsize=8192)
 def weigh_extract(text: str) -> float:
-    """The weight of a note that is kept as one line, ``user: ...`` or ``assistant: search(...) -> ok: ...``, for all
+    """The weight of a note that stays one line, ``user: ...`` or ``assistant: search(...) -> ok: ...``, for all
     that the line shows of it."""
     role, _, said = text.partition(": ")
     call = read_call_line(said) if role != "user" else None

@@ -97,7 +97,7 @@ def find_given_ids(text: str, given: frozenset[str]) -> list[str]:
 
 
 def _is_id(found: linear_re.Match) -> bool:
-    """Whether it is no plain word or number: a hash has letters and digits, and a name's number digits."""
+    """Whether it is not a plain word or number: a hash has letters and digits, and a name's number digits."""
     written = found["hash"] or found["named"]
     if written is None:
         return True

@@ -51,7 +51,7 @@ _PASTED = linear_re.compile(
     r"|File \"|at \S+[(.:]\S*\d|Traceback|diff --git |@@ |(?:[+-]{3} )|\$ |>>> |\S+=\S+ \S+=\S+|\S+ *\| *\S+ *\||[\"']\w+[\"']: "
 )
 
-# Marks of a word that is kept unchanged: digits, signs of ids, paths, addresses and money, capitals within.
+# Marks of a word that stays unchanged: digits, signs of ids, paths, addresses and money, capitals within.
 _MARKED = linear_re.compile(r"#(?=\w)|[\d_/\\@$€£¥₹₽`A-Z](?:(?<=[^A-Z])|(?<=[A-Za-z]{2}))")
 _CLAUSE_END = linear_re.compile(r"[,;:)\u2013\u2014、，；：](?= )|[、，；：]")
 _AROUND = "()[]{}<>\"'“”‘’«»*.,;:!?…、。！？，`"

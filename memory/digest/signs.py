@@ -1,4 +1,5 @@
-"""The words and phrases of ``digest.words`` and ``digest.telling_words``, laid out so that a sentence is looked through once."""
+"""The words and phrases of ``digest.words`` and ``digest.telling_words``, laid out so that a sentence is searched
+once."""
 
 import string
 from typing import NamedTuple

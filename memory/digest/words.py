@@ -1,7 +1,7 @@
 """The words by which the digest recognises what a sentence does, by language: those of ``stop_words``, and a few
 phrases for scripts that put no space between words.
 
-A phrase is given as words with commas between phrases. One that begins with ``^`` counts only where a clause begins:
+A phrase is written as words with commas between phrases. One that begins with ``^`` counts only where a clause begins:
 *never push* forbids, *I have never been there* does not. The longest phrase that begins at a word counts, so
 that ``NOTHING`` can take back what a shorter one says: *don't worry*, *must have been*.
 """
@@ -353,7 +353,7 @@ STATING = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# Scripts that put no space between words: what is looked for anywhere in a sentence.
+# Scripts that put no space between words: what is searched for anywhere in a sentence.
 UNSPACED: dict[Kind, str] = {
     "rule": "不要 不能 禁止 必须 必須 务必 记住 記住 絶対 必ず しないで 覚えて 절대 반드시 기억해 ห้าม ต้อง",
     "ask": "请 請 帮我 幫我 怎么 怎麼 为什么 為什麼 教えて ください どう なぜ 해줘 해주세요 어떻게 왜 ช่วย ขอ",

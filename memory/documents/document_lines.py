@@ -41,7 +41,7 @@ def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
 
 def find_line(content: str, wanted: str, *, is_json: bool) -> str:
     """The one line of a document that is, or begins with, these words; of a JSON document ``path: value``, or a value. Raises
-    InvalidInput where there is none, or more than one."""
+    InvalidInput if none exists, or more than one."""
     lines = list_lines(content, is_json=is_json)
     sought = wanted.strip()
     values = {line: line.partition(": ")[2] for line in lines} if is_json else {}

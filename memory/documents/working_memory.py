@@ -85,7 +85,7 @@ class WorkingMemoryDocument:
 
     @property
     def content(self) -> str:
-        """The content as it is stored: text, or compact JSON. Empty if there is none."""
+        """The content as it is stored: text, or compact JSON. Empty if none exists."""
         return self.changed.content if self.changed else ""
 
     @property
@@ -105,7 +105,7 @@ async def read_current(engine: Engine, scope: Scope, of: DocumentScope, thread_i
 async def read_document(
     engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, *, version: int
 ) -> tuple[WorkingMemoryDocument, DocumentHistory]:
-    """Read the document, or with a ``version`` above 0 as it was then, and all versions that are kept: none of an
+    """Read the document, or with a ``version`` above 0 as it was then, and all versions that are stored: none of an
     unknown thread.
 
     Raises InvalidInput, NotFound for a version that is not kept."""
@@ -381,7 +381,7 @@ async def _show_dropped(
     engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: Sent
 ) -> AnyDocumentChange:
     """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
-    no text is kept in the answer of a request that may be sent again."""
+    no text is stored in the answer of a request that may be sent again."""
     shown = cast("AnyDocumentChange", {name: value for name, value in answer.items() if name != "was"})
     was = answer.get("was")
     if was is None:
@@ -396,7 +396,7 @@ async def _show_dropped(
         lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
         shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
     if "undo" not in shown:
-        # Nothing that is deleted is kept, but versions are.
+        # Nothing that is deleted is stored, but versions are.
         shown["undo"] = f"update_working_memory(restore_version={was}{_name_document(of, sent)})"
     return shown
 
@@ -477,10 +477,11 @@ def drop_expired_lines(document: WorkingMemoryDocument, now: int) -> WorkingMemo
 def render_block(
     document: WorkingMemoryDocument, *, text: str | None = None, form: bool = False, current: int = 0
 ) -> str:
-    """Render the document as a block; empty where nothing is kept.
+    """Render the document as a block; empty where nothing is stored.
 
-    ``text`` is shown in place of the content, if it is given. ``form``: an empty document with a template (or a schema) is shown as the form to fill in. ``current`` is the
-    number of the current version, where the document is an earlier one.
+    ``text`` is shown in place of the content, if it is passed. ``form``: an empty document with a template (or a
+    schema) is shown as the form to fill in. ``current`` is the number of the current version, where the document is an
+    earlier one.
     """
     tag = _TAGS[document.scope]
     if text:
@@ -525,7 +526,7 @@ def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writa
 
 
 def render_json(document: WorkingMemoryDocument, kept: DocumentHistory) -> DocumentAnswer:
-    """The document as JSON, with its rules and all versions that are kept, newest first."""
+    """The document as JSON, with its rules and all versions that are stored, newest first."""
     rules, changed = document.rules, document.changed
     answer: DocumentAnswer = {
         "scope": document.scope,

@@ -201,7 +201,7 @@ class RowQueue:
                     del self._asked[each.row.row_id]
 
     def _begin_batch(self) -> list[_Asked]:
-        """The rows that were asked for first, of one scope. Rows without a waiting caller are left out."""
+        """The rows that were requested first, of one scope. Rows without a waiting caller are left out."""
         waiting = [each for each in self._asked.values() if not each.begun]
         for each in waiting:
             if not each.askers:

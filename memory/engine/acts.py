@@ -35,7 +35,7 @@ def undoable_since(engine: Engine, now: int) -> int:
 async def record_act(
     tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
 ) -> UndoId:
-    """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is kept."""
+    """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is stored."""
     if not parts or engine.deleted_days == 0:
         return {}
     kept_since = undoable_since(engine, now)

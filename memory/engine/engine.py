@@ -167,7 +167,7 @@ class Wake:
 
 Redaction = Literal["all", "derived", "off"]
 
-# Base64 is no text: looking for keys in it finds nothing but chance.
+# Base64 is not text: looking for keys in it finds nothing but chance.
 _ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reasoning": ("id", "signature", "data")}
 
 
@@ -175,7 +175,7 @@ _ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reas
 class Sent:
     """How a write was sent: who sent it with which tool, its idempotency key (or empty), and the thread as the caller
     named it, if at all (a request sent again to a new process must be the same request). ``quota`` is how much may be
-    stored of its tenant and resource; None: there is no limit."""
+    stored of its tenant and resource; None: no limit exists."""
 
     origin: Origin
     key: str = ""
@@ -273,7 +273,7 @@ class Engine:
         self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Answer]]
     ) -> Answer:
         """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
-        answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day. The
+        answer of the first. The arguments are checked JSON, and the answer holds no text: it is stored for a day. The
         journal has a line of it, also when it fails.
 
         Raises what the unit raises, LimitExceeded beyond the quota, InvalidInput for an unfit key, Conflict when it was used for another request.

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# The counts of a write's answer, each by a number or a list. Nothing else of an answer is looked at.
+# The counts of a write's answer, each by a number or a list. Nothing else of an answer is examined.
 _COUNTED = {
     *("messages", "deleted", "deleted_messages", "restored", "entries", "observations", "lines", "events", "masked"),
     *("dropped_steps", "superseded", "refused"),

@@ -80,8 +80,8 @@ class Jobs(TypedDict):
     resume: NotRequired[str]
 
 
-# The tokens and the cost of the models today (UTC), and the most that is allowed; 0 is no limit. The tenant's part, where
-# it has an allowance.
+# The tokens and the cost of the models today (UTC), and the most that is allowed; 0 means no limit. The tenant's part,
+# where it has an allowance.
 class Budget(TypedDict):
     day: str
     tokens: NotRequired[int]

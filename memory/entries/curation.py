@@ -120,7 +120,7 @@ async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> EntryRow:
 async def _read_page(
     tx: Tx, scope: Scope, engine: Engine, before: tuple[int, str] | None, limit: int, words: Sequence[str]
 ) -> tuple[list[tuple[Entry, EntryRow]], tuple[int, str] | None]:
-    """The entries of a page, and the place of the last one that was looked at if there are more behind it."""
+    """The entries of a page, and the place of the last one that was examined if there are more behind it."""
     found: list[Entry] = []
     looked_at = 0
     while True:

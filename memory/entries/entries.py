@@ -1,5 +1,5 @@
-"""Entries as they are kept: one that is known is refreshed, one that says the same as another is not kept again, and a
-correction takes the place of the one entry that it corrects. Everything else is kept beside what is there."""
+"""Entries as they are stored: one that is known is refreshed, one that says the same as another is not kept again, and
+a correction takes the place of the one entry that it corrects. Everything else is stored beside what is there."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

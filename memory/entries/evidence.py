@@ -33,7 +33,7 @@ ROLES_OF: dict[Label, tuple[Role, ...]] = {
 less."""
 
 FOREIGN = 3
-# Words of a text that are looked at.
+# Words of a text that are examined.
 _CONTENT_WORDS = 200
 
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
@@ -44,7 +44,7 @@ _FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(
 
 @dataclass(frozen=True, slots=True)
 class EvidenceText:
-    """A message's text as a model was given it. ``role``: whose word it is (``trust.find_evidence_role``). ``before``: the
+    """A message's text as a model gets it. ``role``: whose word it is (``trust.find_evidence_role``). ``before``: the
     assistant's text that a user answers."""
 
     seq: int

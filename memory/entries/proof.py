@@ -31,7 +31,7 @@ _DATE = linear_re.compile(
     r"(?:\d{4}[-./](?P<last>\d{1,2})[-./](?P<iso_day>\d{1,2})|(?P<day>\d{1,2})[-./]\d{1,2}[-./]\d{2,4})"
 )
 _ISO_MONTH = linear_re.compile(r"\b\d{4}-(0[1-9]|1[0-2])-\d{2}\b")
-# German writes every noun with a capital: after an article, or an article and an adjective, it is no name.
+# German writes every noun with a capital: after an article, or an article and an adjective, it is not a name.
 _GERMAN_ARTICLE = linear_re.compile(
     r"\b(?:der|die|das|den|dem|des|(?:k?ein|mein|dein|sein|ihr|unser)(?:e|en|em|er|es)?)\s+(?:\p{Ll}+\s+)?$",
     linear_re.IGNORECASE,
@@ -193,7 +193,7 @@ class Proof:
 
 
 def list_quotations(evidence: str | Sequence[str]) -> list[str]:
-    """The quotations that were given, without empty ones."""
+    """The quotations that were passed, without empty ones."""
     given = [evidence] if isinstance(evidence, str) else evidence
     return [quote for quote in given if quote.strip()]
 
@@ -245,7 +245,7 @@ def _find_nothing(label: Label) -> EvidenceRefused:
 
 
 def has_content(text: str) -> bool:
-    """Whether a text has a word that is no function word of its language."""
+    """Whether a text has a word that is not a function word of its language."""
     words = split_words(text)
     names = find_names(text)
     function_words = find_stop_words([word for word in words if word not in names]) - names

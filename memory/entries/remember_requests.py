@@ -99,7 +99,7 @@ async def remember(
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
     something, in ``unproven`` the names and numbers that no quotation contains, in ``evidence`` the sentence that was found,
-    in ``kept_without_kind`` the kind that was asked for, and in ``degraded`` why its meaning could not be compared with
+    in ``kept_without_kind`` the kind that was requested, and in ``degraded`` why its meaning could not be compared with
     others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and
     stays beside it; ``candidates``: what a correction may mean, and ``similar``: what says something like it, each with its
     text; ``note`` says what to do about them. In a project, ``whose``: what is about the person is kept with the person's own
@@ -245,7 +245,7 @@ async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
 
 
 def _list_parts(kept: KeptEntry) -> list[ActPart]:
-    """The changes that undo takes back after an entry was kept: that it took the place of others. One that was there
+    """The changes that undo takes back after an entry was stored: that it took the place of others. One that was there
     before stays, without the pin that it has of them."""
     if not kept.superseded:
         return []
@@ -276,8 +276,8 @@ async def _add_contents(engine: Engine, scope: Scope, answer: RememberedEntry) -
 async def _add_kept(
     tx: Tx, scope: Scope, engine: Engine, answer: RememberedEntry, asked: RememberRequest
 ) -> RememberedEntry:
-    """The answer with what is to be said of the entry that was kept: its unproven words; the sentence it rests on, if the
-    server found that itself; and the end that it has from the entry it replaces."""
+    """The answer with what is to be said of the entry that was stored: its unproven words; the sentence it rests on,
+    if the server found that itself; and the end that it has from the entry it replaces."""
     entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
     if entry is None or answer["status"] == "similar":
         return answer
@@ -298,7 +298,7 @@ async def _add_kept(
 def _describe_kept(
     asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, lost_kind: str, masked: int
 ) -> RememberedEntry:
-    """The answer for an entry that was kept, or that another repeats: what says nothing is left out."""
+    """The answer for an entry that was stored, or that another repeats: what says nothing is left out."""
     outcome = kept.outcome
     # Only what is extracted in the background stays forgotten.
     assert outcome != "forgotten"
@@ -354,7 +354,7 @@ def _note(answer: RememberedEntry) -> str:
 
 
 def _check(engine: Engine, asked: RememberRequest) -> str:
-    """The content as it is kept, before masking."""
+    """The content as it is stored, before masking."""
     content = keeping.normalize(strip_blocks(make_visible(asked.content, engine.derived_text)))
     if not any(character.isalnum() for character in content):
         raise InvalidInput("content: say in 1 to 3 sentences what is to be remembered, so that it is clear on its own")

@@ -34,7 +34,7 @@ DEBOUNCE_MS = 2_000
 GATHERED_MS, GATHERED = 900_000, 12
 """Turns in which a user only asks, thanks or greets wait for so many messages, or for so long, before they are worth work
 of their own; anything else that is said makes them due with it."""
-# The spoken messages before an answer in which the user's is looked for.
+# The spoken messages before an answer in which the user's is searched for.
 _BEFORE = 6
 
 _EACH_TURN: tuple[Kind, ...] = ("entries", "profile", "session_memory")

@@ -1,4 +1,4 @@
-"""The reading of messages: pages of a thread and parts of a message, as programs and models are given them."""
+"""The reading of messages: pages of a thread and parts of a message, as programs and models get them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -250,7 +250,7 @@ def check_roles(roles: Sequence[str], allowed: Sequence[Role] = ALL_ROLES) -> li
 
 async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> MessagePage:
     """Read one page, in chronological order: the newest ``limit`` messages, or those from ``offset`` on, counted from
-    the oldest (seed 001's paging), or those before or after a seq; all of them in a time, if one is given.
+    the oldest (seed 001's paging), or those before or after a seq; all of them in a time, if one is passed.
 
     The page ends where an answer is full (``limits.answer_bytes``), and with ``max_tokens``, which the whole answer
     takes, where the next message would not fit in those, but has at least one, cut if it alone is too large; ``cut``

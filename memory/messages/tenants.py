@@ -70,7 +70,7 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
 async def _find(
     tx: Tx, tenant: Tenant, search: MemorySearch, words: Collection[str], after: Pair
 ) -> tuple[list[Pair], Pair | None]:
-    """The memories of a page, and the last one that was looked at if there are more behind it."""
+    """The memories of a page, and the last one that was examined if there are more behind it."""
     found: list[Pair] = []
     looked_at = 0
     most = _LOOKED_AT if words else search.limit
@@ -92,7 +92,7 @@ async def _find(
 
 
 async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -> TenantPage:
-    """The tenants of the installation of which anything is kept, by name: ``tenants`` and, if there are more,
+    """The tenants of the installation of which anything is stored, by name: ``tenants`` and, if there are more,
     ``next_cursor``. Raises InvalidInput."""
     words = check_text(query, "query").casefold().split()
     (after,) = _read_place(cursor, 1)

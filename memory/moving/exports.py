@@ -54,7 +54,7 @@ class Ending:
 
 
 async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
-    """The scopes of a tenant of which anything is kept."""
+    """The scopes of a tenant of which anything is stored."""
     found: list[Scope] = []
     after = Scope(tenant_id, "", "")
     while some := await engine.database.read_installation(places.scopes_after, after, _ROWS):

@@ -65,7 +65,7 @@ class _OpenThread:
 
 
 class Import:
-    """Stores the lines of an export, in the order in which they are given. ``place`` says where a scope that the lines name
+    """Stores the lines of an export, in their order. ``place`` says where a scope that the lines name
     is to be stored; ``dry_run``: nothing is stored, and of messages it is counted which are new."""
 
     def __init__(

@@ -348,7 +348,7 @@ def make_state_line(row: Mapping[str, Any]) -> Line:
 
 
 def check_header(line: Line) -> None:
-    """Raises InvalidInput for a file that is no export of ours, or one of a later format."""
+    """Raises InvalidInput for a file that is not an export of ours, or one of a later format."""
     if line.get("format") != FORMAT:
         raise InvalidInput(f"this is not an export of layerlore: its format is {describe(line.get('format'))}")
     version = line.get("version")

@@ -70,7 +70,7 @@ class ImportReport:
             self.skipped.append(Skipped(kind, where, why, number))
 
     def count(self, kind: str) -> int:
-        """How many of a kind were looked at."""
+        """How many of a kind were examined."""
         return self.counts[kind].total() if kind in self.counts else 0
 
     def show(self) -> ShownReport:

@@ -50,7 +50,7 @@ def count_observations(rows: Sequence[Observation]) -> int:
 
 
 def render_observations(rows: Sequence[Observation], counter: TokenCounter, most_tokens: int | None = None) -> str:
-    """Render the ``<observations>`` block of rows, which are in the thread's order; "" if there are none.
+    """Render the ``<observations>`` block of rows, which are in the thread's order; "" if none exist.
 
     With ``most_tokens`` those that matter most: what is shown with fewer tokens is also shown with more.
     """
@@ -242,7 +242,7 @@ _SHARE = 4  # of an answer that they may take
 
 async def list_waiting_notes(engine: Engine, scope: Scope, thread_id: str) -> WaitingNotes:
     """The newest of a thread's waiting notes, in their order, as many as a part of an answer holds: ``noted_ahead`` and
-    ``for_session_memory``, each left out where there is none."""
+    ``for_session_memory``, each left out if none exists."""
     ahead, queued = await engine.database.read(_read, scope, thread_id)
     most = engine.limits.answer_bytes // _SHARE
     waiting: WaitingNotes = {}

@@ -72,7 +72,7 @@ def _strip_part(part: Json, own: Mapping[str, bool]) -> Json | None:
 
 
 def _with(part: Json, key: str, kept: Any) -> Json | None:
-    """The part with what is kept of a value; None where nothing is left of it."""
+    """The part with what is stored of a value; None where nothing is left of it."""
     if kept == part[key]:
         return part
     return {**part, key: kept} if kept else None

@@ -207,9 +207,10 @@ def read_messages(raw: Any, limits: Limits) -> SentMessages:
     An item of OpenAI's Responses API is a message, too, and so are LangChain's with their `type`, and Gemini's contents.
     Else a message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
     have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic
-    shapes. `turn` and `set` (history, input, response) mark what it was in a turn. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
-    that is null. A message that says nothing is skipped: programs send one for each turn, whatever it holds. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
-    are tool results; `model` becomes `assistant`.
+    shapes. `turn` and `set` (history, input, response) mark what it was in a turn. Text without a character is not a
+    part. The bookkeeping of providers' answers is passed over, and so is a key that is null. A message that says
+    nothing is skipped: programs send one for each turn, whatever it holds. The role `developer` becomes `system`,
+    `function` becomes `tool`, and so does `user` if all there is are tool results; `model` becomes `assistant`.
 
     Raises LimitExceeded for what is over a limit, InvalidInput for everything else that is wrong; the text names the
     place (`messages[3].content[1]`) and what is allowed there.

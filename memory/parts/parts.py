@@ -98,7 +98,7 @@ def read_tool_name(value: Any, where: str, limits: Limits) -> str:
 def read_call_id(value: Any, where: str, limits: Limits) -> str:
     """The id that ties a tool's result to its call.
 
-    It is no key of ours, and some routers hang kilobytes of the provider's state on it, so only the limit of the
+    It is not a key of ours, and some routers hang kilobytes of the provider's state on it, so only the limit of the
     message's text holds for it.
     """
     return check_id(value, where, limits.message_text_bytes)

@@ -175,7 +175,7 @@ class Encoding:
         return self.complete().encode_ordinary(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens; what is no whole character at their end is left out."""
+        """The text of some tokens; what is not a whole character at their end is left out."""
         return b"".join(map(self._vocabulary.token, tokens)).decode(errors="ignore")
 
     def complete(self) -> "tiktoken.Encoding":

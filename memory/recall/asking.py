@@ -17,7 +17,7 @@ _ASKED_CHARS = 500
 
 
 async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Message] | None:
-    """The thread and its newest message that the user wrote; None where there is none."""
+    """The thread and its newest message that the user wrote; None if none exists."""
     try:
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:

@@ -29,8 +29,8 @@ _LONGEST_CUT = 100
 # Where it is cut, the best places first: behind a record, a field or a clause, a word, a sign. No number is cut, if that
 # can be.
 _SEAMS = tuple(map(linear_re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"\s", r"[^\w\s]")))
-# A word is looked for by its beginning, since what stands in the text may be another form of it. One with a digit in it
-# is a name and has no other form.
+# A word is searched for by its beginning, since what stands in the text may be another form of it. One with a digit in
+# it is a name and has no other form.
 _SHORTEST_STEM = 4
 _ENDING = 3
 _DIGIT = linear_re.compile(r"\d")
@@ -165,7 +165,7 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
 
 
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:
-    """For each piece the words sought that it has, or has a form of, and what they count. Each of its words is looked at
+    """For each piece the words sought that it has, or has a form of, and what they count. Each of its words is examined
     once."""
     beginnings = tuple({_stem(word) for word in sought})
     like: dict[str, dict[str, float]] = {}

@@ -7,8 +7,9 @@ thread and day.
     [same thread, 2026-11-24]
     #9 user Ana: And to sesame, as it seems.
 
-Lines stand in time order. ``*`` marks the best ones. A line that begins with two spaces is no hit: it stands beside a
-hit and explains it. In a project, each line begins with its owner: ``[project] #1 user: ...``, ``[you] #2 user: ...``.
+Lines stand in time order. ``*`` marks the best ones. A line that begins with two spaces is not a hit: it stands beside
+a hit and explains it. In a project, each line begins with its owner: ``[project] #1 user: ...``, ``[you] #2 user:
+...``.
 """
 
 from collections import OrderedDict
@@ -310,7 +311,7 @@ class MessageTexts:
         return self._folded
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
-        """Its line, as ``hit_lines.make_line`` makes it: of a long text what was looked for."""
+        """Its line, as ``hit_lines.make_line`` makes it: of a long text what was searched for."""
         if self._line is not None:
             return self._line
         line = make_line(self.message, sought, chunk=chunk)
@@ -352,7 +353,7 @@ class MessageCache:
         return make
 
     def texts_of(self, scope: Scope, message: Message) -> MessageTexts:
-        """The texts of a message; those that are kept, if it was read from here."""
+        """The texts of a message; those that are stored, if it was read from here."""
         with self._lock:
             known = self._kept.get((scope, message.thread_id, message.seq))
         return known.texts if known is not None and known.texts.message is message else MessageTexts(message)

@@ -19,7 +19,7 @@ _COST_POWER = 0.5
 _HEAD_TOKENS = 8
 # The extra tokens of an answer with a shortened line.
 _SHORTENED_TOKENS = 8
-# With less left, nothing more is looked for.
+# With less left, nothing more is searched for.
 _FEWEST_TOKENS = 12
 
 
@@ -80,7 +80,7 @@ def pack_lines(
 def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, max_tokens: int) -> list[MemoryLine]:
     """The lines that fit, each with its place among all that were found, taken as they come (see ``rank_messages``), and
     given in the order of their places. None is passed over, so that with more tokens every line is at least as long: the
-    first that does not fit is cut, and is the last. No more lines are asked for than are looked at."""
+    first that does not fit is cut, and is the last. No more lines are requested than are examined."""
     packing = _Packing(counter, max_tokens)
     coming = iter(lines)
     while packing.left >= _FEWEST_TOKENS and (ranked := next(coming, None)) is not None:
@@ -93,7 +93,7 @@ def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, 
 
 def rank_messages(found: Sequence[MessageTexts]) -> Iterator[int]:
     """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines. No more messages
-    are looked at than the places asked for need."""
+    are examined than the places asked for need."""
     return _rank_by_worth(len(found), lambda at: found[at].tokens_of_line)
 
 

@@ -264,7 +264,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
 
 
 def _take(values: Floats, at: Ints) -> Floats:
-    """The values at these rows, 0 where there is none (-1)."""
+    """The values at these rows, 0 if none exists (-1)."""
     return np.where(at >= 0, values[at], 0.0) if len(values) else values
 
 

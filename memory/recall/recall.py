@@ -67,7 +67,8 @@ _ASKING = 50
 _SHORT_REPLY = 4
 
 NOT_ALL_EMBEDDED = "some messages have no vector yet"
-# A place that is asked for by its thread or its time shows its newest messages at least. They are chosen among these rows.
+# A place that is requested by its thread or its time shows its newest messages at least. They are chosen among these
+# rows.
 _NEWEST_ROWS = 400
 _FEW_NEWEST = 3
 
@@ -75,14 +76,14 @@ _FEW_NEWEST = 3
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
     """The queries, and the places to search. Times are milliseconds since 1970 and compare with when a message was
-    said. The roles are of messages; in a thread those entries are looked for that have a source there.
+    said. The roles are of messages; in a thread those entries are searched for that have a source there.
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
     ``asking``: the thread that the caller is in. ``in_context``: its newest user message, everything after it, its own
     notes and the profile are no hits, since the caller's model sees them anyway; contexts say so, recall_memory does not.
 
     ``subject``: rows about another one are no hits, and are not counted (left out: the subject of the thread ``asking``,
-    unless one thread is looked through).
+    unless one thread is searched).
 
     ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
     ``semanticThreshold``). ``floor``: the relevance below which the whole answer is held back. None: the floor of the
@@ -280,7 +281,7 @@ async def _embed(
         if not words:
             return None, ""
         made, reason = await embedding.query(text, at_hand=at_hand)
-        # That a remote embedder is not asked is no failure.
+        # That a remote embedder is not asked is not a failure.
         by_design = at_hand and not embedding.embedder.local
         return (None if made is None else made.vector), "" if by_design else reason
 
@@ -324,7 +325,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
 
 
 async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[Hit]:
-    """The newest messages that pass the filters, newest first: a place that is asked for by its name or its time has
+    """The newest messages that pass the filters, newest first: a place that is requested by its name or its time has
     something to show, whatever its words are. Three of all that is stored, where no place is named and meanings could not be
     compared."""
     asked, matches = prepared.asked, prepared.matches

@@ -65,7 +65,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """The hits, best first; the words that were looked for, and their weights; the signals that served, and which did
+    """The hits, best first; the words that were searched for, and their weights; the signals that served, and which did
     not, and why; how many hits a floor held back; and how sure it is that the hits are about the query.
 
     ``newest_only``: nothing matches the query, and the hits are the newest messages of the place that it names, or, where

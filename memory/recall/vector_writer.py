@@ -142,7 +142,7 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Rows without a vector, of the scopes that were asked for; all such up to the id ``upto`` were looked at. ``full``:
+    """Rows without a vector, of the scopes that were requested; all such up to the id ``upto`` were examined. ``full``:
     more may be behind it."""
 
     rows: list[PendingRow]

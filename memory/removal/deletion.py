@@ -125,7 +125,7 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
 
 
 class _Restorable(TypedDict, total=False):
-    """The delete, how long it can be undone, and by which id; empty where nothing is kept."""
+    """The delete, how long it can be undone, and by which id; empty where nothing is stored."""
 
     deletion: str
     restorable_until: str

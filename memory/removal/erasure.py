@@ -1,5 +1,5 @@
-"""Erasure for good: everything that is kept of a resource, or of its threads of one name. A receipt says how much that
-was, and holds nothing of it.
+"""Erasure for good: everything that is stored of a resource, or of its threads of one name. A receipt says how much
+that was, and holds nothing of it.
 
 A caller of the server is shown first how much would go, with a token that confirms it. The token is an HMAC and is not
 stored. It stands for a scope, a thread, how many threads and messages there were, and until when it holds, so that
@@ -125,7 +125,7 @@ async def erase(
         check_id(thread_id, "thread", engine.limits.thread_id_chars)
     now, id_ = engine.now(), engine.new_id()
     agents = [agent_id] if agent_id is not None else await engine.database.read(erasure.agents_of, tenant, resource_id)
-    # That it was asked for has a line in the journal also if no agent keeps anything.
+    # That it was requested has a line in the journal also if no agent keeps anything.
     scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents or [""]]
     receipt = ErasureReceipt(
         id_,
@@ -231,7 +231,7 @@ async def rewrite_if_owed(engine: Engine) -> Bytes:
 
 
 async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: Origin) -> ErasedMemory:
-    """Count what is kept of the scope (or of its threads of that name): a dry run's receipt, and the token that
+    """Count what is stored of the scope (or of its threads of that name): a dry run's receipt, and the token that
     confirms it.
 
     Raises InvalidInput, LimitExceeded, StorageUnavailable.
@@ -244,7 +244,7 @@ async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: 
 
 async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: str, sent: Sent) -> ErasedMemory:
     """Erase what a preview showed at most TOKEN_MINUTES ago, and return the receipt. The same request sent again gets
-    the first receipt again, which is kept for a day under its key.
+    the first receipt again, which is stored for a day under its key.
 
     Raises InvalidInput for a token of something else, or of another time, LimitExceeded, Conflict, StorageUnavailable.
     """

@@ -43,7 +43,7 @@ MOST_PLACES = 10
 """Places in one preview that a forget does not change."""
 # The number of the newest titles, plans, attempts and runs that are searched.
 _PLACES_LOOKED_AT = 200
-# So many are looked at: most of what a recall finds is not about the query, however well it ranks.
+# So many are examined: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200
 # An entry without a word of the query must come this near to the best hit of a sure recall.
 _BY_MEANING = 0.8
@@ -74,7 +74,7 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     noted = await engine.database.read(forget_candidates.list_notes, scope)
     written = await engine.database.read(forget_candidates.list_documents, scope)
     places = await engine.database.read(forget_candidates.list_kept_places, scope, most=_PLACES_LOOKED_AT)
-    # Notes are looked through below, all of them.
+    # Notes are searched below, all of them.
     about = [hit for hit in recalled.hits if not hit.is_note and topic.covers(show_text(hit.message))]
     found = [hit.message for hit in about if hit.is_entry] or _find_by_meaning(topic, recalled)
     spoken = [hit.message for hit in about if not hit.is_entry]

@@ -47,7 +47,7 @@ class StoredContent:
         }
 
     def mask(self, form: Form, stored: str) -> tuple[str, int]:
-        """A column's value with its secrets masked, and how many there were; where there are none, the very same.
+        """A column's value with its secrets masked, and how many there were; if none exist, the very same.
 
         JSON stays JSON. Masking what is masked changes nothing.
         """
@@ -79,7 +79,7 @@ class StoredContent:
         return self._fields({name: value for name, value in body.items() if name != "message_id"}, body)
 
     def _fields(self, masked: Json, whole: Json) -> tuple[Json, int]:
-        """Each value on its own, so that a name of ours is no context of it."""
+        """Each value on its own, so that a name of ours is not a context of it."""
         found = {name: self._json(value) for name, value in masked.items()}
         clean = {**whole, **{name: value for name, (value, _) in found.items()}}
         return clean, sum(count for _, count in found.values())
@@ -123,7 +123,7 @@ class RedactionResult:
     in them.
 
     ``search_rows`` are messages that stay as they were sent and are only indexed anew. ``left`` says that there may be
-    such: ``redaction`` is ``derived``, and not everything was asked for. ``bytes`` is what became of those of the
+    such: ``redaction`` is ``derived``, and not everything was requested. ``bytes`` is what became of those of the
     secrets; None where nothing was to be changed.
     """
 
@@ -146,8 +146,8 @@ async def redact(
     """Mask the secrets in all that is stored in the scopes that ``of`` takes, with the patterns that are known now;
     ``report`` receives how many rows each batch looked at. A dry run counts the same and changes nothing.
 
-    Where ``redaction`` is ``derived``, the sent text stays as it is unless ``everything`` is asked for, and only
-    what was made of it is masked. Where it is ``off``, all is masked: that was asked for. Raises StorageUnavailable.
+    Where ``redaction`` is ``derived``, the sent text stays as it is unless ``everything`` is requested, and only
+    what was made of it is masked. Where it is ``off``, all is masked: that was requested. Raises StorageUnavailable.
     """
     left = engine.redaction == "derived" and not everything
     work = _Redaction(engine, StoredContent(engine), left, dry_run, origin, report)

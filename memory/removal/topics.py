@@ -4,7 +4,7 @@ The telling words of a query are those that are left without function words and 
 (*everything I told you about*). A word with a digit is an identifier, and a capitalised one a name: both match whole, a
 name also with what a genitive or a plural adds. A word with a digit in it (*10.4.0.99*, *SHOP-812*) must stand in the
 text unchanged: its parts alone are everywhere. In German, which writes every noun with a capital, a noun that follows
-an article or an adjective is no name. Other words match in any form.
+an article or an adjective is not a name. Other words match in any form.
 """
 
 from collections.abc import Sequence
@@ -228,7 +228,7 @@ def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]
 
 
 def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> bool:
-    """Whether a word of a text is the one that is looked for, or a form of it."""
+    """Whether a word of a text is the one that is searched for, or a form of it."""
     if word.folded == said.folded:
         return True
     if word.kind in ("identifier", "number") or any(character.isdigit() for character in said.folded):

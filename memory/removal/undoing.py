@@ -290,7 +290,7 @@ class _UndoTransaction:
         old = was.plan
 
         def make(current: StoredPlan | None) -> StoredPlan:
-            # Ids of steps are given once.
+            # Ids of steps are assigned once.
             last_id = current.get("last_id", 0) if current else 0
             return {**old, "last_id": max(old.get("last_id", 0), last_id)}
 

@@ -50,7 +50,7 @@ class SchemaWalk:
     """Finds references that cannot be followed: out of the schema, to nothing, or in a circle."""
 
     def __init__(self, specification: Any, check: Callable[[Any, str], None], schema: Json, where: str) -> None:
-        """``check`` refuses what is no schema by the draft."""
+        """``check`` refuses what is not a schema by the draft."""
         self._specification = specification
         self._check = check
         self._where = where
@@ -170,7 +170,7 @@ _RULES = {
 
 
 def describe_violations(errors: Iterable[ValidationError], where: str) -> str:
-    """Describe the first ``MOST`` violations, each with its path; empty when there are none."""
+    """Describe the first ``MOST`` violations, each with its path; empty if none exist."""
     texts: list[str] = []
     for error in errors:
         text = _describe(error, where)

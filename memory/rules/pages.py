@@ -67,7 +67,7 @@ def write_cursor(values: list[Any]) -> str:
 
 
 def read_cursor(cursor: str, unknown: InvalidInput) -> Any:
-    """The values of a cursor, which the caller has to check. Raises ``unknown`` for a text that is no cursor."""
+    """The values of a cursor, which the caller has to check. Raises ``unknown`` for a text that is not a cursor."""
     try:
         return load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Masking of secrets in the texts that are kept, sent to a model, or logged.
+"""Masking of secrets in the texts that are stored, sent to a model, or logged.
 
 A masked secret leaves a mark: ``[masked:github-token:1f3a9c2e]`` names the kind and the first 8 hex digits of an
 HMAC-SHA256 of the secret under the installation's key. Equal secrets leave equal marks, so that they can be
@@ -59,7 +59,7 @@ _TOKENS_AT: dict[str, tuple[TokenPattern, ...]] = {
 
 @cache
 def _starts() -> linear_re.Pattern:
-    """Where a token can begin: a character in front that is no letter or digit, and a prefix."""
+    """Where a token can begin: a character in front that is not a letter or digit, and a prefix."""
     first = "".join(sorted({prefix[0] for prefix in _PREFIXES}))
     # It looks at one set before the choices: up to four times faster than without.
     return linear_re.compile(rf"[^A-Za-z0-9](?=[{first}])(?=({_alternation(_PREFIXES)}))")

@@ -183,7 +183,7 @@ class RecallRules(Section):
     )
 
     def for_limit(self, limit: int) -> "RecallRules":
-        """These rules with at least as many candidates as hits are asked for."""
+        """These rules with at least as many candidates as hits are requested."""
         if limit <= self.candidates:
             return self
         return self.model_copy(update={"candidates": limit, "rescored": max(self.rescored, limit)})

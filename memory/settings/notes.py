@@ -83,7 +83,7 @@ class WorkingMemoryRules(Section):
 
 
 class EntryRules(Section):
-    """Entries: notes that are kept for later conversations, each with the words that prove it."""
+    """Entries: notes that stay for later conversations, each with the words that prove it."""
 
     enabled: bool = Field(
         default=True,
@@ -126,7 +126,7 @@ class EntryRules(Section):
         return self.enabled and self.auto_inject
 
 
-# As much as an observer is given at once when more than a step has come together (Mastra's maxTokensPerBatch).
+# As much as an observer gets at once when more than a step has come together (Mastra's maxTokensPerBatch).
 _BATCH = 10_000
 
 
@@ -174,7 +174,7 @@ class ObservationRules(Section):
 
     @property
     def batch(self) -> int:
-        """The most tokens that one call of a model is given."""
+        """The most tokens that one call of a model gets."""
         return max(self.step, min(_BATCH, self.message_tokens))
 
     @property
@@ -278,7 +278,8 @@ class LlmSettings(Section):
 
 
 class RetentionRules(Section):
-    """How long what was deleted is kept, and whether messages go by themselves, the oldest first: by default none do."""
+    """How long what was deleted is stored, and whether messages go by themselves, the oldest first: by default none
+    do."""
 
     deleted_days: Annotated[int, Unit("days")] = Field(
         default=30,

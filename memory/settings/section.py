@@ -25,7 +25,7 @@ Seconds = Annotated[float, Unit("seconds")]
 
 
 def bounds(field: FieldInfo) -> tuple[Any, Any]:
-    """The least and the most that a field's number may be; None where there is no such bound."""
+    """The least and the most that a field's number may be; None where no such bound exists."""
     least = [bound for each in field.metadata if (bound := getattr(each, "ge", None)) is not None]
     most = [bound for each in field.metadata if (bound := getattr(each, "le", None)) is not None]
     return (least or [None])[0], (most or [None])[0]

@@ -181,7 +181,7 @@ def _mark_error(texts: list[str]) -> list[str]:
 
 
 def render_arguments(arguments: Json) -> str:
-    """Render arguments as JSON text; those that came as a text which is no JSON object, as that text."""
+    """Render arguments as JSON text; those that came as a text which is not a JSON object, as that text."""
     unread = arguments.get(UNREAD_ARGUMENTS)
     as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
     return str(unread) if as_it_came else dump_compact(arguments)

@@ -2,7 +2,7 @@
 
 The rules of the API (its reference, the types of the `google-genai` package, and its refusals): the first content is a
 user's; the responses to a content's calls are the next content, all of them and nothing else; a response is an object; no
-part is empty; what a thought signed stands in the part that it was given with.
+part is empty; what a thought signed stands in the part that it came with.
 """
 
 from collections.abc import Iterable, Iterator

@@ -63,7 +63,8 @@ def is_other_value(new: str, known: str) -> bool:
 
 
 def _is_plain(value: Words, was: Words) -> bool:
-    """Whether both values are one word, or names and numbers alone: "Mapbox expires in March" is no value of "the key of"."""
+    """Whether both values are one word, or names and numbers alone: "Mapbox expires in March" is not a value of "the
+    key of"."""
     # "12 Euro" and "15 Euro", "28 September 2026" and "29 September 2026".
     is_amount = value[0].is_number and was[0].is_number
     tail = 0

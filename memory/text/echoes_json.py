@@ -47,7 +47,7 @@ def may_hold_json(text: str) -> bool:
 
 
 def strip_json_text(text: str, strip: Strip) -> str | None:
-    """A text that is JSON as a whole, without its echoes; as it is where there are none. None for any other text."""
+    """A text that is JSON as a whole, without its echoes; as it is if none exist. None for any other text."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

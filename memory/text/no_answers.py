@@ -1,14 +1,14 @@
-"""How people and models say that they know nothing, or not yet, by language: expressions that are looked for in a
+"""How people and models say that they know nothing, or not yet, by language: expressions that are searched for in a
 sentence in lower case, with straight apostrophes.
 
-*I don't know where she lives* is no answer, *I don't know how to swim* states a fact: the unknown must be about
+*I don't know where she lives* is not an answer, *I don't know how to swim* states a fact: the unknown must be about
 another person, and must be a fact, not a deed.
 """
 
 _WH = "what|who|whose|whom|where|when|which|how (?:many|much|old|long|often|far|big|tall|she|he|it|they|your)|why|whether|if"
 _NO_I = r"(?![^,;]*\b(?:i|i'm|i'd|i'll|i've|me|mine|myself|we|we're|us|(?:my|our)(?! (?:\w+ )?(?:conversation|chat|discussion|session|message|notes?\b|memor|record|histor|logs?\b|files?\b)))\b)(?! (?:\w+ )?to\b)"
 _OF_OTHERS = rf"(?:the answer|exactly )?(?:{_WH})\b{_NO_I}[^,;]*"
-# Possessive: what repeats here is looked at once, whatever the text is.
+# Possessive: what repeats here is examined once, whatever the text is.
 _BARE = (
     r"(?: (?:yet|that one|this one|that|this|it|(?:any|some)thing (?:about|on|of) (?!me\b|my\b)[^,;]*+|anything|exactly|either"
     r"|sorry|at all|for (?:sure|certain)|off ?hand|right now|at the moment|the answer(?: to (?:that|this))?"

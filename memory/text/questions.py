@@ -1,5 +1,5 @@
-"""How people ask, with and without a question mark, by language: expressions that are looked for in a sentence in lower
-case, with straight apostrophes.
+"""How people ask, with and without a question mark, by language: expressions that are searched for in a sentence in
+lower case, with straight apostrophes.
 
 People leave the mark out, above all in chats and searches. Where a word only sometimes asks (*when I was young*), the
 words that make it a question must follow it.

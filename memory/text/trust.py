@@ -30,7 +30,7 @@ def find_trust(message: Message) -> Trust:
 
 
 def find_evidence_role(message: Message) -> Role:
-    """The role that a message's words count for as evidence: what a tool brings under a user's name is no user's
+    """The role that a message's words count for as evidence: what a tool brings under a user's name is not a user's
     word."""
     return "tool" if message.role == "user" and find_trust(message) != "user" else message.role
 

@@ -174,7 +174,7 @@ _SHOWN_BY: Mapping[str, Literal["context_tokens", "recall_tokens"]] = {
 
 @dataclass(frozen=True, slots=True)
 class DaysRead:
-    """What is kept of each day since one, and how many entries of each kind can be seen (None: of none)."""
+    """What is stored of each day since one, and how many entries of each kind can be seen (None: of none)."""
 
     stored: Sequence[DayCount]
     spent: dict[int, Spent]
@@ -183,7 +183,7 @@ class DaysRead:
 
 
 async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
-    """Read what is kept of each day; ``since_day`` in whole days since 1970."""
+    """Read what is stored of each day; ``since_day`` in whole days since 1970."""
     return DaysRead(
         await stored_days.count_by_day(tx, scope, since=since_day * DAY_MS),
         await usage.by_day(tx, scope, since_day),

@@ -75,7 +75,7 @@ def read_policy(
     """The policy that an object of ``NAMES`` (or its JSON as text) makes of ``base``; null leaves a field as it is.
 
     ``predefined`` takes what add_messages takes, at most ``PREDEFINED`` messages; of them are kept role, name and
-    parts. ``mask`` is asked for these parts, and for names and the prompt, each as a part of text.
+    parts. ``mask`` gets these parts, and names and the prompt, each as a part of text.
 
     Raises InvalidInput, LimitExceeded; the text begins with ``where``.
     """
@@ -221,7 +221,7 @@ def choose_policy(
 ) -> tuple[WindowPolicy, str]:
     """The policy of a thread's window; and "", or why it is not the one that was set: then the default serves.
 
-    Raises nothing: what was stored under another configuration or version is no caller's mistake.
+    Raises nothing: what was stored under another configuration or version is not a caller's mistake.
     """
     if thread.window_policy is None:
         return rules.default, ""

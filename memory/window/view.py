@@ -25,11 +25,11 @@ class Window:
 
 
 def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0) -> Window:
-    """Build the window of a thread, of which the newest visible messages are given, in order, and ``older`` are not.
+    """Build the window of a thread, of which the newest visible messages are passed, in order, and ``older`` are not.
 
     Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of the
     user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap.
-    Before the gap, which images and results count as the newest depends on the messages that are given.
+    Before the gap, which images and results count as the newest depends on the messages that are passed.
 
     ``limit="observed"`` shows everything: only the room that there is cuts it.
     """
@@ -47,7 +47,7 @@ def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: Tok
             first = policy.keep_first if policy.drop == "middle" else 0
             kept = [(place, seen[place]) for place in _choose_places(seen, count_most_messages(policy, total), first)]
         else:
-            # A half that can never be whole costs nothing, and is no gap.
+            # A half that can never be whole costs nothing, and is not a gap.
             whole = strip_runs([*enumerate(seen)], counter, first=gap)
             first = _count_first(whole, seen, policy)
             gap = first if gap else 0

@@ -87,7 +87,7 @@ async def list_attempts(engine: Engine, scope: Scope, thread_id: str, *, task_ke
 
 
 def render_attempts(logged: Sequence[Attempt]) -> list[str]:
-    """A line for each attempt, as n8n's agents are given them."""
+    """A line for each attempt, as n8n's agents get them."""
     return [_line(attempt) for attempt in logged]
 
 

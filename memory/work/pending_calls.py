@@ -39,7 +39,7 @@ _SCHEMA = ("resume_schema", "resumeSchema")
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """One tool call; ``tool_name`` is empty where none is given, ``resume_schema`` None."""
+    """One tool call; ``tool_name`` is empty where none is passed, ``resume_schema`` None."""
 
     tool_call_id: str
     tool_name: str
@@ -118,7 +118,7 @@ def _read_name(entry: Json) -> Any:
 
 
 def _read_field(entry: Json, names: Sequence[str]) -> Any:
-    """The first value that there is under one of the names; None where there is none."""
+    """The first value that there is under one of the names; None if none exists."""
     return next((entry[name] for name in names if entry.get(name) is not None), None)
 
 
@@ -145,7 +145,7 @@ def find_call(calls: Sequence[PendingCall], tool_call_id: str) -> PendingCall | 
 
 
 def check_data(data: Any, call: PendingCall | None) -> Any:
-    """Check resume data against the call's schema and return it. Text that holds a JSON object or list is taken for
+    """Check resume data against the call's schema and return it. Text that holds a JSON object or list counts as
     that, as hosts send it, unless the schema takes the text. Raises InvalidInput, LimitExceeded."""
     schema = call.resume_schema if call else None
     held = parse_held(data)
@@ -182,7 +182,7 @@ _HANDED = "handed"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One answer as it was given. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null from
+    """One answer as it was passed. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null from
     nothing."""
 
     tool_call_id: str

@@ -394,7 +394,7 @@ async def update_plan(
     """Change the open plan by a patch, or to another whole plan. One that changes nothing makes no new revision.
 
     Returns what ``review_plan`` returns, and in ``change`` what was done. Raises InvalidInput, LimitExceeded, Conflict,
-    NotFound when there is no plan yet.
+    NotFound when no plan exists yet.
     """
     given, masked = _check_given(engine, raw)
 
@@ -494,7 +494,7 @@ def _ids(revision: Revision) -> set[str]:
 
 async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision: int | None = None) -> PlanAnswer:
     """Read the plan, or one of the last revisions: ``thread_id``, ``revision``, ``updated_at``, ``plan`` (null when
-    there is none yet), ``oldest_revision`` (the oldest that can be read); and where no plan is open here, in
+    none exists yet), ``oldest_revision`` (the oldest that can be read); and where no plan is open here, in
     ``elsewhere`` what is open in other threads.
 
     An unknown thread has none yet. Raises NotFound for a revision that is not kept, InvalidInput.
@@ -518,7 +518,7 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
 
 
 async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Plan | None:
-    """Read the plan of a thread; None when there is none."""
+    """Read the plan of a thread; None if none exists."""
     with contextlib.suppress(NotFound):
         kept = await engine.database.read(plans.read_history, scope, thread_id)
         return _show_plan(kept.newest.plan) if kept else None

@@ -72,7 +72,7 @@ class AllOpenWork(TypedDict):
 
 
 class PlanAnswer(TypedDict):
-    """The plan of a thread; without a revision there is none yet."""
+    """The plan of a thread; without a revision none exists yet."""
 
     thread_id: str
     revision: NotRequired[int]

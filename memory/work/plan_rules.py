@@ -2,8 +2,8 @@
 
 A plan (the one that n8n's agents keep): ``goal``, ``current_phase`` (``currentPhase`` is understood), ``iteration``
 (a whole number from 0), ``steps``: each ``id``, ``phase``, ``description``, ``status``, and ``result`` where there is
-one; a step that is just a text is its description. Any text is a phase, and an empty one says nothing. Stored beside them is ``last_id``: step ids s1, s2, ... are given
-once and never again.
+one; a step that is just a text is its description. Any text is a phase, and an empty one says nothing. Stored beside
+them is ``last_id``: step ids s1, s2, ... are assigned once and never again.
 
 An update is either
 - a whole plan: ``goal`` and ``steps``, at least one, and every step has a description and none an ``index``. Steps that
@@ -11,7 +11,7 @@ An update is either
      position that
   no other step took, else gets a new one. One that is known by id or description keeps the phase and status that are
   not given, and its result while the status stays;
-- or a patch: whatever is given changes. A step with ``id`` or ``index`` (from 0, before the update) changes that step;
+- or a patch: whatever is passed changes. A step with ``id`` or ``index`` (from 0, before the update) changes that step;
 a step with neither is appended. The description of a step that is still open cannot be appended: who sends that means
 the step, or a whole plan.
 
@@ -81,7 +81,7 @@ def is_open(plan: Plan) -> bool:
 def change_plan(current: StoredPlan | None, given: StoredJson, phases: Sequence[str]) -> StoredPlan:
     """The plan after an update. Changes neither argument.
 
-    Raises InvalidInput, LimitExceeded, NotFound when there is no plan.
+    Raises InvalidInput, LimitExceeded, NotFound when no plan exists.
     """
     if current is None:
         raise NotFound(f"there is no plan yet to update: make one with action='create'{_example(phases)}")

@@ -39,7 +39,7 @@ AgentLine = tuple[str, UsageLine]
 
 
 async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequence[AgentLine]) -> None:
-    """Add lines to a run of a thread that the transaction holds. Nothing happens where there is no such run."""
+    """Add lines to a run of a thread that the transaction holds. Nothing happens where no such run exists."""
     before = await runs.read_spent(tx, scope, thread, run_id)
     if before is not None:
         await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))

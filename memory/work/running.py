@@ -96,7 +96,7 @@ async def start_run(
     """Make a run that runs, in the thread (made if absent), held by its caller.
 
     Returns ``run_id``, ``thread_id``, ``status``, ``claim``, ``claimed_until``, ``masked``. Raises InvalidInput,
-    LimitExceeded, Conflict for an id that is taken, NotFound for the parent.
+    LimitExceeded, Conflict for an id that is in use, NotFound for the parent.
     """
     run_id, claim_name = given.run_id or engine.new_id(), engine.new_id()
     described, masked = await describe_run(engine, run_id, given.workflow_id, given.metadata, [])

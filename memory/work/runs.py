@@ -1,7 +1,7 @@
 """The runs of agents that wait: suspend, resume and expire; ``running`` has the others.
 
-The state and the data that answers bring are kept exactly as given: they are not masked, not indexed, and whole only for
-who resumes the run. In pending tool calls secrets are masked, as they are in whatever describes a run.
+The state and the data that answers bring are stored exactly as given: they are not masked, not indexed, and whole only
+for who resumes the run. In pending tool calls secrets are masked, as they are in whatever describes a run.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ def check_claim(engine: Engine, claim: str) -> None:
 
 
 def mask_reason(engine: Engine, reason: str) -> tuple[str | None, int]:
-    """The reason as it is kept, None for an empty one, and how many secrets were masked. Raises LimitExceeded."""
+    """The reason as it is stored, None for an empty one, and how many secrets were masked. Raises LimitExceeded."""
     size = len(check_text(reason, "reason").encode())
     if size > engine.limits.metadata_bytes:
         raise LimitExceeded(f"reason: {size:,} bytes; at most {engine.limits.metadata_bytes:,} are allowed")

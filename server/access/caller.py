@@ -260,7 +260,7 @@ def _find_connection(ctx: RequestContext) -> Hashable | None:
 
 def _own_thread(ctx: RequestContext, default: Default) -> str:
     """One new thread a process (stdio) or session (older protocol), or the one that a client's earlier session had; over
-    modern HTTP there is no session."""
+    modern HTTP no session exists."""
     if default == "shared":
         return SHARED_THREAD
     begun = "" if ctx.request is None else _header(ctx.request, CONVERSATION_HEADER)

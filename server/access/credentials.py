@@ -91,7 +91,7 @@ _Looked = dict[str, tuple[float, ApiKey | None]]  # digest -> when the lookup be
 
 
 def make_key() -> tuple[str, str]:
-    """Make a key. Returns its id, which is no secret, and the whole key: ``llk_``, the id, and 256 random bits."""
+    """Make a key. Returns its id, which is not a secret, and the whole key: ``llk_``, the id, and 256 random bits."""
     key_id = "".join(secrets.choice(_ID_CHARS) for _ in range(8))
     return key_id, f"llk_{key_id}_{secrets.token_urlsafe(32)}"
 
@@ -106,7 +106,7 @@ def is_key_id(text: str) -> bool:
 
 
 class ApiKeys:
-    """Credentials that are API keys. Keys are looked up by digest, so that the time taken reveals nothing about a key."""
+    """Credentials that are API keys. Keys are found by digest, so that the time taken reveals nothing about a key."""
 
     def __init__(self, find: Find, now: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         """``find`` returns what is stored under a digest, ``now`` the time in milliseconds since 1970, and ``clock`` seconds

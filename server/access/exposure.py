@@ -149,7 +149,7 @@ _KEEP_OR_ASK = (
 
 
 def warning(settings: Settings) -> str:
-    """A warning, in one line, if other machines can use this one only by its address; "" if there is none."""
+    """A warning, in one line, if other machines can use this one only by its address; "" if none exists."""
     if settings.http.host not in _EVERY_ADDRESS or any(not _is_own(name) for name in _public_names(settings)):
         return ""
     return (

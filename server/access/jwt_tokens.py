@@ -85,7 +85,7 @@ class KeySet:
         self._fetching = anyio.Lock()
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """The key for a signature. None: there is no such key, or the token names none and several fit.
+        """The key for a signature. None: no such key exists, or the token names none and several fit.
 
         Raises IssuerUnavailable.
         """
@@ -284,7 +284,7 @@ def _normalize_type(kind: str) -> str:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of that name, or the one that a dotted name leads to; None if there is none."""
+    """The claim of that name, or the one that a dotted name leads to; None if none exists."""
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -68,7 +68,7 @@ class Remote:
 
 
 class NoAnswer(Exception):
-    """There is no answer. The text says why, for the host."""
+    """No answer came. The text says why, for the host."""
 
 
 @dataclass(eq=False, slots=True)
@@ -157,7 +157,7 @@ class RemoteServer:
             await self._relay(response, asked, self._send)
 
     async def _relay(self, response: httpx2.Response, asked: _OpenRequest, send: Send) -> None:
-        """Pass on the answer to a request. Raises NoAnswer if there is none, httpx2.HTTPError."""
+        """Pass on the answer to a request. Raises NoAnswer if none exists, httpx2.HTTPError."""
         if _kind(response) == "text/event-stream":
             async for event in httpx2.EventSource(response, MOST_EVENT_BYTES):
                 if await self._pass_back(event.data.encode(), response, asked, send):

@@ -1,4 +1,4 @@
-"""The content of an event is stored: the new lines of its transcript or, where there is none, the text that came with
+"""The content of an event is stored: the new lines of its transcript or, if none exists, the text that came with
 it."""
 
 import asyncio

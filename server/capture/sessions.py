@@ -90,8 +90,8 @@ _FIELDS = frozenset(each.name for each in fields(Session))
 
 
 class Sessions:
-    """The files of the sessions of one folder of hooks. Those that were asked for last are kept, so that all who work on one
-    at a time have the same object."""
+    """The files of the sessions of one folder of hooks. Those that were used last stay in memory, so that all who
+    work on one at a time have the same object."""
 
     def __init__(self, hooks: str) -> None:
         self._folder = Path(hooks) / FOLDER
@@ -212,8 +212,8 @@ _CLIENTS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class HookActivity:
-    """``last``: when its hooks fired last, in milliseconds since 1970, and ``event`` what that was. ``messages`` were kept;
-    ``shown`` is how often its models were shown something, and ``tokens`` how much."""
+    """``last``: when its hooks fired last, in milliseconds since 1970, and ``event`` what that was. ``messages`` were
+    stored; ``shown`` is how often its models were shown something, and ``tokens`` how much."""
 
     sessions: int = 0
     messages: int = 0
@@ -261,8 +261,8 @@ def find_host_of(client: str) -> str:
 
 
 def fired_lately(hooks: str, host: str) -> bool:
-    """Whether hooks of the host kept messages of a session that went on within ``LATELY_MS``: those of the next are kept,
-    too."""
+    """Whether hooks of the host kept messages of a session that went on within ``LATELY_MS``: those of the next are
+    stored, too."""
     since = now_ms() - LATELY_MS
     for session in Sessions(hooks).list_newest(since // 1000):
         if session.messages and any(last >= since for _, last in session.events.get(host, {}).values()):

@@ -51,7 +51,7 @@ class TranscriptCursor:
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> "TranscriptCursor":
-        """The cursor that was kept; the beginning for one that cannot be read."""
+        """The cursor that was stored; the beginning for one that cannot be read."""
         try:
             counts = tuple((str(line), int(count)) for line, count in kept.get("counts", ()))
             return cls(int(kept["offset"]), str(kept["tail"]), counts, bool(kept.get("by_subagent")))
@@ -69,7 +69,8 @@ class TranscriptCursor:
 
 def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
     """The next content of a file, and the position after it; None without new content. ``ended``: nobody writes to the
-    file any more, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is no file."""
+    file any more, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that
+    is not a file."""
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
     with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor

@@ -15,7 +15,7 @@ class Keyboard(Protocol):
         """The next line; None at the end of the input."""
 
     async def answer(self, question: str) -> str:
-        """The answer to a question; empty if there is none."""
+        """The answer to a question; empty if none exists."""
 
 
 class TerminalKeyboard:
@@ -48,7 +48,7 @@ class TerminalKeyboard:
 
 
 class PipeKeyboard:
-    """Standard input that is no terminal: a line for each message or answer."""
+    """Standard input that is not a terminal: a line for each message or answer."""
 
     async def line(self, prompt: str) -> str | None:
         read = await asyncio.to_thread(sys.stdin.readline)

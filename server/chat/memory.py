@@ -36,7 +36,7 @@ class Memory:
         return answer["messages"], answer["report"]
 
     async def store(self, *messages: Json) -> int:
-        """Store messages under their own ids: one that is stored already is kept as it is. Returns the last seq."""
+        """Store messages under their own ids: one that is stored already stays unchanged. Returns the last seq."""
         answer = await self.call("add_messages", messages=list(messages), ids=True)
         return max((each.get("seq", 0) for each in answer["messages"]), default=0)
 

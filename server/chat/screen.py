@@ -63,7 +63,7 @@ class Screen:
             self._show_live(Text(self._coming))
 
     def end_answer(self) -> None:
-        """Show the rest of what came. Does nothing if there is none."""
+        """Show the rest of what came. Does nothing if none exists."""
         self._stop_live()
         rest, self._coming = self._coming, ""
         if rest.strip():

@@ -157,7 +157,7 @@ class ChatSession:
         self.screen.table("command", "does", rows=rows)
 
     async def do_quit(self, rest: str) -> None:
-        """End. Everything is kept."""
+        """End. Nothing is lost."""
         self._over = True
 
     async def do_memories(self, query: str) -> None:

@@ -44,8 +44,8 @@ def explore(
 ) -> int:
     """Serve the page to this machine until SIGINT or SIGTERM, and open it where ``opens``. Returns the exit code.
 
-    It has a port of its own, for as long as it is looked at, and a credential that no file holds. With a ``tenant``, or for
-    ``everybody``, it is an operator's, and each look is in the journal.
+    It has a port of its own, for as long as it is open, and a credential that no file holds. With a ``tenant``, or
+    for ``everybody``, it is an operator's, and each look is in the journal.
     """
     stop = StopRequest()
     server = build_server(settings, stop=stop)

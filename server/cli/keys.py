@@ -48,7 +48,7 @@ class Grant:
 
 
 def create(settings: Settings, grant: Grant, *, as_json: bool) -> int:
-    """Create a key and print it, the only time that it is shown. Creates the database if there is none. Returns the exit
+    """Create a key and print it, the only time that it is shown. Creates the database if none exists. Returns the exit
     code.
 
     Raises SettingsError for an invalid grant, InvalidInput, StorageUnavailable or DatabaseTooNew.

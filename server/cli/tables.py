@@ -1,4 +1,4 @@
-"""Tables for people: as wide as their terminal, or one line for each row if there is no terminal."""
+"""Tables for people: as wide as their terminal, or one line for each row if no terminal exists."""
 
 import shutil
 import sys

@@ -26,7 +26,7 @@ _MOST_TIMES = 200
 @contextmanager
 def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
     """The items of a list of objects (or the one object that there is), each with how many bytes were read until then.
-    In an archive, all files that are named after conversations. Raises InvalidInput for what is no JSON, and
+    In an archive, all files that are named after conversations. Raises InvalidInput for what is not JSON, and
     OSError."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -128,7 +128,7 @@ class _Nesting:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The values of a file of JSON lines, with their numbers; None for a line that is no JSON."""
+    """The values of a file of JSON lines, with their numbers; None for a line that is not JSON."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():

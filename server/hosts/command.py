@@ -26,7 +26,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """Which hosts, and what they launch. ``options``: launch options by setting, as they were given; ``url`` and
+    """Which hosts, and what they launch. ``options``: launch options by setting, as they were passed; ``url`` and
     ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too; ``projects``: a memory for each project, where
     the host is opened in a folder."""
 

@@ -81,7 +81,7 @@ class HostFile:
             ) from None
 
     def find(self, text: str | None, path: Sequence[str]) -> Any:
-        """The value under the keys; None if there is none. Raises HostFileRefused."""
+        """The value under the keys; None if none exists. Raises HostFileRefused."""
         found: Any = self.parse(text)
         for depth, key in enumerate(path):
             if not isinstance(found, dict):

@@ -30,8 +30,8 @@ _MOST_TRIES = 10
 
 
 def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
-    """Write the changes into a host's file, unless all is there already. The file before is kept beside it, and what others
-    write at the same time stays in it."""
+    """Write the changes into a host's file, unless all is there already. The file before is stored beside it, and what
+    others write at the same time stays in it."""
     return _try_again(host, file, lambda: _tell(data_dir, host, file, changes))
 
 

@@ -38,7 +38,7 @@ def drop_toml(text: str, path: Sequence[str]) -> str:
 
 
 def parse_yaml(text: str) -> Json:
-    """Raises ValueError if it is no YAML mapping; an empty text is an empty one."""
+    """Raises ValueError if it is not a YAML mapping; an empty text is an empty one."""
     try:
         value = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:

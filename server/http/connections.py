@@ -3,9 +3,9 @@
 All this comes before any credential is checked: a client that connects and sends nothing, or a byte now and then, would
 use a descriptor and some memory for as long as it liked.
 
-uvicorn leaves the white space behind a header's value, which is no part of it (RFC 9110, 5.5), so that `Mcp-Name: plan `
-named another tool than the body. It also puts no limit on a head, while its parser joins a header piece by piece: one of
-40 MB kept the whole server busy for seconds.
+uvicorn leaves the white space behind a header's value, which is not a part of it (RFC 9110, 5.5), so that `Mcp-Name:
+plan ` named another tool than the body. It also puts no limit on a head, while its parser joins a header piece by
+piece: one of 40 MB kept the whole server busy for seconds.
 """
 
 import contextlib
@@ -258,7 +258,7 @@ _TRIED = (1_048_576, 65_536, 10_240)
 
 
 def raise_open_files() -> int | None:
-    """Raise the limit of open files as far as allowed. Returns it; None: there is no limit, or it is unknown."""
+    """Raise the limit of open files as far as allowed. Returns it; None: no limit exists, or it is unknown."""
     if sys.platform == "win32":
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

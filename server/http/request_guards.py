@@ -55,8 +55,8 @@ class BodyGuard:
     """ASGI middleware of an app that takes JSON-RPC messages as bodies of POSTs; other methods pass.
 
     It refuses with a JSON-RPC error that holds the request's id if it can be found: 415 if the body is not plain
-    `application/json`, 413 beyond `limit` bytes, 408 if it does not arrive within `seconds`, 400 if it is no message. A
-    client that leaves in the middle of its body gets no answer.
+    `application/json`, 413 beyond `limit` bytes, 408 if it does not arrive within `seconds`, 400 if it is not a
+    message. A client that leaves in the middle of its body gets no answer.
     """
 
     def __init__(self, app: ASGIApp, *, limit: int = MAX_LINE_BYTES, seconds: float = BODY_SECONDS) -> None:

@@ -15,7 +15,7 @@ class Bucket:
     """A bucket that fills at ``rate`` a second up to ``burst``. A new one is full.
 
     An amount above the burst needs a full bucket and leaves it in debt: it is possible, but the sender waits for it
-    afterwards. Over any time, no more is given than the burst (or the one larger amount) and the rate times that time.
+    afterwards. Over any time, no more is granted than the burst (or the one larger amount) and the rate times that time.
     """
 
     __slots__ = ("_at", "_burst", "_level", "_rate")
@@ -85,8 +85,8 @@ class Accounts:
     """Accounts by name, made on first use.
 
     Idle accounts are dropped, the least recently used first; beyond ``most`` also others that have no request under way,
-    which lose what they owe. ``rates``: amounts a second; 0 is no limit. ``at_once``: how many may run at a time; 0: any
-    number.
+    which lose what they owe. ``rates``: amounts a second; 0 means no limit. ``at_once``: how many may run at a time;
+    0: any number.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class QueueRoom:
         self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     async def check(self, tenant_id: str) -> None:
-        """Raises TooMuch when there is no room, StorageUnavailable."""
+        """Raises TooMuch when no room exists, StorageUnavailable."""
         if not self._most:
             return
         now = self._engine.now()

@@ -36,7 +36,7 @@ def export(settings: Settings, tenant: str, file: str, *, everyone: bool) -> int
     target = Path(file).expanduser().absolute()
     if is_there(str(target)):
         raise Conflict(f"{target} exists, and an export never replaces a file: name another one")
-    # Only a whole export has the name that was asked for, and no other user may read it.
+    # Only a whole export has the name that was requested, and no other user may read it.
     with replacing(str(target), top=find_top(str(target)), mode=0o600, new=True) as written:
         out = io.TextIOWrapper(written, encoding="utf-8", newline="\n", write_through=True)
         lines = asyncio.run(_export(settings, scope, everyone, out))

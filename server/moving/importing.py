@@ -156,7 +156,7 @@ def _path_size(path: Path) -> int | None:
 
 @asynccontextmanager
 async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
-    """The engine; its database is made if there is none, but not to try something."""
+    """The engine; its database is made if none exists, but not to try something."""
     if dry_run and not (await look_at_database(settings)).exists:
         settings = settings.model_copy(update={"memory": "off"})
     engine = await open_engine(settings)

@@ -29,7 +29,7 @@ _MARKERS = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
 def find_project_scope(settings: Settings, tenant: str, project: str) -> Scope:
-    """The scope of a project by its name, or ``auto``: that of this folder. Raises InvalidInput where there is none."""
+    """The scope of a project by its name, or ``auto``: that of this folder. Raises InvalidInput if none exists."""
     resource = choose_project(project, os.curdir, str(settings.data_dir))
     if not resource:
         raise InvalidInput(f"--project {project}: this folder belongs to no project; name one, as in --project shop")

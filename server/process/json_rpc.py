@@ -1,4 +1,4 @@
-"""JSON-RPC messages as lines of bytes, and an answer to every line that is no message.
+"""JSON-RPC messages as lines of bytes, and an answer to every line that is not a message.
 
 The SDK drops a line that it cannot parse, and its sender waits for ever. Here such a line is answered with a JSON-RPC
 error that holds the request's id if it can be found. Other decisions:
@@ -97,7 +97,7 @@ class Outline:
 
 
 def decode(line: bytes) -> JSONRPCMessage | bytes:
-    """The message in `line`; if there is none, the line to send back: a JSON-RPC error and a newline."""
+    """The message in `line`; if none exists, the line to send back: a JSON-RPC error and a newline."""
     line = strip_mark(line)
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)

@@ -64,7 +64,7 @@ def configure_logging(level: str, *, file: str = "", most_bytes: int = LOG_BYTES
     logging.getLogger("mcp.server.sse").setLevel(logging.CRITICAL)
     # This logger logs the error of each refused call, which may repeat what the caller sent.
     logging.getLogger("mcp.server.mcpserver.server").setLevel(logging.WARNING)
-    # An SSE stream that is open when the server ends has no last chunk; that is no failure.
+    # An SSE stream that is open when the server ends has no last chunk; that is not a failure.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: "without completing response" not in record.getMessage()
     )

@@ -29,7 +29,7 @@ class UnsafeFile(OSError):
 
 def open_regular(path: str, *, follow: bool = True, owners: tuple[int, ...] = ()) -> int:
     """A descriptor to read a file, opened without waiting for a writer. ``follow``: whether the path itself may be a
-    link; ``owners``: the allowed owners, any if empty. Raises UnsafeFile for what is no file, OSError."""
+    link; ``owners``: the allowed owners, any if empty. Raises UnsafeFile for what is not a file, OSError."""
     descriptor = _open_without_waiting(path, follow=follow)
     try:
         found = os.fstat(descriptor)
@@ -63,7 +63,7 @@ def replacing(path: str, *, top: str = "", mode: int = 0o666, new: bool = False)
     ``top``: a folder that others may write: neither the file nor a folder between the two may be a link, and folders that
     are missing are made. Without it the file is the person's own, and a link leads to where it really is. ``mode``: of a
     file that was not there, less what the process takes away. ``new``: it must not be there yet. Raises UnsafeFile for a
-    link, another user's file, or what is no file; FileExistsError; OSError.
+    link, another user's file, or what is not a file; FileExistsError; OSError.
     """
     path = os.path.abspath(path)
     if not top:
@@ -110,7 +110,7 @@ def remove_file(path: str, *, top: str) -> None:
 
 
 def is_there(path: str) -> bool:
-    """Whether a name is taken, also by a link that leads nowhere."""
+    """Whether a name is in use, also by a link that leads nowhere."""
     return os.path.lexists(path)
 
 

@@ -188,7 +188,7 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     thread_id=("Conversation", f"The conversation to continue. Default: {CURRENT}."),
 )
 async def resume_work(call: Call, thread_id: str) -> list[str]:
-    """Asks the model to go on with a conversation's work, with what is kept of it. Raises InvalidInput."""
+    """Asks the model to go on with a conversation's work, with what is stored of it. Raises InvalidInput."""
     thread = call.thread(thread_id, reads=True)
     work = await briefing.resume_work(call.engine, call.scope, thread)
     shown = quotation.escape_tags(repr(thread))

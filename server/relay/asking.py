@@ -23,7 +23,7 @@ def ask(base: str, want: str) -> ServerAnswer:
     """The answer of the server that listens at this base path; after ``stop`` the call waits for its end.
 
     Raises:
-        OSError: there is no server, or it does not answer or end in time.
+        OSError: no server exists, or it does not answer or end in time.
         ValueError: it answers something else.
     """
     connection, key = connect(base)

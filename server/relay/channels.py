@@ -175,7 +175,7 @@ def _check_owner(folder: str) -> None:
 
 
 def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
-    """Reach the server. Returns the connection and the key that it wants to see. Raises OSError if there is none."""
+    """Reach the server. Returns the connection and the key that it wants to see. Raises OSError if none exists."""
     if unix:
         _check_owner(os.path.dirname(base))
         connection, key = socket.socket(socket.AF_UNIX), ""

@@ -209,7 +209,7 @@ def _params_of(message: JsonObject) -> JsonObject:
 
 
 def _parse(line: bytes) -> JsonObject:
-    """The message in a line; empty if there is none, which the server explains."""
+    """The message in a line; empty if none exists, which the server explains."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """``layerlore hook HOST EVENT``: hands over a host's report of an event, and prints what it should show to the model.
 
 A host waits for it, so it never fails and never takes long: it writes the event down, notifies the shared server,
-starts one where there is none, and waits only where the answer can show something.
+starts one if none exists, and waits only where the answer can show something.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _ENDING = threading.Lock()
 
 def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Serve an event and end the process, with 0 whatever happens: other codes would stop the host's work. Returns where the
-    command line must explain itself: nothing, or help, was asked for."""
+    command line must explain itself: nothing, or help, was requested."""
     named = [each for each in arguments if not each.startswith("-")]
     if len(named) < 2 or {"-h", "--help"} & set(arguments):
         return

@@ -22,7 +22,7 @@ _PAGES = "io.modelcontextprotocol/ui"
 class KeptAnswers:
     """Answers of servers of this version and these settings, in a file beside the socket.
 
-    With ``cold``, what is kept is read at once; else answers are only added where there is no file yet.
+    With ``cold``, what is stored is read at once; else answers are only added where no file exists yet.
     """
 
     __slots__ = ("_answers", "_own", "_pages", "_path", "_reads")
@@ -39,7 +39,7 @@ class KeptAnswers:
         return self._answers.get(self._key(method, params))
 
     def keep(self, method: str, params: object, result: str) -> bool:
-        """Keep the result that a server gave. Returns whether it differs from what was kept. Raises nothing."""
+        """Keep the result that a server gave. Returns whether it differs from what was stored. Raises nothing."""
         if not self._reads:
             return False
         key = self._key(method, params)

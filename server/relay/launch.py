@@ -78,7 +78,7 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
 
 def hook_folder(folder: str, database: str) -> str:
     """Where hooks hand over what happened, and what is known of it stands: a folder for each database of a data folder,
-    whatever else a server is asked for. ``database``: its URL, "" for the file in the data folder."""
+    whatever its other settings. ``database``: its URL, "" for the file in the data folder."""
     return os.path.join(folder, "hooks", _hash(database) if database else "memory")
 
 
@@ -96,7 +96,7 @@ class _Given:
         self._file = importlib.import_module("tomllib").loads(self.text) if self.text else {}
 
     def setting(self, name: str) -> str:
-        """The setting at the top level of that name; "" if none was given."""
+        """The setting at the top level of that name; "" if it is not set."""
         found = self.flags.get(name) or self.variables.get(_PREFIX + name.upper()) or self._file.get(name) or ""
         return str(found)
 

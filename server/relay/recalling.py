@@ -55,7 +55,7 @@ def mask_controls(text: str) -> str:
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:
-    """The launch's flags, the tool's arguments, and whether JSON is asked for; None for anything else."""
+    """The launch's flags, the tool's arguments, and whether JSON is requested; None for anything else."""
     flags: dict[str, str] = {}
     asked: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
     as_json = False

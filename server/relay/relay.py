@@ -1,7 +1,7 @@
 """The thin client: lines from the host to the shared server and back, whatever becomes of the server.
 
 One thread reads the host, another one the server. If the server ends, the second reaches another one, which is started
-where there is none, and sends again what was not answered. The host sees that it takes longer.
+if none exists, and sends again what was not answered. The host sees that it takes longer.
 """
 
 import contextlib
@@ -191,7 +191,7 @@ class _Relay:
                     self._tell(told)
 
     def _greet(self, greeting: object) -> bool:
-        """Read who answers. Returns whether it serves. Raises ValueError if it is no server of ours."""
+        """Read who answers. Returns whether it serves. Raises ValueError if it is not a server of ours."""
         if not isinstance(greeting, dict):
             raise ValueError("no greeting")
         if "error" in greeting:

@@ -62,8 +62,8 @@ _MOST_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The target of a URI. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run,
-    ``entry_id`` for what is no entry."""
+    """The target of a URI. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is not a run,
+    ``entry_id`` for what is not an entry."""
 
     kind: Kind
     thread_id: str = ""
@@ -101,8 +101,8 @@ class ResourceKind:
 
 
 async def read_observations(call: Call, thread_id: str, before: str = "") -> ThreadNotes:
-    """A conversation's observations, oldest first, those before a seq if one is given, else with the notes that wait to be
-    shown. No tool gives them alone: a model finds them in its context. Raises InvalidInput, NotFound."""
+    """A conversation's observations, oldest first, those before a seq if one is passed, else with the notes that wait
+    to be shown. No tool gives them alone: a model finds them in its context. Raises InvalidInput, NotFound."""
     check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
     waiting: WaitingNotes = {}
     if not before:
@@ -114,8 +114,8 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Thr
 
 
 async def read_entries(call: Call, cursor: str = "") -> EntryPage:
-    """What is kept of the user as entries, those kept last first, in a project its own before the person's. No tool gives
-    them all: a model searches them. Raises InvalidInput."""
+    """What is stored of the user as entries, those kept last first, in a project its own before the person's. No tool
+    gives them all: a model searches them. Raises InvalidInput."""
     return await curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 

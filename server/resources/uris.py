@@ -27,7 +27,7 @@ _LONGEST_SHOWN = 80
 
 
 def parse(uri: str) -> Address | None:
-    """The address of a URI; None when it is no address of a resource here."""
+    """The address of a URI; None when it is not an address of a resource here."""
     with contextlib.suppress(InvalidInput, NotFound):
         return address_of(uri)
     return None
@@ -100,7 +100,7 @@ def _shown(text: str) -> str:
 
 
 def uri_of(kind: Kind, thread_id: str = "") -> str:
-    """The URI of a resource that is no run and no entry, without a query."""
+    """The URI of a resource that is neither a run nor an entry, without a query."""
     return _joined(kind, quote(thread_id, safe=""))
 
 

@@ -62,7 +62,7 @@ _MOST_KNOWN = 10_000
 
 
 class DefaultThreads:
-    """Knows of which threads something is kept, so that nothing is looked up for a thread that is in use."""
+    """Knows of which threads something is stored, so that no lookup is needed for a thread that is in use."""
 
     def __init__(self) -> None:
         self._known: set[tuple[Scope, str]] = set()
@@ -88,7 +88,7 @@ class DefaultThreads:
         return [f"{first}\n{line}", *rest]
 
     async def _hint(self, call: Call, thread: str) -> str:
-        """How to go on with another conversation of minutes ago; "" if there is none or this one has begun."""
+        """How to go on with another conversation of minutes ago; "" if none exists or this one has begun."""
         known, now = (call.scope, thread), call.engine.now()
         if call.default_use.reads and known not in self._known:
             client = call.caller.client if call.caller.client != UNKNOWN_CLIENT else ""

@@ -52,7 +52,7 @@ class Pages(Extension):
 
 
 def build_server(settings: Settings, *, stop: StopRequest | None = None, **options: Any) -> ToolServer:
-    """A server of either era, one lifespan for all its connections. ``stop`` is asked for when it cannot start."""
+    """A server of either era, one lifespan for all its connections. ``stop`` is requested when it cannot start."""
     hub = NotificationHub(RULES)
 
     @contextlib.asynccontextmanager

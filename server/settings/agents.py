@@ -18,7 +18,7 @@ _LONGEST_SHOWN = 120
 
 
 class AgentSettings(Section):
-    """The settings of one agent that differ from the server's. Each setting that is given takes the place of the
+    """The settings of one agent that differ from the server's. Each of them takes the place of the
     server's; a document of working memory (its format, template and schema) does so as a whole."""
 
     memory: MemoryChoice = "on"
@@ -30,7 +30,7 @@ class AgentSettings(Section):
 
     def over(self, server: Any) -> dict[str, Section | MemoryMode]:
         """The settings of this agent that differ from ``server``, by name. A memory that the server has
-        switched off is off for every agent: there is no database."""
+        switched off is off for every agent: no database exists."""
         found: dict[str, Section | MemoryMode] = {}
         if "memory" in self.model_fields_set and server.memory != "off":
             found["memory"] = self.memory

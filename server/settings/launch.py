@@ -1,6 +1,6 @@
 """The flags of a server's launch, read without a command-line library: hosts wait for the first answer."""
 
-# Flag -> setting. ``config`` names a file and is no setting.
+# Flag -> setting. ``config`` names a file and is not a setting.
 FLAGS = {
     "--agent": "agent",
     "--resource": "resource",

@@ -22,7 +22,7 @@ def key_file(data_dir: Path) -> Path:
 
 
 def read_key(data_dir: Path) -> str | None:
-    """The key in ``data_dir``, or None if there is none yet. Raises OSError, or KeyUnusable for a file without a key."""
+    """The key in ``data_dir``, or None if none exists yet. Raises OSError, or KeyUnusable for a file without a key."""
     path = key_file(data_dir)
     try:
         key = path.read_bytes().decode("ascii", "replace").strip()
@@ -37,7 +37,7 @@ def read_key(data_dir: Path) -> str | None:
 
 
 def read_or_make_key(data_dir: Path) -> str:
-    """The key in ``data_dir``, made (file 0600, folder 0700) if there is none. Raises OSError or KeyUnusable."""
+    """The key in ``data_dir``, made (file 0600, folder 0700) if none exists. Raises OSError or KeyUnusable."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (key := read_key(data_dir)) is not None:
         return key

@@ -62,7 +62,7 @@ def is_project(resource: str) -> bool:
 
 class FoundProject:
     """The project of a folder. ``name``: "" for no project; ``claimed``: the name that the repository in the folder
-    ``git`` gives itself, and that the user has not confirmed, "" if there is none."""
+    ``git`` gives itself, and that the user has not confirmed, "" if none exists."""
 
     __slots__ = ("claimed", "git", "name")
 
@@ -120,7 +120,7 @@ def clean_name(name: str) -> str:
 
 def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.environ) -> FoundProject:
     """The project that a folder belongs to: without a name for a folder that is none, or is not there. ``data_dir``: where
-    confirmed names are kept. Raises nothing."""
+    confirmed names are stored. Raises nothing."""
     try:
         here = os.path.realpath(folder)
         if not (folder and os.path.isdir(here)):
@@ -205,7 +205,7 @@ def _is_of_programs(folder: str, environ: Mapping[str, str]) -> bool:
 
 def _find_repository(folder: str, above: Sequence[str]) -> tuple[str, str]:
     """The nearest folder up from here that git knows, and where its git files are: "" if they are not there or cannot be
-    read. Two "" where there is no such folder."""
+    read. Two "" where no such folder exists."""
     while not _same(folder, above):
         # A folder that only looks like a repository (a bare one) may have come with the files of another.
         own = [folder] if os.path.basename(folder) == ".git" else []
@@ -322,7 +322,7 @@ def _read_config(path: str) -> tuple[str, str]:
 
 
 def _read_key(path: str, section: str, key: str) -> str:
-    """The last value of a key in a configuration of git's; "" where there is none."""
+    """The last value of a key in a configuration of git's; "" if none exists."""
     found = [value for named, each, value in _list_settings(path) if named == (section, "") and each == key]
     return found[-1] if found else ""
 

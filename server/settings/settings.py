@@ -190,7 +190,7 @@ class BridgeSettings(Section):
 class Settings(BaseSettings):
     """Everything that can be set.
 
-    Made directly, it takes what it is given and defaults; ``load_settings`` reads the other sources.
+    Made directly, it takes its arguments and defaults; ``load_settings`` reads the other sources.
     """
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, case_sensitive=True)
@@ -349,7 +349,7 @@ class _Environment(EnvSettingsSource):
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where settings were given, how a setting is spelled there, and what was given."""
+    """The sources of settings, the spelling of a setting there, and the values."""
 
     spelled: str
     given: PydanticBaseSettingsSource
@@ -398,7 +398,7 @@ def load_launched(flags: Mapping[str, Any], environ: Mapping[str, str] | None = 
 
 
 def _spelled_out(environ: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables under their full names; where both are given, the full one counts."""
+    """Variables under their full names; if both are set, the full one counts."""
     short = {_SHORT[name.upper()]: value for name, value in environ.items() if name.upper() in _SHORT}
     return short | {name: value for name, value in environ.items() if name.upper() not in _SHORT}
 

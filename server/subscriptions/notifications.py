@@ -133,7 +133,7 @@ class Rules:
     URI is accepted.
 
     ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
-    interest has what is asked for, before the request is answered; it raises LayerloreError if it cannot be watched.
+    interest has what is requested, before the request is answered; it raises LayerloreError if it cannot be watched.
     """
 
     scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL

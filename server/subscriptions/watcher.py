@@ -92,7 +92,7 @@ class ScopeWatch:
         return bool(self._addresses)
 
     def add(self, uri: str) -> None:
-        """Watch a URI that is not watched yet, or the list. Raises InvalidInput for what is no address."""
+        """Watch a URI that is not watched yet, or the list. Raises InvalidInput for what is not an address."""
         address = self._addresses[uri] = None if uri == LIST else address_of(uri)
         if address is not None and address.thread_id:
             self._threads[address.thread_id] += 1
@@ -143,7 +143,7 @@ class ScopeWatch:
             self._totals = found.totals
 
     def news(self, asked: Watched, found: Found) -> list[ServerEvent]:
-        """The resources that differ from their marks; moves the marks on. Each URI is given as it is watched."""
+        """The resources that differ from their marks; moves the marks on. Each URI is passed as it is watched."""
         changed = set(self._changed(asked, found))
         self.mark(asked, found)
         events: list[ServerEvent] = []

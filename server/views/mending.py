@@ -258,7 +258,7 @@ async def _correct(call: Call, entry_id: str, content: str) -> RememberedEntry:
 
 
 def _open_editor(text: str) -> str:
-    """The text as a person leaves it in an editor. Raises InvalidInput if there is none or it fails."""
+    """The text as a person leaves it in an editor. Raises InvalidInput if none exists or it fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "layerlore.md")

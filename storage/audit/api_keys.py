@@ -1,6 +1,6 @@
 """Keys of the HTTP endpoints: made, found by their digests, listed, revoked. The keys themselves are stored nowhere.
 
-A key is looked up before its tenant is known.
+A key is found before its tenant is known.
 """
 
 import json

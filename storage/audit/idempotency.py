@@ -32,7 +32,7 @@ _KEEP_OF_BODY = _KEEP.where(idempotency.c.body_hmac == bindparam("of_body"))
 class Request:
     """A write that may be sent again: the caller's key, and a fingerprint (HMAC) of the tool and its arguments.
 
-    ``stored_key`` is what is kept of the key: a hash, since callers put into keys whatever they like."""
+    ``stored_key`` is what is stored of the key: a hash, since callers put into keys whatever they like."""
 
     key: str
     body_hmac: str
@@ -70,7 +70,7 @@ async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Mapping
 
 
 async def find_kept(tx: Tx, scope: Scope, request: Request | None) -> StoredJson | None:
-    """The answer that is kept for a request; None: it is a new one. Raises Conflict when its key was used for another
+    """The stored answer for a request; None: it is a new one. Raises Conflict when its key was used for another
     request."""
     row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.stored_key)
     if request is None or row is None:

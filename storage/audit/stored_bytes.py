@@ -42,7 +42,7 @@ _TENANT = ""
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The most bytes that may be stored; 0 is no limit."""
+    """The most bytes that may be stored; 0 means no limit."""
 
     tenant: int
     resource: int

@@ -86,7 +86,7 @@ class Names:
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexedRows(Sequence[IndexedRow]):
     """Rows of the index as columns: ``row_ids``, ``said_at``, and the rest as [rows, 10] in ``numbers``, where ``names``
-    has the texts of the first three. As a sequence, it makes the rows that it is asked for."""
+    has the texts of the first three. As a sequence, it makes the requested rows."""
 
     row_ids: RowIdArray
     said_at: NDArray[np.int64]

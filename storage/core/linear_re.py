@@ -87,7 +87,7 @@ class _ReplaceCounted(Protocol):
 
 
 class Pattern:
-    """A pattern with the methods of :class:`re.Pattern`; ``pattern`` and ``flags`` are as they were given."""
+    """A pattern with the methods of :class:`re.Pattern`; ``pattern`` and ``flags`` are as they were passed."""
 
     search: _Find
     match: _Find

@@ -26,7 +26,7 @@ force."""
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The owner of a memory: every row that a tenant owns begins with these three. ``person``: where the resource is a
-    project's, the resource of the person whose memory is read beside it; "" where there is none."""
+    project's, the resource of the person whose memory is read beside it; "" if none exists."""
 
     tenant_id: str
     agent_id: str
@@ -35,7 +35,7 @@ class Scope:
 
     @property
     def of_person(self) -> "Scope":
-        """The person's scope: this one, if it is no project's."""
+        """The person's scope: this one, if it is not a project's."""
         return Scope(self.tenant_id, self.agent_id, self.person) if self.person else self
 
 
@@ -50,7 +50,7 @@ class Tenant:
 class Indexed:
     """The indexed part of a message, made by ``memory.parts.search_words``: the words of each chunk of its text (a
     space between; "" for a chunk without a word, which is not searched), how many characters the whole text has, as
-    far as they are given its thread's own mark of the session and who speaks, and of the whole text: how far it only
+    far as they are known its thread's own mark of the session and who speaks, and of the whole text: how far it only
     asks (``asks``) and how far it says nothing (``empty``), both from 0 to 100, and how many different content words
     it has."""
 

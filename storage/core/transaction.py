@@ -57,7 +57,7 @@ class Tx(Protocol):
         ...
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
-        """The first column of the first row; None where there is no row."""
+        """The first column of the first row; None where no row exists."""
         ...
 
     async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
@@ -139,7 +139,7 @@ class Backend(Protocol):
 
     @property
     def commits_in_id_order(self) -> bool:
-        """Whether row ids become visible in the order in which they were given."""
+        """Whether row ids become visible in their order."""
 
     @property
     def keeps_erased_bytes(self) -> bool:

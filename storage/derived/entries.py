@@ -80,7 +80,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
+    """An entry as it is stored. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
     ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date;
     ``unproven``: a JSON list of its unproven words, as it is stored.
     ``superseded_by`` an active one has, too, if a newer entry says otherwise and the user has not decided between the
@@ -318,7 +318,7 @@ async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[En
 
 
 async def supersede(tx: Tx, scope: Scope, ids: Collection[str], by: str, *, now: int) -> int:
-    """Let another entry stand for active ones, which are kept; counts them."""
+    """Let another entry stand for active ones, which are stored; counts them."""
     return await _end(tx, scope, ids, "superseded", by, now)
 
 

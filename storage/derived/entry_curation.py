@@ -279,7 +279,7 @@ async def restore_superseded(
 
 
 async def read_standing(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, tuple[Status, str | None]]:
-    """By each of these entries that is kept, its status and the entry that took its place, if one did."""
+    """By each of these entries that is stored, its status and the entry that took its place, if one did."""
     rows = await tx.all(_STANDING, **of_scope(scope), ids=list(ids)) if ids else ()
     return {entry_id: (status, by) for entry_id, status, by in rows}
 

@@ -39,7 +39,7 @@ _BULLETS = "-*+• \t"
 
 def split_notes(content: str) -> list[str]:
     """The notes of a document: of text its lines, of a JSON object its values, each with its path. A heading stands
-    before the lines under it, and is no note of its own."""
+    before the lines under it, and is not a note of its own."""
     value = value_of(content) if content.lstrip().startswith("{") else None
     if isinstance(value, dict):
         return [f"{path}: {leaf}" for path, leaf in _leaves(value, "") if leaf.strip()]

@@ -132,7 +132,7 @@ _FORGET = delete(summaries).where(in_thread(summaries), summaries.c.upto_seq < _
 
 
 async def newest(tx: Tx, scope: Scope, thread_uid: str, *, before: int) -> Summary | None:
-    """The summary that reaches furthest of those that end before the seq; None where there is none."""
+    """The summary that reaches furthest of those that end before the seq; None if none exists."""
     row = await tx.one(_NEWEST, **of_thread(scope, thread_uid), before=before)
     return None if row is None else Summary(*row)
 

@@ -38,8 +38,8 @@ _ROWS = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of
 
 @dataclass(frozen=True, slots=True)
 class OtherSubjects:
-    """All that is about another subject: the uids and names of threads, the ids of entries that were kept in these or whose
-    sources all lie in these, and the rows of the index of both, ascending."""
+    """All that is about another subject: the uids and names of threads, the ids of entries that were stored in these
+    or whose sources all lie in these, and the rows of the index of both, ascending."""
 
     uids: frozenset[str] = frozenset()
     thread_ids: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """Working memory: the document of a thread, and the one of a resource (its profile), as versions.
 
-The newest version is the document. Versions are counted on for ever; of what was, the last ones are kept. One that was
-made from messages is there only while they are; without it, the newest of the others is the document. An empty
+The newest version is the document. Versions are counted on for ever; of what was, the last ones are stored. One that
+was made from messages is there only while they are; without it, the newest of the others is the document. An empty
 ``thread_id`` means the resource's document. A version that a caller wrote as a whole has no sources; an appended or
 restored one has those of the version whose words it holds.
 """
@@ -344,7 +344,7 @@ def _expect(found: Version | None, expected: int | None) -> None:
 
 
 async def read_history(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0) -> DocumentHistory:
-    """The current version, the one asked for (0: none) if it is kept, and all that are. Raises NotFound."""
+    """The current version, the one asked for (0: none) if it is stored, and all that are. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id) if thread_id else None
     statements, of = _owner(scope, thread)
     asked = _version(await tx.one(statements.one_shown, **of, which=version)) if version else None
@@ -355,7 +355,7 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0
 async def read_contents(
     tx: Tx, scope: Scope, thread_id: str, versions: Sequence[int], *, forgotten: bool = False
 ) -> dict[int, str]:
-    """The contents of those of these versions that are kept, by their numbers; also (``forgotten``) of those that a
+    """The contents of those of these versions that are stored, by their numbers; also (``forgotten``) of those that a
     forget hides. Raises NotFound for the thread."""
     statements, of = _owner(scope, await threads.find(tx, scope, thread_id) if thread_id else None)
     one = statements.one if forgotten else statements.one_shown

@@ -219,7 +219,7 @@ _LAST_ROW = Look("layerlore_last_row", select(func.coalesce(func.max(search_rows
 
 
 async def last_row(tx: Tx) -> int:
-    """The greatest id of a row; 0 where there is none."""
+    """The greatest id of a row; 0 if none exists."""
     row_id: int
     ((row_id,),) = await _LAST_ROW.rows(tx)
     return row_id
@@ -248,7 +248,7 @@ async def pending(tx: Tx, model: str, *, after: int, most: int, upto: int | None
     """The next rows of all scopes behind ``after``, up to ``upto``, that lack a vector of the model, ascending. Without
     ``upto`` it looks at every row behind ``after`` until it has found ``most``.
 
-    Row ids are given before they are committed: a pass that found no more begins again at 0 to meet the late ones.
+    Row ids are assigned before they are committed: a pass that found no more begins again at 0 to meet the late ones.
     """
     rows = await _PENDING.rows(tx, model=model, after=after, upto=_LAST_ID if upto is None else upto, most=most)
     return [

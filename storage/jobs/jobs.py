@@ -85,8 +85,8 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """Small requests wait for others: their jobs are due at ``soon_at`` once ``most`` seqs lie between what was asked for
-    and what is done, else when each request says."""
+    """Small requests wait for others: their jobs are due at ``soon_at`` once ``most`` seqs lie between what was
+    requested and what is done, else when each request says."""
 
     soon_at: int
     most: int
@@ -371,7 +371,7 @@ async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
 
 async def fail(tx: Tx, claim: Claim, *, error: str, retry_at: int, dead: bool, now: int) -> bool:
     """Note why an attempt failed: the job is due again at ``retry_at``, or dead. The text is masked and names no
-    content; its first ERROR_CHARS are kept. False: the job is somebody else's by now, or has ended."""
+    content; its first ERROR_CHARS are stored. False: the job is somebody else's by now, or has ended."""
     changed = await tx.run(
         _FAIL,
         **_values(claim, now),
@@ -450,7 +450,7 @@ _SOONEST = Look(
 
 async def find_soonest(tx: Tx, kinds: Collection[Kind], *, now: int) -> int | None:
     """When, in milliseconds, the next job of the kinds is to be had in any scope: it is due, or its lease has run out.
-    None while there is none."""
+    None if none exists."""
     soonest: int | None
     ((soonest,),) = await _SOONEST.rows(tx, kinds=list(kinds), now=now)
     return soonest

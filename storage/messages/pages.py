@@ -168,7 +168,7 @@ _COUNT_SAID_THEN = select(func.count()).select_from(_BY_TIME[0]).where(_BY_TIME[
 
 
 class Filled(Protocol):
-    """The record of a page. ``take`` is given each message, whole, as it is read, and says whether it wants more."""
+    """The record of a page. ``take`` is passed each message, whole, as it is read, and says whether it wants more."""
 
     def take(self, message: Message) -> bool: ...
 
@@ -218,7 +218,7 @@ async def fill(
 
 async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     """How many messages a thread has of some roles. It counts those that models are shown itself, and those of user
-    interfaces are looked for only where seqs are missing."""
+    interfaces are searched for only where seqs are missing."""
     asked: list[str] = of["roles"]
     if not {*ROLES} <= {*asked}:
         return int(await tx.scalar(_COUNT, **of))
@@ -233,7 +233,7 @@ _END_OF_TURN = select(func.max(messages.c.seq)).where(
 
 
 async def find_turn(tx: Tx, scope: Scope, thread_id: str, turn: str) -> int | None:
-    """The seq of the last message of a turn; None where there is none. Raises NotFound."""
+    """The seq of the last message of a turn; None if none exists. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     found = await tx.scalar(_END_OF_TURN, **of_thread(scope, thread.thread_uid), of_turn=turn)
     return None if found is None else int(found)

@@ -94,7 +94,7 @@ _SCOPES = Look(
 
 
 async def scopes_after(tx: Tx, after: Scope, most: int) -> list[Scope]:
-    """The next scopes behind ``after`` of which anything is kept, those of a tenant one after the other."""
+    """The next scopes behind ``after`` of which anything is stored, those of a tenant one after the other."""
     return [Scope(*row) for row in await _SCOPES.rows(tx, **scopes.after(of_scope(after)), most=most)]
 
 

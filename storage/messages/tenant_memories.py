@@ -118,7 +118,7 @@ async def count_memories(tx: Tx, tenant: Tenant, pairs: Sequence[Pair]) -> dict[
 
 
 async def tenants_after(tx: Tx, after: str, most: int) -> list[str]:
-    """The next tenants of the installation behind one of which anything is kept. The transaction is bound to none."""
+    """The next tenants of the installation behind one of which anything is stored. The transaction is bound to none."""
     found: list[str] = []
     while len(found) < most:
         scopes = await places.scopes_after(tx, Scope(after, _LAST if after else "", _LAST if after else ""), 1)

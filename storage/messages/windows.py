@@ -108,7 +108,7 @@ async def state_between(
 
 
 async def latest_from_user(tx: Tx, scope: Scope, thread: Thread) -> Message | None:
-    """The newest message of role user; None where there is none."""
+    """The newest message of role user; None if none exists."""
     row = await tx.one(_LATEST_FROM_USER, **of_thread(scope, thread.thread_uid))
     return None if row is None else message_of(thread.thread_id, row)
 
@@ -180,7 +180,7 @@ def is_said_by_user(message: Message) -> bool:
 
 
 async def find_last_said(tx: Tx, scope: Scope, thread: Thread) -> Message | None:
-    """The newest message that the user wrote; None where there is none."""
+    """The newest message that the user wrote; None if none exists."""
     found = await latest_from_user(tx, scope, thread)
     if found is None or is_said_by_user(found):
         return found

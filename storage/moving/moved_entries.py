@@ -60,7 +60,7 @@ class MovedSource:
 
 @dataclass(frozen=True, slots=True)
 class MovedEntry:
-    """An entry as it was kept, and what it rests on."""
+    """An entry as it was stored, and what it rests on."""
 
     entry: Entry
     sources: tuple[MovedSource, ...]
@@ -84,8 +84,8 @@ async def put_entries(
     search_text: SearchText,
 ) -> list[EntryPut]:
     """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
-    another for one whose id is taken. An entry that was forgotten here, or marked as wrong, after its last mention
-    there stays so, and a pinned one stays pinned unless it is overwritten."""
+    another for one whose id that is in use. An entry that was forgotten here, or marked as wrong, after its last
+    mention there stays so, and a pinned one stays pinned unless it is overwritten."""
     await scopes.hold(tx, scope)
     return [await _put(tx, scope, each, mode, new_ids, search_text) for each in moved]
 

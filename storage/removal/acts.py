@@ -1,5 +1,5 @@
-"""Acts: what one call did that can be undone, as places of what is kept. They hold no content, and go with the threads
-that they name."""
+"""Acts: what one call did that can be undone, as places of what is stored. They hold no content, and go with the
+threads that they name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

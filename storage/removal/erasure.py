@@ -1,4 +1,4 @@
-"""Erasing for good what is kept of a resource, or of its threads of one name.
+"""Erasing for good what is stored of a resource, or of its threads of one name.
 
 It is hidden first, all of it in one transaction, and marked: threads with a delete at time 0, entries as dropped at
 time 0. From then on it is invisible, no running job can store what it made of it, and it cannot be restored. The marked
@@ -129,7 +129,7 @@ _ALL_VECTORS = _count(search_vectors, any_of(search_vectors.c.scope_token, "toke
 
 
 async def count(tx: Tx, scope: Scope) -> Counts:
-    """All that is kept of a scope."""
+    """All that is stored of a scope."""
     counts: Counts = Counter()
     for table, statement in _ALL.items():
         counts[table.name] = await _number(tx, statement, **of_scope(scope))

@@ -154,7 +154,7 @@ async def list_kept_places(tx: Tx, scope: Scope, *, most: int) -> list[KeptPlace
 
 
 async def keep_chosen(tx: Tx, scope: Scope, token: str, chosen: Json, *, now: int) -> None:
-    """Keep what a token names (places and fingerprints, no text), for as long as answers to requests are kept."""
+    """Keep what a token names (places and fingerprints, no text), for as long as answers to requests are stored."""
     await tx.run(_KEEP, **of_scope(scope), key=_KEY + token, answer=to_json(chosen), created_at=now)
 
 

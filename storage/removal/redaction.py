@@ -62,7 +62,7 @@ class StoredRow:
 @dataclass(frozen=True, slots=True)
 class Change:
     """A row that is to be another. ``before`` has the columns that change as they were (and a message's revision);
-    ``after`` has them masked, and what is counted anew. ``moved`` is given for a message."""
+    ``after`` has them masked, and what is counted anew. ``moved`` is passed for a message."""
 
     key: Key
     before: dict[str, Any]

@@ -142,7 +142,7 @@ async def find_newest(tx: Tx, scope: Scope, kept: int) -> TimePlace | None:
 
 
 async def find_before(tx: Tx, scope: Scope, before: TimePlace, after: TimePlace, most: int) -> list[OldMessage]:
-    """The oldest messages of a resource before a place and behind another, in the order in which they were said."""
+    """The oldest messages of a resource before a place and behind another, in their order."""
     bounds = {"before": before, "after": after}
     given = {f"{name}_{key}": getattr(at, key) for name, at in bounds.items() for key in TimePlace.__slots__}
     return _list(await tx.all(_BEFORE_TIME, **of_scope(scope), **given, most=most))

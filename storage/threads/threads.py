@@ -187,7 +187,7 @@ def _found(row: Row | None, thread_id: str) -> Thread:
 
 
 async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: int) -> Thread:
-    """The thread of that name, held; made under ``new_uid`` if there is none. Raises Conflict when others make and
+    """The thread of that name, held; made under ``new_uid`` if none exists. Raises Conflict when others make and
     delete it all the while."""
     values = {**of_scope(scope), "thread_id": thread_id}
     for _ in range(_TRIES):
@@ -383,7 +383,7 @@ async def move_cursor(tx: Tx, scope: Scope, thread_uid: str, cursor: Cursor, seq
 
 
 async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, since: int) -> Elsewhere:
-    """Look for a live thread; if there is none, for one that was changed at ``since`` or later, and lately by ``actor``
+    """Look for a live thread; if none exists, for one that was changed at ``since`` or later, and lately by ``actor``
     (a client's name as events have it; "": of nobody)."""
     try:
         await find(tx, scope, thread_id)

@@ -74,7 +74,7 @@ class PlanChange:
 
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
-    """The open plan, the oldest revision that is kept, and those of the revisions asked for that are."""
+    """The open plan, the oldest revision that is stored, and those of the revisions asked for that are."""
 
     newest: Revision
     oldest: int
@@ -93,10 +93,10 @@ async def change(
     now: int,
     is_open: Callable[[StoredPlan], bool],
 ) -> PlanChange:
-    """Replace a thread's plan by what ``make`` makes of it (of None: there is none yet), under the thread's lock.
+    """Replace a thread's plan by what ``make`` makes of it (of None: none exists yet), under the thread's lock.
     ``is_open`` says of a plan whether something in it is still to be done.
 
-    A plan equal to the one before is no new revision. The thread is made if it is absent. Raises Conflict when the
+    A plan equal to the one before is not a new revision. The thread is made if it is absent. Raises Conflict when the
     revision is not the one expected (0: no plan yet), and whatever ``make`` raises; then nothing happened.
     """
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)

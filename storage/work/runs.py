@@ -45,7 +45,7 @@ Ending = Literal["completed", "failed", "cancelled"]
 class Run:
     """A run without its content. ``pending`` and ``answered`` (the ids of the calls in it that were answered) are JSON
     text. ``claim`` and who had it stay when the run is suspended again or ends: a holder who lost the answer is known
-    by it. ``workflow_id`` is empty where there is none, ``parent_run_id`` None, and so is ``ended_by`` until it ends."""
+    by it. ``workflow_id`` is empty if none exists, ``parent_run_id`` None, and so is ``ended_by`` until it ends."""
 
     run_id: str
     thread_id: str
@@ -279,7 +279,7 @@ async def create(
     parent_run_id: str | None = None,
 ) -> bool:
     """Add a run to a thread that the transaction holds: one that is suspended, that runs with a claim, or that has ended
-    already. False when the id is taken in the scope, also by an invisible run of a deleted thread."""
+    already. False when the id that is in use in the scope, also by an invisible run of a deleted thread."""
     made = await tx.run(
         _CREATE,
         **of_thread(scope, thread.thread_uid),

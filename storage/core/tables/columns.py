@@ -29,6 +29,6 @@ def of_message() -> ForeignKeyConstraint:
 
 
 def partial_index(name: str, *columns: str, where: TextClause | ColumnElement[bool], unique: bool = False) -> Index:
-    """An index on the rows for which ``where`` holds, which is kept in its ``info``: each database writes such indexes in
-    its migrations."""
+    """An index on the rows for which ``where`` holds, which is stored in its ``info``: each database writes such
+    indexes in its migrations."""
     return Index(name, *columns, unique=unique, info={"where": where})

@@ -120,7 +120,7 @@ deletions = Table(
     Index("deletions_by_time", "deleted_at"),
 )
 
-# The changes of one call that can be undone, a row for each change: places of what is kept, never content. Nobody
+# The changes of one call that can be undone, a row for each change: places of what is stored, never content. Nobody
 # undoes it after ``retention.deleted_days``.
 undo_parts = Table(
     "undo_parts",

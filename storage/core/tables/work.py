@@ -114,7 +114,7 @@ steps = Table(
 _due = text("requested_seq > done_seq AND dead_at IS NULL")
 
 # Background work: one row for each thread (or, with an empty ``thread_uid``, resource) and kind. It is due while more
-# is requested than done. The rows of a thread are erased with it by code: an empty uid is no thread.
+# is requested than done. The rows of a thread are erased with it by code: an empty uid is not a thread.
 jobs = Table(
     "jobs",
     metadata,

@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class _ConnectionGone(ConnectionError):
-    """asyncpg was asked for something on a connection that is no more."""
+    """asyncpg got a request on a connection that is closed."""
 
 
 # Nothing for a unit that wrote nothing.

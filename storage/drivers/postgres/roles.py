@@ -62,7 +62,7 @@ async def read_standing(connection: Any) -> RoleStanding:
 
 
 async def role_of(url: str) -> tuple[RoleStanding, str]:
-    """The role of a URL's connection, and the owner of the tables there ("": there are none yet).
+    """The role of a URL's connection, and the owner of the tables there ("": none exist yet).
 
     Raises StorageUnavailable, whose text repeats nothing of the URL.
     """

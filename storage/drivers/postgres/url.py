@@ -21,7 +21,7 @@ class PostgresUrl:
 
 
 def read_url(url: str) -> PostgresUrl:
-    """Raises ValueError, whose text repeats nothing of the URL, for an option that is no number."""
+    """Raises ValueError, whose text repeats nothing of the URL, for an option that is not a number."""
     address, mark, query = url.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True)) if mark else {}
     if OPTION not in given:

@@ -146,12 +146,12 @@ def make_backup(store: Path, backup: Path) -> None:
 
 
 def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
-    """Make a checked copy of the backup the store; what was the store is kept beside it, as ``NAME.before-STAMP``.
+    """Make a checked copy of the backup the store; the earlier store stays beside it, as ``NAME.before-STAMP``.
 
     The backup itself is only read. Killed at any moment, it leaves the former store, or the new one.
 
     Raises:
-        NotFound: there is no such backup.
+        NotFound: no such backup exists.
         Conflict: it is damaged, or no memory of ours.
         DatabaseTooNew: a newer layerlore wrote it.
         DatabaseTooOld: an earlier layerlore wrote it.

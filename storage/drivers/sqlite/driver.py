@@ -137,7 +137,7 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
     """Open a connection for use in one thread, in autocommit mode: transactions are written out.
 
     Raises:
-        DatabaseError: the file is no database, cannot be opened, or is busy.
+        DatabaseError: the file is not a database, cannot be opened, or is busy.
     """
     connection = driver.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=False)
     try:

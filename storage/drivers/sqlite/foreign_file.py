@@ -14,7 +14,7 @@ _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 
 
 
 class ForeignFile:
-    """The rows of its tables. Raises NotFound, and InvalidInput for a file that is no database, or is damaged."""
+    """The rows of its tables. Raises NotFound, and InvalidInput for a file that is not a database, or is damaged."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

@@ -1,6 +1,6 @@
 """Both indexes on SQLite.
 
-The lexical one is FTS5, whose row ids are those of ``search_rows``; the rows of words that were asked for lately are in
+The lexical one is FTS5, whose row ids are those of ``search_rows``; the rows of words that were requested lately are in
 memory (``posting_cache``), and so is what stands around rows (``row_cache``). The nearest codes are found in memory
 (``code_cache``), as vectors that were read lately are (``vector_cache``), or by a scan of the scope's part of a covering index, with sqlite-vec's Hamming distance; where no
 extension can be loaded, the driver puts functions of its own under the same names.

@@ -144,7 +144,7 @@ async def read_code_stamp(tx: Tx) -> Stamp | None:
 
 
 async def _read(tx: Tx, statement: TextClause, bytes_each: int, stamp: Stamp, **values: Any) -> ScopeCodes | None:
-    """None where codes have another length than is asked for."""
+    """None where codes have another length than is requested."""
     row = await tx.one(statement, **values)
     assert row is not None
     count, row_ids, codes = row
@@ -183,7 +183,7 @@ class VectorCache:
 
     def _clear(self, dimension: int) -> None:
         self._kept = np.empty((self._most // (2 * dimension) if dimension else 0, dimension), np.int16)
-        # Where each row's vector is kept, and whose each place is: the place that was filled first is filled again.
+        # Where each row's vector is stored, and whose each place is: the place that was filled first is filled again.
         self._places: dict[_Key, dict[int, int]] = {}
         self._owners: list[tuple[_Key, int]] = []
         self._next = 0
