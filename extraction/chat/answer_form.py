@@ -108,14 +108,18 @@ def _closed(text: str) -> str:
             return text
     bare = text.rstrip().removesuffix("```").rstrip()
     whole = bare.endswith(("}", "]")) or (len(awaited) == 1 and bare.endswith(_ENDED))
-    return bare + "".join(reversed(awaited)) if whole else text
+    if whole:
+        return bare + "".join(reversed(awaited))
+    return text
 
 
 def _why_none(text: str) -> str:
     start = text.find("{")
     if start < 0:
         return "it is not a JSON object"
-    return "its JSON is invalid" if _end(text, start) >= 0 else "its JSON ends before it is complete"
+    if _end(text, start) >= 0:
+        return "its JSON is invalid"
+    return "its JSON ends before it is complete"
 
 
 ANSWER = "answer"
@@ -169,7 +173,9 @@ def choose_form(litellm: Any, model: str, schema: JsonSchema) -> AnswerForm:
         return AnswerForm(_response_format(schema), "")
     words = describe_schema(schema)
     known = litellm.get_supported_openai_params(model=model) or ()
-    return AnswerForm(_response_format(schema), words.words) if "response_format" in known else words
+    if "response_format" in known:
+        return AnswerForm(_response_format(schema), words.words)
+    return words
 
 
 def _response_format(schema: JsonSchema) -> ResponseFormat:

@@ -110,7 +110,9 @@ def read_retry_after(error: Exception) -> int | None:
     if said is None:
         found = _IN_ITS_WORDS.search(str(error))
         said = _milliseconds(found[1], 1000) if found else None
-    return None if said is None else max(0, min(said, _LONGEST_PAUSE_MS))
+    if said is None:
+        return None
+    return max(0, min(said, _LONGEST_PAUSE_MS))
 
 
 def _milliseconds(value: Any, unit: int) -> int | None:
@@ -161,7 +163,9 @@ def _problem(text: str, message: Any, finish: Any, most: int) -> str:
         return f"its answer has {len(text):,} characters; at most {most:,} are allowed (llm.max_answer_tokens)"
     if finish == "length":
         return "its answer was cut off: it needs more tokens than llm.max_answer_tokens, or than the model has"
-    return "" if text.strip() else "its answer is empty"
+    if text.strip():
+        return ""
+    return "its answer is empty"
 
 
 def _refusal(message: Any) -> bool:
@@ -191,7 +195,9 @@ def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
 
 
 def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    if isinstance(value, dict):
+        return value.get(name)
+    return getattr(value, name, None)
 
 
 log = logging.getLogger(__name__)
@@ -391,7 +397,9 @@ class LitellmChat:
     def _tokens_for(self, litellm: Any, model: str) -> int:
         known = litellm.model_cost.get(model) or litellm.model_cost.get(model.partition("/")[2]) or {}
         most = known.get("max_output_tokens")
-        return min(self._most_tokens, most) if isinstance(most, int) and most > 0 else self._most_tokens
+        if isinstance(most, int) and most > 0:
+            return min(self._most_tokens, most)
+        return self._most_tokens
 
     def _key_for(self, model: str) -> str:
         own_server = "api_base" in self._options and model.startswith("openai/")

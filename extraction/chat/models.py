@@ -80,4 +80,6 @@ def _describe(model: str, chosen: Models) -> str:
     if chosen.asked_for_auto and chosen.auto is not None and chosen.auto.model == model:
         name = f"{model} (auto, by {chosen.auto.variable})"
     kinds = [kind for kind in MODEL_KINDS if chosen.by_kind.get(kind) == model]
-    return name if len(kinds) == len(MODEL_KINDS) else f"{name} ({', '.join(kinds)})"
+    if len(kinds) == len(MODEL_KINDS):
+        return name
+    return f"{name} ({', '.join(kinds)})"

@@ -128,7 +128,9 @@ class ModelPauses:
 
     def at(self, now: int) -> Pause | None:
         """The pause that holds now, if any."""
-        return self._pause if self._pause is not None and self._pause.until > now else None
+        if self._pause is not None and self._pause.until > now:
+            return self._pause
+        return None
 
     def begin(self, reason: str, until: int) -> None:
         """Begin a pause, unless a longer one holds."""

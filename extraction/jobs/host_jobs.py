@@ -150,7 +150,9 @@ def _shorten(schema: JsonSchema) -> JsonSchema:
     """A schema as a model is shown it beside the instructions, which say the rest; the answer is checked against all of
     it."""
     shown: JsonSchema = {key: schema[key] for key in ("type", "required") if key in schema}
-    return {**shown, "items": _shorten(schema["items"])} if "items" in schema else shown
+    if "items" in schema:
+        return {**shown, "items": _shorten(schema["items"])}
+    return shown
 
 
 def split_answer(answer: ModelAnswer, parts: Sequence[JobPart]) -> dict[Kind, ModelAnswer | WrongAnswer]:

@@ -426,7 +426,9 @@ class JobWorker:
             tasks.start_soon(self._work, lane, claim)
         # With room left, only a pause keeps the lane from claiming; it may end before the next poll.
         pause = self.pause if lane is self._models else None
-        return pause.until if pause is not None and lane.free else None
+        if pause is not None and lane.free:
+            return pause.until
+        return None
 
     async def _open_kinds(self, lane: _Lane) -> list[Kind]:
         if lane is self._digests:

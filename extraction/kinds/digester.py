@@ -165,7 +165,9 @@ class Digester:
         tokens = await observations.active_tokens(tx, claim.scope, claim.thread_uid)
         # Go on at once with more messages, or with the observations if there are too many of them by now.
         goes_on = inputs.more or tokens >= engine.observation.reflect_stand_in_tokens
-        return claim.seq - 1 if goes_on else None
+        if goes_on:
+            return claim.seq - 1
+        return None
 
     def digest(self, material: Material) -> ModelAnswer | None:
         if isinstance(material.inputs, SurplusInput):

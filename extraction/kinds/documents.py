@@ -38,7 +38,9 @@ def clean_text(text: str) -> str:
 def clean_line(text: str, most: int) -> str:
     """Clean a text and put it on one line of at most ``most`` characters."""
     line = join_lines(clean_text(text))
-    return line if len(line) <= most else line[: most - 1] + "…"
+    if len(line) <= most:
+        return line
+    return line[: most - 1] + "…"
 
 
 def find_repetition(notes: Sequence[str]) -> str | None:
@@ -138,7 +140,9 @@ def fit_to_store(engine: Engine, document: WorkingMemoryDocument, content: str) 
         raise AnswerRefused(
             f"document: does not fit its JSON Schema at {_place(str(error), document.rules.json_schema)}"
         ) from None
-    return None if _same(document, made) else made
+    if _same(document, made):
+        return None
+    return made
 
 
 def _place(violation: str, schema: Json | None) -> str:

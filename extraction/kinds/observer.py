@@ -181,12 +181,16 @@ def _range(first: Any, last: Any, seqs: Sequence[int]) -> tuple[int, int]:
     whole = (seqs[0], seqs[-1]) if seqs else (0, 0)
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in (first, last)):
         return whole
-    return (first, last) if whole[0] <= first <= last <= whole[1] else whole
+    if whole[0] <= first <= last <= whole[1]:
+        return (first, last)
+    return whole
 
 
 def _hint(answer: Json, name: str) -> str | None:
     hint = answer.get(name)
-    return (clean_line(hint, HINT_CHARS) or None) if isinstance(hint, str) else None
+    if isinstance(hint, str):
+        return clean_line(hint, HINT_CHARS) or None
+    return None
 
 
 def enrich_notes(
@@ -304,7 +308,9 @@ class Observer:
         thread = await lock_unchanged(tx, claim, inputs.began, inputs.messages)
         await store_notes(tx, claim.scope, thread, inputs.ended, result, by)
         await publish_notes(tx, engine, claim, thread, inputs.messages, result)
-        return inputs.ended.seq if inputs.more else None
+        if inputs.more:
+            return inputs.ended.seq
+        return None
 
     def digest(self, material: Material) -> ModelAnswer | None:
         """Without a model only silence is noted; extracts stand in later (kind ``digest``)."""
@@ -428,7 +434,9 @@ def _line_tokens(counter: TokenCounter, message: Message, lines: Mapping[int, Tr
     text = rest
     if text is None:
         text = lines[message.seq].text if message.seq in lines else ""
-    return counter.text(text) + _LINE_TOKENS if text else 0
+    if text:
+        return counter.text(text) + _LINE_TOKENS
+    return 0
 
 
 def _without_open_calls(messages: list[Message]) -> list[Message]:

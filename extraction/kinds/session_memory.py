@@ -150,7 +150,9 @@ class SessionMemoryWriter:
         told = found if found and _a_user_speaks(found.messages) else None
         if len(notes) >= COMPACTED or (is_empty and (notes or told)):
             return _prepare_document(engine, claim, document, notes, queued, began, told)
-        return _prepare_notes(claim, document, notes, began, found) if found else None
+        if found:
+            return _prepare_notes(claim, document, notes, began, found)
+        return None
 
     def read(self, answer: ModelAnswer, material: Material) -> NotesResult | DocumentResult:
         inputs: NotesInput | DocumentInput = material.inputs

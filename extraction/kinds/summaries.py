@@ -140,7 +140,9 @@ class Summariser:
         await session_notes.add_summary(tx, claim.scope, claim.thread_uid, made)
         happened = NewEvent("summary_updated", {"from_seq": from_seq, "to_seq": last})
         await events.record(tx, claim.scope, thread, [happened], origin=Origin(claim.kind, ""), now=result.now)
-        return claim.seq - 1 if inputs.more else None
+        if inputs.more:
+            return claim.seq - 1
+        return None
 
 
 async def _find_trimmed(

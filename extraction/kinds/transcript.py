@@ -88,7 +88,9 @@ def _name(engine: Engine, message: Message) -> str | None:
     if not message.name:
         return None
     name = quote_line(message.name)
-    return name if engine.redaction == "off" else engine.redactor.text(name)[0]
+    if engine.redaction == "off":
+        return name
+    return engine.redactor.text(name)[0]
 
 
 def _with_tools(engine: Engine, message: Message, stripped: Message, called: Mapping[str, str]) -> str:
@@ -106,10 +108,14 @@ def _describe_part(engine: Engine, part: Json, called: Mapping[str, str]) -> str
             name = engine.derived_text(quote_line(part.get("name") or called.get(part["tool_call_id"], "")))
             kind = "tool error" if part.get("is_error") else "tool result"
             result = _payload(engine, part["result"])
-            return f"[{kind} {name}: {result}]" if name else f"[{kind}: {result}]"
+            if name:
+                return f"[{kind} {name}: {result}]"
+            return f"[{kind}: {result}]"
         case "file":
             named = part.get("file_name") or part.get("url")
-            return f"[file: {engine.redactor.text(quote_line(named))[0]}]" if named else "[file]"
+            if named:
+                return f"[file: {engine.redactor.text(quote_line(named))[0]}]"
+            return "[file]"
         case "image":
             return "[image]"
         case _:
@@ -128,7 +134,9 @@ def _payload(engine: Engine, value: Any) -> str:
         cut = _cut(masked)
         text = cut if isinstance(cut, str) else json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
     text = escape_marks(text)
-    return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}… ({len(text) - MOST_PAYLOAD} more characters)"
+    if len(text) <= MOST_PAYLOAD:
+        return text
+    return f"{text[:MOST_PAYLOAD]}… ({len(text) - MOST_PAYLOAD} more characters)"
 
 
 def _cut(value: Any) -> Any:
@@ -139,7 +147,9 @@ def _cut(value: Any) -> Any:
         return [*map(_cut, value[:MOST_ITEMS]), *more]
     if isinstance(value, dict):
         kept = {key: _cut(inner) for key, inner in list(value.items())[:MOST_KEYS]}
-        return {**kept, "…": f"{len(value) - MOST_KEYS} more keys"} if len(value) > MOST_KEYS else kept
+        if len(value) > MOST_KEYS:
+            return {**kept, "…": f"{len(value) - MOST_KEYS} more keys"}
+        return kept
     return value
 
 

@@ -82,7 +82,9 @@ class ContextPiece:
 
 def count_cost(counter: TokenCounter, text: str) -> int:
     """Count the tokens that a block takes of the budget."""
-    return counter.known(text) + _BETWEEN if text else 0
+    if text:
+        return counter.known(text) + _BETWEEN
+    return 0
 
 
 def make_piece(
@@ -177,7 +179,9 @@ def make_open_work_piece(found: OpenWorkAnswer, counter: TokenCounter) -> Contex
 
 def wrap_open_work(lines: Sequence[str]) -> str:
     """The lines of ``render_open`` as a block; empty without any."""
-    return wrap_block("open-work", "\n".join(lines), OPEN_WORK) if lines else ""
+    if lines:
+        return wrap_block("open-work", "\n".join(lines), OPEN_WORK)
+    return ""
 
 
 def make_task_piece(current_task: str | None, next_step: str | None, counter: TokenCounter) -> ContextPiece:
@@ -247,7 +251,9 @@ def weigh_message(message: Message, counter: TokenCounter) -> Message:
     leave out names, brackets and addresses, and may be of another encoding."""
     seen = (message.seq, message.role, message.name, message.tokens, message.encoding, repr(message.parts))
     tokens = counter.once(hash(seen), lambda: _count_tokens(message, counter))
-    return message if tokens == message.tokens else replace(message, tokens=tokens)
+    if tokens == message.tokens:
+        return message
+    return replace(message, tokens=tokens)
 
 
 def _count_tokens(message: Message, counter: TokenCounter) -> int:
@@ -376,7 +382,9 @@ class FittedMemory:
 
     @property
     def tokens(self) -> int:
-        return self.block.tokens if self.block else 0
+        if self.block:
+            return self.block.tokens
+        return 0
 
 
 class MemoryFitter:

@@ -143,7 +143,9 @@ def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
     def rank(note: BriefingNote) -> int:
         if not sought.isdisjoint(split_words(note.text)):
             return 0
-        return 2 if of_message[note.seq] > RULES_OF_MESSAGE else 1
+        if of_message[note.seq] > RULES_OF_MESSAGE:
+            return 2
+        return 1
 
     return [replace(note, stands=(rank(note), *note.stands)) for note in sorted(rules, key=rank)]
 
@@ -155,7 +157,9 @@ def _without_rules(notes: Sequence[BriefingNote]) -> list[BriefingNote]:
 def _find_class(row: Observation) -> int:
     """The worth of a note: what users and tools brought comes before what an agent merely said."""
     if row.text.startswith(("assistant: ", "tool: ")):
-        return 4 if " -> " in row.text else 5
+        if " -> " in row.text:
+            return 4
+        return 5
     return ("critical", "important", "completion", "info").index(row.marker)
 
 

@@ -281,7 +281,9 @@ def _list_profile(found: Briefing) -> list[_Piece]:
 
 
 def _profile_lines(found: Briefing) -> list[str]:
-    return render_readable(found.profile).split("\n") if found.profile and found.profile.content else []
+    if found.profile and found.profile.content:
+        return render_readable(found.profile).split("\n")
+    return []
 
 
 def _list_attempts(found: Briefing) -> list[_Piece]:
@@ -353,7 +355,9 @@ def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> BriefingPlan |
 
 def _show_profile(found: Briefing, kept: dict[int, list[_Piece]]) -> str:
     text = "\n".join(_join(pieces) for _, pieces in sorted(kept.items()))
-    return f"{text}{CUT_MARK}" if len(kept) < len(_profile_lines(found)) and text.strip() else text
+    if len(kept) < len(_profile_lines(found)) and text.strip():
+        return f"{text}{CUT_MARK}"
+    return text
 
 
 def _join(pieces: Sequence[_Piece]) -> Any:
@@ -361,7 +365,9 @@ def _join(pieces: Sequence[_Piece]) -> Any:
     if not isinstance(pieces[0].value, str):
         return pieces[0].value
     text = "".join(piece.value for piece in sorted(pieces, key=lambda piece: piece.part))
-    return text if len(pieces) == pieces[0].parts else text.rstrip() + CUT_MARK
+    if len(pieces) == pieces[0].parts:
+        return text
+    return text.rstrip() + CUT_MARK
 
 
 def _describe_left_out(
@@ -420,7 +426,9 @@ def _block(found: Briefing, name: Section, value: Any) -> str:
 
 
 def _line(piece: _Piece) -> str:
-    return piece.value if isinstance(piece.value, str) else _message_line(piece.value)
+    if isinstance(piece.value, str):
+        return piece.value
+    return _message_line(piece.value)
 
 
 def _message_entry(message: Message) -> BriefingMessage:

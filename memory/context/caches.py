@@ -318,7 +318,9 @@ class WindowMessages:
     def _find(self, message: Message) -> _ReadMessage | None:
         """What is stored of just this message as it was weighed, and was not cut."""
         known = self._read.get(message.seq)
-        return known if known is not None and known.weighed is message else None
+        if known is not None and known.weighed is message:
+            return known
+        return None
 
     def keep(self, run: Sequence[Message]) -> None:
         """Keep these messages alone, and none of a large window."""

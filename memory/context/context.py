@@ -76,7 +76,9 @@ def render_text(
 
     def show(tag: Tag, messages: Sequence[Message]) -> list[str]:
         lines = "\n".join(map(render, messages))
-        return [wrap_block(tag, lines, _describe(tag, messages))] if messages else []
+        if messages:
+            return [wrap_block(tag, lines, _describe(tag, messages))]
+        return []
 
     return "\n".join(
         [
@@ -154,7 +156,9 @@ def _describe_new(placed: PlacedContext) -> str:
     if not placed.material.recalled.sought:
         return f"{NEW}; with the user's message as query, what is remembered about it is told"
     told = any(each.name == "memory" for each in placed.blocks)
-    return NEW if told or placed.material.recalled.degraded else f"{NEW}, and {NOTHING_FITS}"
+    if told or placed.material.recalled.degraded:
+        return NEW
+    return f"{NEW}, and {NOTHING_FITS}"
 
 
 def _describe_observed(placed: PlacedContext) -> str:

@@ -86,7 +86,9 @@ def _cut_questions(question: str, most_bytes: int) -> list[str]:
     """The question as recall takes it; of a long one the beginning and the end, where people say what they want."""
     encoded = question.encode("utf-8", "replace")
     if len(encoded) <= most_bytes:
-        return [question] if question.strip() else []
+        if question.strip():
+            return [question]
+        return []
     return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
 
 
@@ -169,7 +171,9 @@ def _drop_told(block: str, told: Collection[str]) -> str:
     lines = block.split("\n")
     values = set(_find_value(lines))
     kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in told]
-    return "\n".join(lines[at] for at in kept) if any(at in values and lines[at].strip() for at in kept) else ""
+    if any(at in values and lines[at].strip() for at in kept):
+        return "\n".join(lines[at] for at in kept)
+    return ""
 
 
 def _mark_lines(block: str) -> frozenset[str]:
@@ -179,7 +183,9 @@ def _mark_lines(block: str) -> frozenset[str]:
 
 def _find_value(lines: Sequence[str]) -> Iterator[int]:
     """The places of a block's own lines, between its tags."""
-    return iter(range(lines.index("<value>") + 1, len(lines) - 2)) if "<value>" in lines else iter(())
+    if "<value>" in lines:
+        return iter(range(lines.index("<value>") + 1, len(lines) - 2))
+    return iter(())
 
 
 def _mark_message(message: Message) -> str:

@@ -52,7 +52,9 @@ class LeftOut:
     @property
     def waiting(self) -> int:
         """The tokens of the messages that are still to be read for extracts."""
-        return self.extracts.waiting if self.extracts else 0
+        if self.extracts:
+            return self.extracts.waiting
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ class NotesOnLeftOut:
 
     @property
     def _observed(self) -> int:
-        return self.observations.tokens if self.observations else 0
+        if self.observations:
+            return self.observations.tokens
+        return 0
 
     @property
     def _summarised(self) -> int:

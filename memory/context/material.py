@@ -394,7 +394,9 @@ async def find_with_person(
 ) -> RecalledMemory:
     """The memories of the scope for the thread, in a project with the person's."""
     found = await find_memory(tx, engine, scope, prepared, subject_in(thread.metadata) if thread else "")
-    return join_memory(found, person.recalled) if person else found
+    if person:
+        return join_memory(found, person.recalled)
+    return found
 
 
 async def _claim_memory(

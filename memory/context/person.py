@@ -38,7 +38,9 @@ async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], su
 async def read_subject(engine: Engine, scope: Scope, thread_id: str) -> str:
     """The subject of a project's thread, by which the person's memory is narrowed too; "" where the scope is no
     project's."""
-    return await engine.database.read(subjects.read_subject, scope, thread_id) if scope.person else ""
+    if scope.person:
+        return await engine.database.read(subjects.read_subject, scope, thread_id)
+    return ""
 
 
 async def _read(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall | None, subject: str) -> PersonMemory:

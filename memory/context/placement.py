@@ -42,7 +42,9 @@ class PlacedContext:
     def missing_behind(self) -> int:
         """How many of them are newer than all that are in the window."""
         last = self.window[-1].seq if self.window else 0
-        return sum(seq > last for seq in self.material.newest) if last > 0 else 0
+        if last > 0:
+            return sum(seq > last for seq in self.material.newest)
+        return 0
 
     @property
     def is_new(self) -> bool:

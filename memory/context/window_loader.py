@@ -81,11 +81,15 @@ def _count_most(policy: WindowPolicy, thread: Thread) -> int:
     """How many messages the window can have at most; one more shows that something lies before it."""
     if policy.limit != "messages":
         return thread.message_count
-    return policy.max_messages if policy.trim == "continuous" else policy.threshold
+    if policy.trim == "continuous":
+        return policy.max_messages
+    return policy.threshold
 
 
 def _limit_tokens(policy: WindowPolicy, budget: int) -> int:
-    return min(budget, policy.max_tokens) if policy.limit == "tokens" else budget
+    if policy.limit == "tokens":
+        return min(budget, policy.max_tokens)
+    return budget
 
 
 def _is_enough(run: Sequence[Message], policy: WindowPolicy, budget: int, counter: TokenCounter) -> bool:

@@ -247,7 +247,9 @@ def _describe_failure(result: Any, given: frozenset[str]) -> str:
     if isinstance(result, str):
         lines = read_lines(result)
         if result.lstrip().startswith("Traceback"):
-            return lines[-1] if lines else ""
+            if lines:
+                return lines[-1]
+            return ""
         counted = next((line for line in lines if _COUNTED.search(line)), "")
         named = find_named_error(lines) or next((line for line in lines if _NAMES_IT.search(line)), "")
         said = _LABEL.sub("", named or counted or (lines[0] if lines else ""))
@@ -295,7 +297,9 @@ def _describe_success(result: Any, given: frozenset[str]) -> str:
     if isinstance(result, list):
         count = f"{len(result)} {'entry' if len(result) == 1 else 'entries'}"
         ids = _list_ids(result)
-        return _join_fitting([f"{count}: {ids[0]}", *ids[1:]], _OUTCOME) if ids else count
+        if ids:
+            return _join_fitting([f"{count}: {ids[0]}", *ids[1:]], _OUTCOME)
+        return count
     return _join_fitting(_leaves(result, given), _OUTCOME)
 
 
@@ -304,7 +308,9 @@ def _list_ids(entries: Sequence[Any]) -> list[str]:
     named = [each for each in entries if isinstance(each, Mapping)]
     keys = (key for key in ("key", "id", "number", "sha", "url", "name") if any(each.get(key) for each in named))
     key = next(keys, None)
-    return [_short(str(each[key])) for each in named if each.get(key)] if key else []
+    if key:
+        return [_short(str(each[key])) for each in named if each.get(key)]
+    return []
 
 
 def _arguments(arguments: Json, most: int) -> str:
@@ -326,7 +332,9 @@ def _leaves(value: Any, given: frozenset[str] = frozenset(), *, ordered: bool = 
     """The first few simple values of an object, each ``key=value``, the most informative first, without those given; a
     simple value alone."""
     if not isinstance(value, Mapping):
-        return [] if value is None or isinstance(value, list) else [_short(str(value))]
+        if value is None or isinstance(value, list):
+            return []
+        return [_short(str(value))]
     keys = list(value) if ordered else sorted(value, key=lambda key: _rank(key, value[key]))
     shown = (f"{_line(key)[:40]}={shown}" for key, shown in _read_named(value, keys) if shown not in given)
     return list(islice(shown, _MOST_NAMED))
@@ -342,7 +350,9 @@ def _rank(key: str, value: Any) -> tuple[int, int]:
         return 1, _SHOWN_NEXT.index(last)
     if isinstance(value, bool) or (isinstance(value, str) and _TIME.fullmatch(value[:40])):
         return 4, 0
-    return (2, 0) if isinstance(value, int | float) else _PLAIN
+    if isinstance(value, int | float):
+        return (2, 0)
+    return _PLAIN
 
 
 def _join_fitting(leaves: Sequence[str], most: int) -> str:

@@ -103,7 +103,9 @@ def _judge_words(sentence: Sentence, asked: bool) -> Judgement | None:
     elif "rule" in kinds:
         weight = 0.8 + worth
     told = sentence.content_words > 1 or "fact" in kinds or sentence.values + sentence.names > 0
-    return Judgement("info", weight, "word") if weight >= _LEAST_OF_USER and told else None
+    if weight >= _LEAST_OF_USER and told:
+        return Judgement("info", weight, "word")
+    return None
 
 
 def _find_act(sentence: Sentence) -> Act | None:
@@ -114,7 +116,9 @@ def _find_act(sentence: Sentence) -> Act | None:
         return "decision"
     if "error" in sentence.kinds:
         return "error"
-    return "question" if asks(sentence) else None
+    if asks(sentence):
+        return "question"
+    return None
 
 
 def _judge_act(sentence: Sentence, act: Act, weights: Mapping[Act, float]) -> Judgement | None:
@@ -128,7 +132,9 @@ def _judge_pasted(sentence: Sentence) -> Judgement | None:
     """A program's output is not the word of the user who shows it."""
     if "error" in sentence.kinds:
         return Judgement("important", 1.7 + sentence.worth, "word")
-    return Judgement("info", _PASTED, "word") if sentence.values else None
+    if sentence.values:
+        return Judgement("info", _PASTED, "word")
+    return None
 
 
 def _judge_among_people(sentence: Sentence) -> Judgement | None:
@@ -138,7 +144,9 @@ def _judge_among_people(sentence: Sentence) -> Judgement | None:
     if act := _find_act(sentence):
         return _judge_act(sentence, act, _AMONG_PEOPLE)
     weight = (0.9 if "self" in kinds else 0.8 if "rule" in kinds else 0.5) + worth
-    return Judgement("info", weight, "word") if weight >= _LEAST and sentence.content_words > 1 else None
+    if weight >= _LEAST and sentence.content_words > 1:
+        return Judgement("info", weight, "word")
+    return None
 
 
 def judge_agent(sentence: Sentence, place: SpokenPlace, first: bool) -> Judgement | None:

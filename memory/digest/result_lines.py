@@ -114,7 +114,9 @@ def _weigh(line: str, given: frozenset[str], alike: int) -> float:
     labelled = next((found for found in _LABELLED.finditer(line) if _may_be_id(found["value"])), None)
     if labelled and not any(value in labelled[0] for value in given):
         worth += 2
-    return worth if alike < _OFTEN else worth / 4
+    if alike < _OFTEN:
+        return worth
+    return worth / 4
 
 
 def _may_be_id(value: str) -> bool:

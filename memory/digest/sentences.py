@@ -123,7 +123,9 @@ class Sentence(NamedTuple):
 def bound_text(text: str, *, whole: bool = False) -> str:
     """Cut a text to what is read of it: a long one loses its middle. ``whole``: only one that nobody writes does."""
     head, tail = (_WRITTEN, _TAIL) if whole else (_HEAD, _TAIL)
-    return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
+    if len(text) <= head + tail:
+        return text
+    return f"{text[:head]}\n{text[-tail:]}"
 
 
 def split_sentences(text: str, *, loosely: bool = False) -> list[str]:
@@ -348,7 +350,9 @@ def _word_before(text: str, at: int) -> int:
         return 0
     # Only as far as a word's beginning counts: a long text without spaces is not read to its end for each place.
     space = text.find(" ", at - 1, at + _LEAD_CHARS)
-    return at if space < 0 else space + 1
+    if space < 0:
+        return at
+    return space + 1
 
 
 def _end_of_word(text: str, start: int, at: int) -> int:

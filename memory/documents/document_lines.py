@@ -34,9 +34,13 @@ def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
         kept = [line for line in content.splitlines(keepends=True) if not line.strip() or not gone(line.strip())]
         text = "".join(kept).rstrip("\r\n")
         ending = content[len(content.rstrip("\r\n")) :]
-        return text + ending if text.strip() else ""
+        if text.strip():
+            return text + ending
+        return ""
     left = _prune(value, "", gone)
-    return to_json(left) if left else ""
+    if left:
+        return to_json(left)
+    return ""
 
 
 def find_line(content: str, wanted: str, *, is_json: bool) -> str:
@@ -79,9 +83,13 @@ def replace_line(content: str, line: str, new: Any, *, is_json: bool) -> str:
 
 def _exchange(value: Any, path: str, line: str, new: Any) -> Any:
     if not isinstance(value, dict | list):
-        return new if f"{path}: {_show_leaf(value)}" == line else value
+        if f"{path}: {_show_leaf(value)}" == line:
+            return new
+        return value
     made = {key: _exchange(inner, inner_path, line, new) for key, inner_path, inner in _children(value, path)}
-    return made if isinstance(value, dict) else list(made.values())
+    if isinstance(value, dict):
+        return made
+    return list(made.values())
 
 
 def _parse_object(content: str) -> Any:
@@ -89,7 +97,9 @@ def _parse_object(content: str) -> Any:
         found = load_json(content, "content")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        return found
+    return None
 
 
 def _children(value: dict[str, Any] | list[Any], path: str) -> Iterator[tuple[Any, str, Any]]:
@@ -109,7 +119,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _prune(value: Any, path: str, gone: Gone) -> Any:
     """The value without the leaves that are gone; None where nothing is left. Earlier empty lines stay."""
     if not isinstance(value, dict | list):
-        return None if gone(f"{path}: {_show_leaf(value)}") else value
+        if gone(f"{path}: {_show_leaf(value)}"):
+            return None
+        return value
     kept = [
         (key, left)
         for key, inner_path, inner in _children(value, path)
@@ -117,11 +129,15 @@ def _prune(value: Any, path: str, gone: Gone) -> Any:
     ]
     if not kept and value:
         return None
-    return dict(kept) if isinstance(value, dict) else [left for _, left in kept]
+    if isinstance(value, dict):
+        return dict(kept)
+    return [left for _, left in kept]
 
 
 def _show_leaf(leaf: Any) -> str:
-    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)
+    if isinstance(leaf, str):
+        return leaf
+    return json.dumps(leaf, ensure_ascii=False)
 
 
 def list_dropped(before: str, after: str, *, is_json: bool) -> list[str]:

@@ -86,11 +86,15 @@ class WorkingMemoryDocument:
     @property
     def content(self) -> str:
         """The content as it is stored: text, or compact JSON. Empty if none exists."""
-        return self.changed.content if self.changed else ""
+        if self.changed:
+            return self.changed.content
+        return ""
 
     @property
     def version(self) -> int:
-        return self.changed.version if self.changed else 0
+        if self.changed:
+            return self.changed.version
+        return 0
 
 
 async def read_current(engine: Engine, scope: Scope, of: DocumentScope, thread_id: str = "") -> WorkingMemoryDocument:
@@ -138,7 +142,9 @@ def parse_value(document: WorkingMemoryDocument) -> Any:
 def render_readable(document: WorkingMemoryDocument) -> str:
     """The content as a model reads it: text, or indented JSON."""
     value = parse_value(document)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 async def update_document(
@@ -408,7 +414,9 @@ def _name_document(of: DocumentScope, sent: Sent) -> str:
 
 
 def _shorten(line: str) -> str:
-    return line if len(line) <= DROPPED_CHARS else line[: DROPPED_CHARS - 1] + "…"
+    if len(line) <= DROPPED_CHARS:
+        return line
+    return line[: DROPPED_CHARS - 1] + "…"
 
 
 def check_storable(engine: Engine, of: DocumentScope, content: Any) -> str:
@@ -457,7 +465,9 @@ def _check_size(what: str, size: int, stored: str, most: int) -> None:
 
 
 def _bytes(content: str | StoredJson) -> int:
-    return len(content.encode()) if isinstance(content, str) else count_json_bytes(content)
+    if isinstance(content, str):
+        return len(content.encode())
+    return count_json_bytes(content)
 
 
 _TAGS: dict[str, Tag] = {"thread": "session-memory", "resource": "user-profile"}

@@ -114,7 +114,9 @@ MINILM_ENGLISH = Calibration(
 def measure_standing(cosines: NDArray[np.float64]) -> float:
     """By how many standard deviations the largest stands out; 0 of fewer than two, or of equal ones."""
     spread = float(cosines.std()) if len(cosines) > 1 else 0.0
-    return float(cosines.max() - cosines.mean()) / spread if spread > 1e-6 else 0.0
+    if spread > 1e-6:
+        return float(cosines.max() - cosines.mean()) / spread
+    return 0.0
 
 
 def measure_unknown(rows_with_word: Sequence[int], weights: Sequence[float]) -> tuple[float, float]:

@@ -99,7 +99,9 @@ class RemoteEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.load()
         found = [self._batch(batch) for batch in self._batches(texts)]
-        return np.concatenate(found) if found else np.zeros((0, self.dimension), dtype=np.float32)
+        if found:
+            return np.concatenate(found)
+        return np.zeros((0, self.dimension), dtype=np.float32)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         for first in range(0, len(texts), self._batch_size):
@@ -160,4 +162,6 @@ def _in_order(answer: Any, count: int) -> list[Any]:
 
 
 def _field(item: Any, name: str) -> Any:
-    return item[name] if isinstance(item, dict) else getattr(item, name)
+    if isinstance(item, dict):
+        return item[name]
+    return getattr(item, name)

@@ -259,7 +259,9 @@ class Backoff:
     def barred(self) -> str:
         """Why it is not to be tried now, and when it will be; empty when it may be tried."""
         left = self._until - self._now()
-        return f"{self.reason}; tried again in {max(1, round(left))} s" if self.reason and left > 0 else ""
+        if self.reason and left > 0:
+            return f"{self.reason}; tried again in {max(1, round(left))} s"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +419,9 @@ class EmbeddingService:
         await anyio.to_thread.run_sync(self._join)
 
     def _too_late_reason(self) -> str:
-        return f"the embedder took longer than {self._patience_ms} ms" if self._loaded else "the embedder is loading"
+        if self._loaded:
+            return f"the embedder took longer than {self._patience_ms} ms"
+        return "the embedder is loading"
 
     def _join(self) -> None:
         until = time.monotonic() + (_LINGER if self.embedder.local else _REMOTE_LINGER)
@@ -471,7 +475,9 @@ class EmbeddingService:
     def _find_known(self, text: str) -> Vectors | None:
         """The vector that a query of the same text has, if it may be stored."""
         asked, stored = self._find_cached(text), self._stored_dimension
-        return asked.vector if asked is not None and len(asked.vector) == (stored or len(asked.vector)) else None
+        if asked is not None and len(asked.vector) == (stored or len(asked.vector)):
+            return asked.vector
+        return None
 
     def _slices(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Runs of texts that are embedded without a break: at least one, else no more than a slice may hold."""

@@ -225,11 +225,15 @@ class Engine:
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """A value that enters, JSON or text, its secrets masked unless messages stay as sent; and how many there were."""
-        return self.redactor.json(value) if self.redaction == "all" else (value, 0)
+        if self.redaction == "all":
+            return self.redactor.json(value)
+        return (value, 0)
 
     def masked_parts(self, parts: list[Json]) -> tuple[list[Json], int]:
         """The parts of a message that enters, their secrets masked unless messages stay as sent; and how many there were."""
-        return _masked_parts(self.redactor, parts) if self.redaction == "all" else (parts, 0)
+        if self.redaction == "all":
+            return _masked_parts(self.redactor, parts)
+        return (parts, 0)
 
     def search_text(
         self, name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Sequence[Json] = ()
@@ -255,7 +259,9 @@ class Engine:
 
     def derived_text(self, text: str) -> str:
         """A text for what is made from it, or that a model wrote: secrets masked, unless nothing is."""
-        return text if self.redaction == "off" else self.redactor.text(text)[0]
+        if self.redaction == "off":
+            return text
+        return self.redactor.text(text)[0]
 
     def derived_parts(self, parts: list[Json]) -> list[Json]:
         """A stored message's parts for what is made from them: masked, unless nothing is."""

@@ -47,7 +47,11 @@ def count_written(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _number(value: Any) -> int:
-    return len(value) if isinstance(value, list) else value if type(value) is int else 0
+    if isinstance(value, list):
+        return len(value)
+    if type(value) is int:
+        return value
+    return 0
 
 
 def resource_mark(hmac_key: bytes, resource_id: str) -> str:

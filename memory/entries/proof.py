@@ -347,4 +347,6 @@ def _measure_share(words: frozenset[str], sentence_words: Sequence[str]) -> floa
         word = open_words.get(other[:_PREFIX])
         if word is not None and is_form(word, other):
             shared |= {word}
-    return len(shared) / len(words) if len(shared) >= min(_FEWEST_SHARED, len(words)) else 0.0
+    if len(shared) >= min(_FEWEST_SHARED, len(words)):
+        return len(shared) / len(words)
+    return 0.0

@@ -189,7 +189,9 @@ async def remember(
 
 
 def _make_argument(evidence: str | Sequence[str]) -> str:
-    return evidence if isinstance(evidence, str) else to_json(list(evidence))
+    if isinstance(evidence, str):
+        return evidence
+    return to_json(list(evidence))
 
 
 def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
@@ -207,7 +209,9 @@ async def _find_owner(engine: Engine, scope: Scope, content: str, asked: Remembe
     of_person = _is_of_person(scope, content, asked)
     if asked.replaces and scope.person:
         of_person = not await engine.database.read(entries.read_seen, scope, [asked.replaces])
-    return scope.of_person if of_person else scope
+    if of_person:
+        return scope.of_person
+    return scope
 
 
 def _inherit_kind(old: Entry | None) -> str:

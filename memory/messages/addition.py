@@ -146,7 +146,9 @@ async def _read_answered(
 ) -> list[Json]:
     """The calls that are stored already and that results among the messages answer."""
     ids = list_unanswered(part for message in incoming for part in message.parts)
-    return await engine.database.read(pages.of_next, scope, thread_id, ids) if ids else []
+    if ids:
+        return await engine.database.read(pages.of_next, scope, thread_id, ids)
+    return []
 
 
 async def make_drafts(
@@ -306,11 +308,15 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
 
 
 def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:
-    return ["title"] if engine.titles.enabled and thread.title is None and thread.title_by is None else []
+    if engine.titles.enabled and thread.title is None and thread.title_by is None:
+        return ["title"]
+    return []
 
 
 def _list_window_work(engine: Engine, thread: Thread) -> list[Kind]:
-    return ["summary"] if may_trim(find_policy(engine, thread), thread) else []
+    if may_trim(find_policy(engine, thread), thread):
+        return ["summary"]
+    return []
 
 
 def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:

@@ -99,7 +99,9 @@ def slice_parts(parts: Sequence[Json], seq: int, part: int, char: int, most: int
 
 
 def _text(part: Json) -> str:
-    return str(part["text"]) if part["type"] == "text" else to_json(part)
+    if part["type"] == "text":
+        return str(part["text"])
+    return to_json(part)
 
 
 def _piece(part: Json, begin: int, end: int | None = None) -> StoredJson:
@@ -199,7 +201,9 @@ def _describe_range(page: MessagePage, entries: Sequence[ShownMessage]) -> str:
 def _describe_empty(page: MessagePage) -> str:
     if page["total"]:
         return f": none from here on; {page['total']:,} in all"
-    return f": none in thread {quote_line(page['thread_id'])}" if "thread_id" in page else ": none"
+    if "thread_id" in page:
+        return f": none in thread {quote_line(page['thread_id'])}"
+    return ": none"
 
 
 Detail = Literal["low", "high"]
@@ -355,7 +359,9 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
 
 def _render_frame(page: MessagePage, asked: PageRequest) -> str:
     """All of an answer but its messages, as it is shown."""
-    return f"{PREAMBLE}\n{render_closing(page)}" if asked.as_text else to_json({**page, "messages": []})
+    if asked.as_text:
+        return f"{PREAMBLE}\n{render_closing(page)}"
+    return to_json({**page, "messages": []})
 
 
 def _read_entry(entry: PageEntry) -> ShownMessage:

@@ -64,7 +64,9 @@ class SharedExchange:
         """The entries that the scope shares now."""
         found = {id_: self._lines.get(id_) or make_gone(id_) for id_ in self._rows if id_ != DOCUMENT}
         document = self._document_line()
-        return found if document is None else {**found, DOCUMENT: document}
+        if document is None:
+            return found
+        return {**found, DOCUMENT: document}
 
     async def begin(self) -> None:
         """Read what is shared, and bring into it what happened here since."""
@@ -250,7 +252,9 @@ class SharedExchange:
         key = content_key(line["content"])
         if known is not None and row is not None and self._is_held(str(row.entry_id)):
             same = (line["status"], key) == (known["status"], content_key(known["content"]))
-            return "unchanged" if same else "skipped"
+            if same:
+                return "unchanged"
+            return "skipped"
         before = None
         if row is not None:
             before = self._forget(id_)
@@ -261,7 +265,9 @@ class SharedExchange:
             self._by_content[key] = entry_id
         self._put(id_, entry_id, bool(row and row.own and entry_id == before), line)
         self.touched.add(entry_id)
-        return "added" if row is None else "replaced"
+        if row is None:
+            return "added"
+        return "replaced"
 
     def _is_held(self, entry_id: str) -> bool:
         """Whether the user said or pinned an entry, so that only a line that the user accepts can change it."""
@@ -354,11 +360,15 @@ class SharedExchange:
         """The entry here that an id everywhere leads to: none once it was forgotten, even where the entry that bears it as
         its own is told under another one since."""
         row = self._rows.get(id_) if id_ is not None else None
-        return row.entry_id if row is not None else id_
+        if row is not None:
+            return row.entry_id
+        return id_
 
     def _told(self, entry_id: str | None) -> str | None:
         """This entry here, if the file has it."""
-        return entry_id if entry_id is not None and self._ids.get(entry_id) else None
+        if entry_id is not None and self._ids.get(entry_id):
+            return entry_id
+        return None
 
     def _id_of(self, entry_id: str | None) -> str | None:
         """An id everywhere of an entry here, or of one that no line told of yet; none of an entry that is not told."""
@@ -368,7 +378,9 @@ class SharedExchange:
         if ids:
             return min(ids)
         known = self._entries.get(entry_id)
-        return entry_id if ID.fullmatch(entry_id) and (known is None or known.told) else None
+        if ID.fullmatch(entry_id) and (known is None or known.told):
+            return entry_id
+        return None
 
     def _make_id(self, known: str) -> str:
         return hashlib.sha256(f"{self._seed} {known}".encode()).hexdigest()[:32]
@@ -411,7 +423,9 @@ class SharedExchange:
             return None
         content = self._document.content if self._document else ""
         line = {"id": DOCUMENT, RECORD: "document", "changed_at": _changed_at(row)}
-        return {**line, "content": content} if content else line
+        if content:
+            return {**line, "content": content}
+        return line
 
     async def _take_document(self, line: Line, origin: Origin) -> None:
         known = self._document_line()
@@ -462,7 +476,9 @@ def _has_all(quotes: Iterable[Json], there: Sequence[Json]) -> bool:
 
 
 def _changed_at(row: SharedRow) -> int:
-    return int(value_of(row.line)["changed_at"]) if row.line is not None else 0
+    if row.line is not None:
+        return int(value_of(row.line)["changed_at"])
+    return 0
 
 
 BATCH = 2_000

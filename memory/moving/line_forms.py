@@ -71,7 +71,9 @@ class ThreadPlaces:
         while last in moved:
             last -= 1
         seqs += [first, last] if first <= last else []
-        return (min(seqs), max(seqs)) if seqs else None
+        if seqs:
+            return (min(seqs), max(seqs))
+        return None
 
 
 _NUMBERS = ("seq", "revision", "starts", "ends", "created_at")

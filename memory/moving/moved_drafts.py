@@ -71,7 +71,9 @@ class ImportReport:
 
     def count(self, kind: str) -> int:
         """How many of a kind were examined."""
-        return self.counts[kind].total() if kind in self.counts else 0
+        if kind in self.counts:
+            return self.counts[kind].total()
+        return 0
 
     def show(self) -> ShownReport:
         """The report as JSON."""

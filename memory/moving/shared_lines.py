@@ -172,7 +172,9 @@ class SharedForms:
         size = len(text.encode())
         if size > most:
             raise LimitExceeded(f"{where}: {size:,} bytes; at most {most:,} are allowed")
-        return (text, 0) if self._engine.redaction == "off" else self._content.mask("document", text)
+        if self._engine.redaction == "off":
+            return (text, 0)
+        return self._content.mask("document", text)
 
     def _made(self, names: tuple[str, ...], line: Line, masked: int, given: Json) -> tuple[Line, int]:
         """The line in its one form. Masking is a change of its own, so that it takes the secret's place."""

@@ -46,7 +46,9 @@ _DAY_TOKENS = 8
 def count_observations(rows: Sequence[Observation]) -> int:
     """The most tokens that the block of these rows takes; 0 without any."""
     days = len({day(row.said_at) for row in rows})
-    return sum(row.tokens for row in rows) + _FRAME_TOKENS + _DAY_TOKENS * days if rows else 0
+    if rows:
+        return sum(row.tokens for row in rows) + _FRAME_TOKENS + _DAY_TOKENS * days
+    return 0
 
 
 def render_observations(rows: Sequence[Observation], counter: TokenCounter, most_tokens: int | None = None) -> str:
@@ -68,7 +70,9 @@ def render_observations(rows: Sequence[Observation], counter: TokenCounter, most
 
 def find_cursor(thread: Thread, active: object) -> int:
     """The seq up to which active observations cover the thread; 0 without any: then nothing stands for the messages."""
-    return thread.observed_seq if active else 0
+    if active:
+        return thread.observed_seq
+    return 0
 
 
 def render_line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:

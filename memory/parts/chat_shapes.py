@@ -83,7 +83,9 @@ def read_reasoning_part(block: Json, where: str, _limits: Limits) -> list[Json]:
 def _read_provider(value: Any, where: str) -> str | None:
     if value not in (None, *_PROVIDERS):
         raise InvalidInput(f"{where}: unknown provider {describe(value)}; {describe_choices(value, _PROVIDERS)}")
-    return None if value is None else str(value)
+    if value is None:
+        return None
+    return str(value)
 
 
 def read_image_part(block: Json, where: str, _limits: Limits) -> list[Json]:
@@ -352,7 +354,9 @@ def find_langchain(raw: Json) -> Json | None:
 
 def _role(raw: Json) -> str | None:
     kind = raw.get("type")
-    return _ROLE_OF.get(kind) if isinstance(kind, str) else None
+    if isinstance(kind, str):
+        return _ROLE_OF.get(kind)
+    return None
 
 
 def split_calls(raw: Json, where: str, limits: Limits) -> tuple[Json, list[Json]]:

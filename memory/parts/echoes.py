@@ -57,12 +57,16 @@ def strip_messages(messages: Iterable[Message]) -> list[Message]:
 def _strip_part(part: Json, own: Mapping[str, bool]) -> Json | None:
     match part["type"]:
         case "text":
-            return _with(part, "text", strip_echoes(part["text"])) if part["text"] else part
+            if part["text"]:
+                return _with(part, "text", strip_echoes(part["text"]))
+            return part
         case "tool_call":
             if own[part["id"]]:
                 return None
             arguments = strip_value(part["arguments"])
-            return {**part, "arguments": {}} if arguments is None else _with(part, "arguments", arguments)
+            if arguments is None:
+                return {**part, "arguments": {}}
+            return _with(part, "arguments", arguments)
         case "tool_result":
             if own.get(part["tool_call_id"]) or is_own_call(part.get("name", ""), None):
                 return None
@@ -75,4 +79,6 @@ def _with(part: Json, key: str, kept: Any) -> Json | None:
     """The part with what is stored of a value; None where nothing is left of it."""
     if kept == part[key]:
         return part
-    return {**part, key: kept} if kept else None
+    if kept:
+        return {**part, key: kept}
+    return None

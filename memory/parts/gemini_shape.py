@@ -108,7 +108,9 @@ def _camel(block: Json) -> StoredJson:
 
 def _find_kind(block: Json) -> str | None:
     found = next((key for key in ("text", *_READERS) if block.get(key) is not None), None)
-    return "text" if found is None and "text" in block else found
+    if found is None and "text" in block:
+        return "text"
+    return found
 
 
 def _data(raw: Any, where: str) -> str | None:
@@ -188,7 +190,9 @@ def _code_result(result: Json, where: str, limits: Limits) -> list[Json]:
 
 
 def _code_id(block: Json, where: str, limits: Limits) -> str:
-    return read_call_id(block["id"], f"{where}.id", limits) if block.get("id") else f"function:{CODE_TOOL}"
+    if block.get("id"):
+        return read_call_id(block["id"], f"{where}.id", limits)
+    return f"function:{CODE_TOOL}"
 
 
 _READERS: dict[str, Callable[[Json, str, Limits], list[Json]]] = {

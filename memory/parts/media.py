@@ -43,7 +43,9 @@ def _replace_part(part: Json, place: str) -> StoredJson:
     if part["type"] in MEDIA:
         # Data that is not base64, as a tool may answer, cannot be read by its place: it is shown, as other text.
         read = _measure(part["data"]) if "data" in part else None
-        return _note(part, place, *read) if read else part
+        if read:
+            return _note(part, place, *read)
+        return part
     inner = result_parts(part.get("result"))
     if not any("data" in each for each in inner):
         return part
@@ -54,7 +56,9 @@ def replace_base64(value: Any) -> Any:
     """Replace base64 that stands in the texts of JSON, as tools answer with it in shapes of their own, by a note of its
     size. Signed or encrypted content of a provider stays, since it is sent back."""
     if isinstance(value, str):
-        return _BASE64.sub(_note_text, value) if len(value) >= LEAST_BASE64 else value
+        if len(value) >= LEAST_BASE64:
+            return _BASE64.sub(_note_text, value)
+        return value
     if isinstance(value, list):
         return [replace_base64(each) for each in value]
     if not isinstance(value, dict) or value.get("type") == "reasoning":

@@ -245,7 +245,9 @@ def _entries(raw: Any) -> list[Any]:
     if isinstance(raw, dict) and isinstance(raw.get("messages"), list):
         raw = _mark_list(raw)
     if raw in _NOTHING or isinstance(raw, dict):
-        return [raw] if raw else []
+        if raw:
+            return [raw]
+        return []
     if not isinstance(raw, list):
         raise InvalidInput(f"messages: must be a list of messages or one message, not {describe(raw)}")
     return raw

@@ -50,12 +50,16 @@ def read_text(value: Any, where: str) -> str:
 
 def read_written(value: Any, where: str) -> str:
     """The text of a block; the empty one for null, which some programs send in its place."""
-    return "" if value is None else check_text(value, where)
+    if value is None:
+        return ""
+    return check_text(value, where)
 
 
 def read_optional_text(value: Any, where: str) -> str | None:
     """Text, or None for null and for the empty text."""
-    return (check_text(value, where) or None) if value is not None else None
+    if value is not None:
+        return check_text(value, where) or None
+    return None
 
 
 def read_flag(value: Any, where: str) -> bool:
@@ -248,12 +252,16 @@ def join_result(parts: list[Json]) -> Any:
     said = [part for part in parts if says_something(part)]
     if not said:
         return ""
-    return said[0]["text"] if len(said) == 1 and said[0]["type"] == "text" else said
+    if len(said) == 1 and said[0]["type"] == "text":
+        return said[0]["text"]
+    return said
 
 
 def result_parts(result: Any) -> list[Json]:
     """The parts that a tool's result is made of; none if it is other JSON."""
-    return result if isinstance(result, list) and all(_is_result_part(entry) for entry in result) else []
+    if isinstance(result, list) and all(_is_result_part(entry) for entry in result):
+        return result
+    return []
 
 
 def _is_result_part(entry: Any) -> bool:
@@ -289,7 +297,9 @@ def part_text_bytes(part: Json) -> int:
     own_media = ("data",) if part["type"] in MEDIA else ()
     fields = (value for key, value in part.items() if key != "type" and key not in own_media)
     size = sum(len(value.encode()) if isinstance(value, str) else count_json_bytes(value) for value in fields)
-    return size if part["type"] in MEDIA else size - media_bytes(part)
+    if part["type"] in MEDIA:
+        return size
+    return size - media_bytes(part)
 
 
 def part_texts(part: Json) -> Iterator[str]:
@@ -360,7 +370,9 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
             return quote(str(part["text"]))
         case "file":
             name = part.get("file_name") or part.get("url")
-            return f"[file: {quote(name)}{_size(part)}]" if name else f"[file{_size(part)}]"
+            if name:
+                return f"[file: {quote(name)}{_size(part)}]"
+            return f"[file{_size(part)}]"
         case "tool_call":
             return f"[tool call {quote(part['name'])}({quote(_compact(part['arguments']))})]"
         case "tool_result":
@@ -368,7 +380,9 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
             inner = result_parts(result)
             text = plain_text(inner, quote) if inner else quote(result if isinstance(result, str) else _compact(result))
             title = "tool error" if part.get("is_error") else "tool result"
-            return f"[{title} {quote(part['name'])}: {text}]" if "name" in part else f"[{title}: {text}]"
+            if "name" in part:
+                return f"[{title} {quote(part['name'])}: {text}]"
+            return f"[{title}: {text}]"
         case "custom":
             return f"[custom: {quote(_compact(part['data']))}]"
         case kind:
@@ -378,7 +392,9 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
 def _size(part: Json) -> str:
     """How large an image or a file is, where a note stands for it."""
     size = part.get("bytes")
-    return f", {size:,} bytes" if isinstance(size, int) else ""
+    if isinstance(size, int):
+        return f", {size:,} bytes"
+    return ""
 
 
 def _compact(value: Any) -> str:

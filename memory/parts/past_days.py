@@ -70,7 +70,9 @@ def _place_ago(found: "linear_re.Match", low: str, today: date) -> _Days:
     count = _find_number(found["count"], (each.numbers for each in words_of.AGO))
     if found["months"]:
         months = today.year * 12 + today.month - 1 - count
-        return _month(months) if count * 30 <= _FARTHEST_DAYS else None
+        if count * 30 <= _FARTHEST_DAYS:
+            return _month(months)
+        return None
     return _one(today, count * (7 if found["weeks"] else 1))
 
 
@@ -131,7 +133,9 @@ _PLACES: dict[str, _Place] = {
 
 
 def _one(today: date, back: int) -> _Days:
-    return (today - timedelta(days=back),) * 2 if back <= _FARTHEST_DAYS else None
+    if back <= _FARTHEST_DAYS:
+        return (today - timedelta(days=back),) * 2
+    return None
 
 
 def _month(number: int) -> tuple[date, date]:

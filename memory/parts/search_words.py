@@ -129,7 +129,9 @@ def _cut_word(run: str, signs: str) -> list[str]:
     last = pieces[-1]
     signed = last[: LONGEST_WORD - len(spell_signs(signs))] + spell_signs(signs)
     needs_sign = len(last) <= _NEEDS_SIGN and last.isalpha() and signs[0] in "+#"
-    return [*found[:-1], signed] if needs_sign else [*found, signed]
+    if needs_sign:
+        return [*found[:-1], signed]
+    return [*found, signed]
 
 
 def spell_signs(signs: str) -> str:
@@ -140,12 +142,16 @@ def spell_signs(signs: str) -> str:
 
 def show_word(word: str) -> str:
     """A word as people write it, with its signs."""
-    return _SPELLED_SIGN.sub(lambda spelled: chr(int(spelled[1])), word) if _SIGN in word else word
+    if _SIGN in word:
+        return _SPELLED_SIGN.sub(lambda spelled: chr(int(spelled[1])), word)
+    return word
 
 
 def split_pairs(text: str) -> list[str]:
     """Overlapping pairs of characters; a single character stands alone."""
-    return [text] if len(text) == 1 else [text[at : at + 2] for at in range(len(text) - 1)]
+    if len(text) == 1:
+        return [text]
+    return [text[at : at + 2] for at in range(len(text) - 1)]
 
 
 @cache
@@ -169,7 +175,9 @@ def find_language(found: Collection[str]) -> str:
     of a language."""
     languages = _languages_of()
     signs = [language for word in frozenset(found) for language in languages.get(word, ())]
-    return max(_stop_words(), key=signs.count) if signs else ""
+    if signs:
+        return max(_stop_words(), key=signs.count)
+    return ""
 
 
 def find_stop_words(found: Collection[str]) -> frozenset[str]:
@@ -265,7 +273,9 @@ def split_chunks(text: str) -> list[str]:
         found.append(text[start:end])
         space = _SPACE.search(text, end - OVERLAP, end)
         start = space.end() if space else end - OVERLAP
-    return [*found, text[start:]] if text else []
+    if text:
+        return [*found, text[start:]]
+    return []
 
 
 def _last_space(text: str, start: int, end: int) -> int | None:

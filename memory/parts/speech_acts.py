@@ -184,7 +184,9 @@ def find_question(sentence: str) -> int:
     low = fold_sentence(sentence)
     languages = _find_languages(low, frozenset(low.translate(_NO_LETTERS).split()))
     asking = _count_asking(_GREEK_MARK.sub("?", low), languages)
-    return len(sentence) - asking if asking else -1
+    if asking:
+        return len(sentence) - asking
+    return -1
 
 
 def fold_sentence(sentence: str) -> str:
@@ -291,7 +293,9 @@ def _count_marked(sentence: str) -> int:
     tag = _compile(_TAG).match(sentence, last)
     if tag is not None and size - tag.end() <= 3:
         return size - last
-    return size if size <= _LONGEST_WHOLE else size - last
+    if size <= _LONGEST_WHOLE:
+        return size
+    return size - last
 
 
 def _count_unknown(sentence: str, languages: list[str]) -> tuple[int, int]:

@@ -147,7 +147,9 @@ class _Pieces(dict[str, tuple[int, ...]]):
 
     def _rank(self, token: bytes) -> int:
         rank = self._vocabulary.rank(token)
-        return _NONE if rank is None else rank
+        if rank is None:
+            return _NONE
+        return rank
 
 
 class Encoding:
@@ -231,7 +233,9 @@ def shipped_encodings() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     folder = Path(spec.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
-    return folder if (folder / FILE).is_file() else None
+    if (folder / FILE).is_file():
+        return folder
+    return None
 
 
 # Scripts without spaces have longer runs, and may be cut anywhere.

@@ -23,14 +23,18 @@ async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Mes
     except NotFound:
         return None
     asked = await windows.find_last_said(tx, scope, thread)
-    return (thread, asked) if asked else None
+    if asked:
+        return (thread, asked)
+    return None
 
 
 async def read_question(tx: Tx, scope: Scope, thread_id: str, most_bytes: int) -> list[str]:
     """The question in the user's newest message of the thread: its text, or the beginning and the end of a long one,
     each of at most ``most_bytes``; none without a question."""
     found = await find_asking(tx, scope, thread_id)
-    return split_question(found[1].parts, most_bytes) if found else []
+    if found:
+        return split_question(found[1].parts, most_bytes)
+    return []
 
 
 async def read_asking_rows(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
@@ -55,7 +59,9 @@ def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
     """The question of a message: what its author wrote, without our echoes; of a long one its beginning and its end."""
     text = strip_echoes("\n".join(part["text"] for part in parts if part["type"] == "text")).strip()
     if len(text) <= 2 * _ASKED_CHARS and len(text.encode()) <= most_bytes:
-        return [text] if text else []
+        if text:
+            return [text]
+        return []
     beginning = text[:_ASKED_CHARS].encode()[:most_bytes]
     end = text[-_ASKED_CHARS:].encode()[-most_bytes:]
     return [piece.decode(errors="ignore") for piece in (beginning, end)]

@@ -253,7 +253,9 @@ def find_among(row_ids: Ints, asked: Ints) -> Flags:
 
 
 def _leave_out(left_out: Ints, row_ids: Ints) -> Ints:
-    return row_ids[~find_among(left_out, row_ids)] if len(left_out) else row_ids
+    if len(left_out):
+        return row_ids[~find_among(left_out, row_ids)]
+    return row_ids
 
 
 async def _count_rows(tx: Tx, scope: Scope) -> int:
@@ -269,7 +271,9 @@ async def _read_passing(tx: Tx, scope: Scope, filters: RecallFilters) -> Ints:
 
 
 def _find_passing(passing: Ints | None, pool: Pool) -> Flags:
-    return np.ones(len(pool), np.bool_) if passing is None else find_among(passing, pool.row_ids)
+    if passing is None:
+        return np.ones(len(pool), np.bool_)
+    return find_among(passing, pool.row_ids)
 
 
 def _rank_by_words(query: RecallQuery, matches: WordMatches, passing: Ints | None, most: int) -> Ints:
@@ -406,7 +410,9 @@ async def find_unembedded(
     lacking = [row for row in rows if row.row_id not in left_out]
     others = [row for row in lacking if row.row_id not in asked]
     # Others would not be seen behind this number of the question's own.
-    return others if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES else lacking
+    if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES:
+        return others
+    return lacking
 
 
 async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> bool:

@@ -60,7 +60,9 @@ def _match(word: str, other: str) -> float:
         return 1.0
     if len(word) < _SHORTEST_STEM or _DIGIT.search(word):
         return 0.0
-    return _OTHER_FORM if other.startswith(_stem(word)) else 0.0
+    if other.startswith(_stem(word)):
+        return _OTHER_FORM
+    return 0.0
 
 
 def _stem(word: str) -> str:
@@ -114,7 +116,9 @@ def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str
         return join_lines(text)
     pieces = split_pieces(text)
     picked = _pick(text, pieces, sought, most, chunk) or _begin(pieces, most)
-    return _join(text, pieces, sorted(picked)) if picked else join_lines(text[:most]) + CUT_MARK
+    if picked:
+        return _join(text, pieces, sorted(picked))
+    return join_lines(text[:most]) + CUT_MARK
 
 
 def cut_end(text: str, most: int) -> str:
@@ -124,7 +128,9 @@ def cut_end(text: str, most: int) -> str:
     pieces = split_pieces(text)
     sizes = accumulate(piece.end - piece.start for piece in reversed(pieces))
     picked = [len(pieces) - 1 - number for number, size in enumerate(sizes) if size <= most]
-    return _join(text, pieces, sorted(picked)) if picked else f"{CUT} {join_lines(text[-most:])}"
+    if picked:
+        return _join(text, pieces, sorted(picked))
+    return f"{CUT} {join_lines(text[-most:])}"
 
 
 def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
@@ -195,7 +201,9 @@ def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collec
     is_cut = pieces[after].start == pieces[number].end and not _ENDS.search(
         text, pieces[number].start, pieces[number].end
     )
-    return [after, *before] if is_cut else [*before, after]
+    if is_cut:
+        return [after, *before]
+    return [*before, after]
 
 
 def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
@@ -207,9 +215,13 @@ def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
             if pieces[at].line < pieces[number].line and not _ITEM.match(text, pieces[at].start)
         )
         found = next(above, None)
-        return found if found is not None and pieces[found].end - pieces[found].start <= _LONGEST_HEADING else None
+        if found is not None and pieces[found].end - pieces[found].start <= _LONGEST_HEADING:
+            return found
+        return None
     before = number - 1
-    return before if before >= 0 and pieces[before].line == pieces[number].line else None
+    if before >= 0 and pieces[before].line == pieces[number].line:
+        return before
+    return None
 
 
 def _join(text: str, pieces: Sequence[Piece], picked: Sequence[int]) -> str:

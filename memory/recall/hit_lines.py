@@ -72,7 +72,9 @@ def find_place(message: Message) -> Place:
 
 def mark_whose(message: Message) -> str:
     """The beginning of a line of a message or an entry in a project: ``[project] `` or ``[you] ``."""
-    return f"[{message.whose}] " if message.whose else ""
+    if message.whose:
+        return f"[{message.whose}] "
+    return ""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,9 @@ def show_text(
     """The shown part of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. A long text
     before a hit is cut to its end, one behind it to its beginning."""
     text = _render_text(message, detail)
-    return join_lines(text) if _fits(text, beside, detail) else _cut_text(message, text, sought, chunk, beside)
+    if _fits(text, beside, detail):
+        return join_lines(text)
+    return _cut_text(message, text, sought, chunk, beside)
 
 
 def _render_text(message: Message, detail: Detail) -> str:
@@ -163,7 +167,9 @@ def _cut_text(
     message: Message, text: str, sought: Mapping[str, float], chunk: int | None, beside: Beside | None
 ) -> str:
     if beside:
-        return cut_end(text, BESIDE_CHARS) if beside == "before" else pick_sentences(text, {}, BESIDE_CHARS)
+        if beside == "before":
+            return cut_end(text, BESIDE_CHARS)
+        return pick_sentences(text, {}, BESIDE_CHARS)
     chunks = [] if chunk is None else make_embedding_texts(message.parts)
     found = chunks[chunk] if chunk is not None and chunk < len(chunks) else ""
     return pick_sentences(text, sought, EXCERPT_CHARS, found)
@@ -236,7 +242,9 @@ def describe_note(note: Message) -> str:
 def mark_unproven(entry: Message) -> str:
     """The names and numbers of an entry that no quotation contains, as they stand beside its text; "" without any."""
     words = entry.metadata.get("unproven")
-    return f" (not in the quote: {quote_line(', '.join(words))})" if words else ""
+    if words:
+        return f" (not in the quote: {quote_line(', '.join(words))})"
+    return ""
 
 
 def describe_sources(source: Mapping[str, Any]) -> str:
@@ -245,7 +253,9 @@ def describe_sources(source: Mapping[str, Any]) -> str:
         return "shared by others"
     if not source["sources"]:
         # Said in a project, and kept with the person's memory: without its place.
-        return "user's words" if source.get("trust") == "user" else "kept as an assistant's own word"
+        if source.get("trust") == "user":
+            return "user's words"
+        return "kept as an assistant's own word"
     places = ", ".join(_describe_source(each) for each in source["sources"][:_MOST_SOURCES])
     more = len(source["sources"]) - _MOST_SOURCES
     return f"{source['trust']}'s words in {places}" + (f" and {more} more" if more > 0 else "")
@@ -356,7 +366,9 @@ class MessageCache:
         """The texts of a message; those that are stored, if it was read from here."""
         with self._lock:
             known = self._kept.get((scope, message.thread_id, message.seq))
-        return known.texts if known is not None and known.texts.message is message else MessageTexts(message)
+        if known is not None and known.texts.message is message:
+            return known.texts
+        return MessageTexts(message)
 
     def forget(self, scope: Scope) -> None:
         """Forget the messages of a scope."""

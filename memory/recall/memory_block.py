@@ -159,7 +159,9 @@ def render_entry(entry: Message, now: int) -> str:
 def _say_trust(entry: Message) -> str:
     """Say whose word an entry is, where it is not a user's."""
     trust = entry.metadata["trust"]
-    return "" if trust == "user" else f"[{trust}] "
+    if trust == "user":
+        return ""
+    return f"[{trust}] "
 
 
 async def find_entries(

@@ -111,7 +111,9 @@ def _rank_by_worth(count: int, find_cost: Callable[[int], int]) -> Iterator[int]
 
 
 def _estimate_tokens(found: FoundMessage, detail: Detail) -> int:
-    return found.texts.tokens if detail == "high" else found.texts.tokens_of_line
+    if detail == "high":
+        return found.texts.tokens
+    return found.texts.tokens_of_line
 
 
 def _make_line(found: FoundMessage, sought: Mapping[str, float], detail: Detail) -> MemoryLine:

@@ -265,7 +265,9 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
 
 def _take(values: Floats, at: Ints) -> Floats:
     """The values at these rows, 0 if none exists (-1)."""
-    return np.where(at >= 0, values[at], 0.0) if len(values) else values
+    if len(values):
+        return np.where(at >= 0, values[at], 0.0)
+    return values
 
 
 def _find_sameness(pool: Pool, question: Question, semantic: Floats) -> Floats:

@@ -85,7 +85,9 @@ def render_text(
     opening = _opening(recalled)
     if not recalled.hits:
         closing = _closing_line(recalled, 0, 0, now)
-        return f"{opening}\n{closing}" if recalled.held_back or recalled.degraded else opening
+        if recalled.held_back or recalled.degraded:
+            return f"{opening}\n{closing}"
+        return opening
     hits = drop_repeated(recalled.hits)
     found = [_make_found(hit, number, explain) for number, hit in enumerate(hits, 1)]
     closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
@@ -143,7 +145,9 @@ def _opening(recalled: RecallResult) -> str:
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
     if recalled.newest_only:
         return f"{first}\n{NEWEST}"
-    return f"{first}\n{UNSURE}" if recalled.hits and recalled.confidence == "unsure" else first
+    if recalled.hits and recalled.confidence == "unsure":
+        return f"{first}\n{UNSURE}"
+    return first
 
 
 def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, shortened: bool = False) -> str:

@@ -52,7 +52,9 @@ class Hit:
     @property
     def texts(self) -> MessageTexts:
         """The parts that depend on the message alone."""
-        return self.kept if self.kept and self.kept.message is self.message else MessageTexts(self.message)
+        if self.kept and self.kept.message is self.message:
+            return self.kept
+        return MessageTexts(self.message)
 
     @property
     def is_entry(self) -> bool:
@@ -83,7 +85,11 @@ class RecallResult:
 
 def find_confidence(found: Sequence[Confidence]) -> Confidence:
     """The best of all."""
-    return "sure" if "sure" in found else "unsure" if "unsure" in found else "nothing"
+    if "sure" in found:
+        return "sure"
+    if "unsure" in found:
+        return "unsure"
+    return "nothing"
 
 
 def mark_hit(hit: Hit, whose: Whose) -> Hit:

@@ -98,7 +98,9 @@ def _find_in_place(topic: Topic, place: KeptPlace) -> str:
         if found := next((line for line in lines if topic.covers(line)), None):
             return found
     whole = " ".join(place.texts) if place.kind == "attempt" else ""
-    return whole if topic.covers(whole) else ""
+    if topic.covers(whole):
+        return whole
+    return ""
 
 
 def _find_by_meaning(topic: Topic, recalled: RecallResult) -> list[Message]:
@@ -163,7 +165,9 @@ async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str
 
 def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
     """The memories that a request to forget reaches, nearest first."""
-    return [(scope, "project"), (scope.of_person, "you")] if scope.person else [(scope, "")]
+    if scope.person:
+        return [(scope, "project"), (scope.of_person, "you")]
+    return [(scope, "")]
 
 
 async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
@@ -527,8 +531,12 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _name(written: WrittenDocument) -> str:
-    return f"the session memory of thread {quote_line(written.thread_id)}" if written.thread_uid else "the user profile"
+    if written.thread_uid:
+        return f"the session memory of thread {quote_line(written.thread_id)}"
+    return "the user profile"
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return text[:_SHOWN_CHARS] + "…"

@@ -61,7 +61,9 @@ class StoredContent:
             clean, count = self._of.get(form, self._json)(value)
         except (AttributeError, LookupError, TypeError):  # damaged, too: JSON that is not of its form
             clean, count = self._json(value)
-        return (to_json(clean), count) if count else (stored, 0)
+        if count:
+            return (to_json(clean), count)
+        return (stored, 0)
 
     def _json(self, value: Any) -> MaskedValue:
         """Data that resumers brought, and the like, lies deeper than sent data may: then each level by itself,

@@ -117,7 +117,9 @@ class Topic:
         """How many places a text must match: half of them where an identifier is among them, more than half
         elsewhere."""
         places = len({word.place for word in self.words})
-        return places / 2 if any(word.kind == "identifier" for word in self.words) else (places + 1) / 2
+        if any(word.kind == "identifier" for word in self.words):
+            return places / 2
+        return (places + 1) / 2
 
     def covers(self, text: str) -> bool:
         """Whether a text is about it, by its words."""
@@ -193,7 +195,9 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
     for token in _TOKEN.finditer(query):
         folded = split_words(token[0])
         if any(word in _ABOUT for word in folded):
-            return token.end() if query[token.end() :].strip() else end
+            if query[token.end() :].strip():
+                return token.end()
+            return end
         if any(word in _REQUEST for word in folded):
             end = token.end() if query[token.end() :].strip() else end
         elif not passing.issuperset(folded):
@@ -203,8 +207,12 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
 
 def _find_kind(word: str, capitals: set[str]) -> WordKind:
     if any(character.isdigit() for character in word):
-        return "number" if word.isdigit() and len(word) < _TELLING_DIGITS else "identifier"
-    return "name" if word in capitals else "word"
+        if word.isdigit() and len(word) < _TELLING_DIGITS:
+            return "number"
+        return "identifier"
+    if word in capitals:
+        return "name"
+    return "word"
 
 
 def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]:

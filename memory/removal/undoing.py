@@ -45,7 +45,9 @@ def removes(act: Act) -> bool:
 
 def _list_memories(scope: Scope) -> list[Scope]:
     """The memories whose acts a caller can undo: in a project the person's, too."""
-    return [scope, scope.of_person] if scope.person else [scope]
+    if scope.person:
+        return [scope, scope.of_person]
+    return [scope]
 
 
 async def _find_act(engine: Engine, scope: Scope, undo_id: str) -> tuple[Act, Scope]:

@@ -55,7 +55,9 @@ def day(time: int) -> str:
 def name_days(times: Collection[int]) -> str:
     """The first and the last day of these times (milliseconds since 1970): ``2025-03-01 to 2025-04-02``, or the one day."""
     first, last = day(min(times)), day(max(times))
-    return first if first == last else f"{first} to {last}"
+    if first == last:
+        return first
+    return f"{first} to {last}"
 
 
 def _moment(time: int) -> datetime:
@@ -74,7 +76,9 @@ def parse_expiry(text: str, where: str = "expires_at") -> int:
     """When something ends, in milliseconds since 1970, from ISO 8601. A date alone is valid to its last moment. Raises
     InvalidInput."""
     moment = parse_time(text, where)
-    return moment + DAY_MS if _DATE.fullmatch(text.strip()) else moment
+    if _DATE.fullmatch(text.strip()):
+        return moment + DAY_MS
+    return moment
 
 
 def read_expiry(text: str, now: int) -> int:
@@ -87,7 +91,9 @@ def read_expiry(text: str, now: int) -> int:
 
 def name_end(expires_at: int) -> str:
     """The last day of something that ends with a day, else the time."""
-    return day(expires_at - 1) if expires_at % DAY_MS == 0 else iso(expires_at)
+    if expires_at % DAY_MS == 0:
+        return day(expires_at - 1)
+    return iso(expires_at)
 
 
 def mark_line(line: str, expires_at: int) -> str:

@@ -16,7 +16,9 @@ class Masked(TypedDict, total=False):
 
 def show_masked(count: int) -> Masked:
     """The count as a part of an answer."""
-    return {"masked": count} if count else {}
+    if count:
+        return {"masked": count}
+    return {}
 
 
 def order_keys(form: type[Answer], answer: Answer) -> Answer:

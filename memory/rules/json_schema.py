@@ -230,7 +230,9 @@ def _quote(value: Any) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + "…"
+    if len(text) <= most:
+        return text
+    return text[:most] + "…"
 
 
 def make_equality_key(value: Any) -> str:
@@ -244,7 +246,9 @@ def _without_forms(value: Any) -> Any:
         return int(value)
     if isinstance(value, dict):
         return {key: _without_forms(entry) for key, entry in value.items()}
-    return [_without_forms(entry) for entry in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_forms(entry) for entry in value]
+    return value
 
 
 def merge_json(target: Any, more: Any) -> Any:

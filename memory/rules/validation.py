@@ -53,7 +53,9 @@ def _first_unstorable(value: str) -> int:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        return error.start if found < 0 else min(found, error.start)
+        if found < 0:
+            return error.start
+        return min(found, error.start)
     return found
 
 
@@ -192,7 +194,9 @@ def parse_time(value: Any, where: str) -> int:
     """
     if isinstance(value, str):
         text = value.strip()
-        return _from_number(float(text), where) if _DIGITS.fullmatch(text) else _from_iso(text, where)
+        if _DIGITS.fullmatch(text):
+            return _from_number(float(text), where)
+        return _from_iso(text, where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse_time(describe(value), where)
     return _from_number(value, where)
@@ -273,7 +277,9 @@ def describe_choices(given: Any, allowed: Sequence[str]) -> str:
 def find_nearest(name: str, allowed: Collection[str]) -> str | None:
     """The allowed name that is most like this one; None if none is like it."""
     found = difflib.get_close_matches(name[:64], allowed, n=1)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
 def describe(value: Any) -> str:

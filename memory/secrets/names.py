@@ -114,14 +114,18 @@ def find_meaning(name: str) -> Meaning | None:
     if last in _KEYS:
         return "key"
     if last.endswith(_ENDINGS):
-        return "secret" if last.endswith(("secret", "token", "apikey")) else "password"
+        if last.endswith(("secret", "token", "apikey")):
+            return "secret"
+        return "password"
     return None
 
 
 def _meaning_of_key(name: str, before: str) -> Meaning | None:
     if before in _KEYS_OF:
         return "secret"
-    return "key" if before and before not in _NO_KEYS_OF and name.isupper() else None
+    if before and before not in _NO_KEYS_OF and name.isupper():
+        return "key"
+    return None
 
 
 def is_secret(value: str, named: Meaning, writing: Writing) -> bool:
@@ -191,15 +195,21 @@ def measure_strength(value: str) -> Strength:
     others = len(value) - digits - letters - value.count("-") - value.count("_") - value.count(".")
     if not digits and not others:
         humps = len(_HUMP.findall(value)) * 4 >= len(value)
-        return Strength.MIXED if len(value) >= 12 and humps and not value.istitle() else Strength.WORD
+        if len(value) >= 12 and humps and not value.istitle():
+            return Strength.MIXED
+        return Strength.WORD
     if not letters:
-        return Strength.MIXED if others else Strength.WORD
+        if others:
+            return Strength.MIXED
+        return Strength.WORD
     kinds = bool(digits) + bool(others) + any(c.islower() for c in value) + any(c.isupper() for c in value)
     if _WORDY.fullmatch(value) and not is_scrambled(value):
         return Strength.MIXED
     if digits and (len(value) >= 20 or (len(value) >= 16 and is_scrambled(value)) or (kinds >= 3 and len(value) >= 8)):
         return Strength.RANDOM
-    return Strength.RANDOM if _HEX_OR_ID.fullmatch(value) else Strength.MIXED
+    if _HEX_OR_ID.fullmatch(value):
+        return Strength.RANDOM
+    return Strength.MIXED
 
 
 def _strength_of_words(value: str) -> Strength:
@@ -292,7 +302,9 @@ def _ties() -> tuple[tuple[str, linear_re.Pattern], ...]:
 def lower_text(text: str) -> str:
     """The text in lower case, character for character."""
     low = text.lower()
-    return low if len(low) == len(text) else text.replace("İ", "I").lower()
+    if len(low) == len(text):
+        return low
+    return text.replace("İ", "I").lower()
 
 
 def find_named_values(text: str, low: str) -> Iterator[Found]:
@@ -345,7 +357,9 @@ def _find_default(text: str, at: int, named: Meaning) -> Found | None:
     """The default that a shell takes if the name is not set: ``${NAME:-value}``."""
     end = text.find("}", at, at + 256)
     begins = text[at : at + 2] in (":-", ":=")
-    return _check_value(text, at + 2, end, named, "setting") if begins and end > 0 else None
+    if begins and end > 0:
+        return _check_value(text, at + 2, end, named, "setting")
+    return None
 
 
 def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Found | None:
@@ -361,11 +375,15 @@ def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Fo
     if tie == "tag":
         end = text.find("<", at, at + _LONGEST_ELEMENT)
         closes = end > at and text.startswith("</", end) and "\n" not in text[at:end]
-        return _check_value(text, at, end, named, "quoted") if closes else None
+        if closes:
+            return _check_value(text, at, end, named, "quoted")
+        return None
     if tie == "cell":
         end = text.find("|", at, at + 256)
         is_row = text[max(0, first - 12) : first].rstrip(" \t*`").endswith("|")
-        return _check_value(text, at, end, named, "sentence") if end > 0 and is_row else None
+        if end > 0 and is_row:
+            return _check_value(text, at, end, named, "sentence")
+        return None
     quoted = _QUOTED.match(text, at)
     if quoted is not None:
         return _read_quoted(text, quoted, tie, named)
@@ -453,12 +471,18 @@ _CODE = linear_re.compile(r"[(),\[\]]")
 def _find_writing(text: str, end: int, tie: str, name: str, *, tight: bool, is_env: bool, is_flag: bool) -> Writing:
     alone = _is_alone(text, end)
     if is_env:
-        return "setting" if name.isupper() else "quoted"
+        if name.isupper():
+            return "setting"
+        return "quoted"
     if tie == "spaced":
-        return "plain" if is_flag else "sentence"
+        if is_flag:
+            return "plain"
+        return "sentence"
     if tight and (is_flag or name.isupper()):
         return "quoted"
-    return "plain" if alone or tie != "assigned" else "sentence"
+    if alone or tie != "assigned":
+        return "plain"
+    return "sentence"
 
 
 def _is_alone(text: str, end: int) -> bool:

@@ -331,7 +331,9 @@ def _find_iban_end(text: str, start: int) -> int:
         return 0
     if country in _DIGITS_ONLY and not plain[2:].isdigit():
         return 0
-    return at if _passes_mod_97(plain.upper()) else 0
+    if _passes_mod_97(plain.upper()):
+        return at
+    return 0
 
 
 def _passes_mod_97(plain: str) -> bool:

@@ -137,7 +137,9 @@ def _hidden_spans(text: str) -> list[Span]:
 
 
 def _all_spans(text: str) -> list[Span]:
-    return [*_spans(text), *_hidden_spans(text)] if has_invisible(text) else _spans(text)
+    if has_invisible(text):
+        return [*_spans(text), *_hidden_spans(text)]
+    return _spans(text)
 
 
 def _separate(spans: list[Span]) -> list[Span]:
@@ -176,7 +178,9 @@ def _mask(text: str, mark: Mark, find: Callable[[str], list[Span]] = _all_spans)
             pieces += [(part[at:start], False), (mark(kind, INVISIBLE.sub("", part[start:end])), True)]
             at = end
         todo += [*pieces, (part[at:], False)][::-1]
-    return ("".join(done), count) if count else (text, 0)
+    if count:
+        return ("".join(done), count)
+    return (text, 0)
 
 
 def _mark_without_key(kind: str, _secret: str) -> str:
@@ -230,7 +234,9 @@ class Redactor:
             return self._object(value, depth, named)
         masked = [self._json(item, depth + 1, named or _flag_before(value, at)) for at, item in enumerate(value)]
         count = sum(number for _, number in masked)
-        return ([item for item, _ in masked], count) if count else (value, 0)
+        if count:
+            return ([item for item, _ in masked], count)
+        return (value, 0)
 
     def _string(self, value: str, named: Meaning | None, kind: str = "assigned-secret") -> tuple[str, int]:
         masked, count = self.text(value)
@@ -250,7 +256,9 @@ class Redactor:
                 new_key += "+"
             result[new_key] = new_item
             total += in_key + in_item
-        return (result, total) if total else (value, 0)
+        if total:
+            return (result, total)
+        return (value, 0)
 
     def _member(
         self, whole: dict[Any, Any], key: Any, item: Any, depth: int, of_pair: Meaning | None
@@ -275,7 +283,9 @@ class Redactor:
         """Masks what is a secret in a header of that name."""
         head = f"{name}: "
         masked, count = self.text(head + value)
-        return (masked[len(head) :], count) if masked.startswith(head) else (value, 0)
+        if masked.startswith(head):
+            return (masked[len(head) :], count)
+        return (value, 0)
 
     def _mark(self, kind: str, secret: str) -> str:
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")

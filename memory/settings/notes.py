@@ -79,7 +79,9 @@ class WorkingMemoryRules(Section):
 
     def of(self, scope: DocumentScope) -> DocumentRules:
         """The rules of the thread's or of the resource's document."""
-        return self.thread if scope == "thread" else self.resource
+        if scope == "thread":
+            return self.thread
+        return self.resource
 
 
 class EntryRules(Section):

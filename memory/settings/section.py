@@ -61,7 +61,9 @@ def read_json(value: Any) -> Any:
 
 def list_of(value: Any) -> Any:
     """A list from names with commas between them, as flags and variables have them; anything else as it is."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
 
 
 def distinct(value: list[str]) -> list[str]:

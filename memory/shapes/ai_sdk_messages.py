@@ -89,10 +89,14 @@ def _sign(step: Exchange) -> Iterator[ProviderJson]:
 def _part(part: Json, role: str) -> ProviderJson | None:
     match part["type"]:
         case "text":
-            return text_part(part["text"]) if part["text"].strip() else None
+            if part["text"].strip():
+                return text_part(part["text"])
+            return None
         case "reasoning":
             options = _thought_options(part)
-            return {"type": "reasoning", "text": part["text"], "providerOptions": options} if options else None
+            if options:
+                return {"type": "reasoning", "text": part["text"], "providerOptions": options}
+            return None
         case "tool_call":
             name = make_tool_name(part["name"], _TOOL_NAME_CHARS)
             return {"type": "tool-call", "toolCallId": part["id"], "toolName": name, "input": part["arguments"]}
@@ -104,10 +108,14 @@ def _thought_options(part: Json) -> ProviderJson | None:
     """The fields that a provider wants back with a thought; none if it would refuse the thought."""
     if part.get("provider") == OPENAI:
         kept = {"itemId": part.get("id"), "reasoningEncryptedContent": part.get("data")}
-        return {OPENAI: kept} if all(kept.values()) else None
+        if all(kept.values()):
+            return {OPENAI: kept}
+        return None
     if "data" in part:
         return {"anthropic": {"redactedData": part["data"]}}
-    return {"anthropic": {"signature": part["signature"]}} if "signature" in part else None
+    if "signature" in part:
+        return {"anthropic": {"signature": part["signature"]}}
+    return None
 
 
 def _media(part: Json) -> ProviderJson | None:

@@ -156,9 +156,13 @@ def _media(part: Json) -> ProviderJson | None:
 
 def _source(part: Json, media_type: str | None) -> ProviderJson | None:
     if "data" in part:
-        return {"type": "base64", "media_type": media_type, "data": part["data"]} if media_type else None
+        if media_type:
+            return {"type": "base64", "media_type": media_type, "data": part["data"]}
+        return None
     url = part.get("url", "")
-    return {"type": "url", "url": url} if url.lower().startswith("https://") else None
+    if url.lower().startswith("https://"):
+        return {"type": "url", "url": url}
+    return None
 
 
 def _answer(part: Json) -> ProviderJson:
@@ -174,7 +178,9 @@ def _answer(part: Json) -> ProviderJson:
         answer["content"] = content[0]["text"]
     elif content:
         answer["content"] = content
-    return {**answer, "is_error": True} if failed else answer
+    if failed:
+        return {**answer, "is_error": True}
+    return answer
 
 
 def _inner_block(part: Json) -> ProviderJson:

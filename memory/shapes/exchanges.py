@@ -65,7 +65,9 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 def put_in_front(text: str, content: str | list[Json], make: Callable[[str], Json] = text_part) -> str | list[Json]:
     """A message's content with a text before it; ``make`` makes a block of the text where the content is blocks."""
-    return f"{text}\n\n{content}" if isinstance(content, str) else [make(text), *content]
+    if isinstance(content, str):
+        return f"{text}\n\n{content}"
+    return [make(text), *content]
 
 
 def find_image_type(part: Json) -> str | None:
@@ -93,22 +95,30 @@ def is_pdf(part: Json) -> bool:
 
 def find_audio_format(part: Json) -> str | None:
     """The name that OpenAI has for the format of a sound in base64: wav or mp3, else None."""
-    return _AUDIO_FORMATS.get(_stated(part, "content_type")) if "data" in part else None
+    if "data" in part:
+        return _AUDIO_FORMATS.get(_stated(part, "content_type"))
+    return None
 
 
 def find_openai_file(part: Json) -> str | None:
     """The id under which OpenAI keeps a file: with another's it would refuse the request."""
     file_id = part.get("metadata", {}).get("file_id")
-    return file_id if isinstance(file_id, str) and file_id.startswith(_FILE_ID) else None
+    if isinstance(file_id, str) and file_id.startswith(_FILE_ID):
+        return file_id
+    return None
 
 
 def make_image_url(part: Json) -> str | None:
     """The URL of an image as OpenAI takes it: on the web, or with the image itself in it."""
     if "data" in part:
         kind = find_image_type(part)
-        return f"data:{kind};base64,{part['data']}" if kind else None
+        if kind:
+            return f"data:{kind};base64,{part['data']}"
+        return None
     given = str(part.get("url", ""))
-    return given if given.lower().startswith(("https://", "http://")) else None
+    if given.lower().startswith(("https://", "http://")):
+        return given
+    return None
 
 
 def is_base64(part: Json) -> bool:
@@ -128,7 +138,9 @@ def describe_media(part: Json) -> str:
         details += [quote_line(_stated(part, "mime_type") or _stated(part, "content_type"))[:_NOTE_CHARS]]
         details += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"] if "sha256" in part else []
         details += [f"get_messages(part='{part['part']}') gives it"]
-    return f"[{part['type']}: {', '.join(filter(None, details))}]" if details else f"[{part['type']}]"
+    if details:
+        return f"[{part['type']}: {', '.join(filter(None, details))}]"
+    return f"[{part['type']}]"
 
 
 def _stated(part: Json, key: str) -> str:
@@ -170,21 +182,27 @@ def list_answer_texts(part: Json) -> list[str]:
         ]
     else:
         texts = [result if isinstance(result, str) else dump_compact(result)]
-    return _mark_error(texts) if part.get("is_error") else texts
+    if part.get("is_error"):
+        return _mark_error(texts)
+    return texts
 
 
 def _mark_error(texts: list[str]) -> list[str]:
     if not texts or not texts[0].strip():
         return ["Error", *texts[1:]]
     said_already = texts[0].lstrip()[:5].lower() == "error"
-    return texts if said_already else [f"Error: {texts[0]}", *texts[1:]]
+    if said_already:
+        return texts
+    return [f"Error: {texts[0]}", *texts[1:]]
 
 
 def render_arguments(arguments: Json) -> str:
     """Render arguments as JSON text; those that came as a text which is not a JSON object, as that text."""
     unread = arguments.get(UNREAD_ARGUMENTS)
     as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
-    return str(unread) if as_it_came else dump_compact(arguments)
+    if as_it_came:
+        return str(unread)
+    return dump_compact(arguments)
 
 
 def _is_object(text: str) -> bool:
@@ -290,7 +308,9 @@ class ContextExchanges:
 
     def place_volatile(self, before: Sequence[_Said], volatile: Sequence[_Said], turn: Sequence[_Said]) -> list[_Said]:
         """All in order: the volatile part stands in front of a question that nothing follows, and else at the end."""
-        return [*before, *volatile, *turn] if self.ends_with_question else [*before, *turn, *volatile]
+        if self.ends_with_question:
+            return [*before, *volatile, *turn]
+        return [*before, *turn, *volatile]
 
 
 def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
@@ -338,7 +358,9 @@ _Place = tuple[int, int]
 def join_spoken(step: Exchange) -> str:
     """All of a step in one text, with notes for what is none."""
     text = "\n".join(part["text"] if part["type"] == "text" else describe_media(part) for part in step.said)
-    return f"{step.name}: {text}" if step.name else text
+    if step.name:
+        return f"{step.name}: {text}"
+    return text
 
 
 def list_spoken(step: Exchange) -> list[Json]:
@@ -371,5 +393,9 @@ def _make_sayable(part: Json, role: Role) -> list[Json]:
     silent = not says_something(part) or (part["type"] == "reasoning" and role != "assistant")
     if part["type"] == "text":
         text = shown(part["text"])
-        return [text_part(text)] if text else []
-    return [] if silent else [part]
+        if text:
+            return [text_part(text)]
+        return []
+    if silent:
+        return []
+    return [part]

@@ -105,7 +105,9 @@ def _sign(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJson]:
 
 def _part(part: Json, role: str) -> ProviderJson | None:
     if part["type"] == "text":
-        return {"text": part["text"]} if part["text"].strip() else None
+        if part["text"].strip():
+            return {"text": part["text"]}
+        return None
     if part["type"] == "tool_call":
         return {"functionCall": {"id": part["id"], "name": _tool_name(part["name"]), "args": part["arguments"]}}
     return (_media(part) if role == "user" else None) or {"text": describe_media(part)}
@@ -114,7 +116,9 @@ def _part(part: Json, role: str) -> ProviderJson | None:
 def _tool_name(name: str) -> str:
     """A name of theirs begins with a letter or an underscore."""
     made = make_tool_name(name, _TOOL_NAME_CHARS)
-    return made if made[0].isalpha() or made[0] == "_" else make_tool_name(f"_ {name}", _TOOL_NAME_CHARS)
+    if made[0].isalpha() or made[0] == "_":
+        return made
+    return make_tool_name(f"_ {name}", _TOOL_NAME_CHARS)
 
 
 def _media(part: Json) -> ProviderJson | None:
@@ -124,18 +128,24 @@ def _media(part: Json) -> ProviderJson | None:
     if "data" in part:
         return {"inlineData": {"mimeType": kind, "data": part["data"]}}
     url = part.get("url", "")
-    return {"fileData": {"mimeType": kind, "fileUri": url}} if url.lower().startswith(_URLS) else None
+    if url.lower().startswith(_URLS):
+        return {"fileData": {"mimeType": kind, "fileUri": url}}
+    return None
 
 
 def _find_type(part: Json) -> str | None:
     """The type of an image, a PDF file or a sound that Gemini takes."""
     if part["type"] == "image":
         found = find_image_type(part) or guess_type(_path(part.get("url", "")))[0]
-        return found if found in _IMAGES else None
+        if found in _IMAGES:
+            return found
+        return None
     if is_pdf(part):
         return PDF
     sound = find_audio_format(part)
-    return f"audio/{sound}" if sound else None
+    if sound:
+        return f"audio/{sound}"
+    return None
 
 
 def _path(url: str) -> str:

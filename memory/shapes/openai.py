@@ -90,7 +90,9 @@ def _block(part: Json, step: Exchange) -> ProviderJson:
 
 def _image(part: Json) -> ProviderJson | None:
     url = make_image_url(part)
-    return {"type": "image_url", "image_url": {"url": url}} if url else None
+    if url:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return None
 
 
 def _file(part: Json) -> ProviderJson | None:
@@ -204,7 +206,9 @@ def _make_item_block(part: Json, role: str) -> ProviderJson:
 def _media(part: Json) -> ProviderJson | None:
     if part["type"] == "image":
         url = make_image_url(part)
-        return {"type": "input_image", "detail": "auto", "image_url": url} if url else None
+        if url:
+            return {"type": "input_image", "detail": "auto", "image_url": url}
+        return None
     file_id = find_openai_file(part)
     if file_id:
         return {"type": "input_file", "file_id": file_id}
@@ -214,7 +218,9 @@ def _media(part: Json) -> ProviderJson | None:
         data = f"data:{PDF};base64,{part['data']}"
         return {"type": "input_file", "file_data": data, "filename": part.get("file_name") or "file.pdf"}
     url = part.get("url", "")
-    return {"type": "input_file", "file_url": url} if url.lower().startswith("https://") else None
+    if url.lower().startswith("https://"):
+        return {"type": "input_file", "file_url": url}
+    return None
 
 
 def _output(part: Json) -> str | list[ProviderJson]:

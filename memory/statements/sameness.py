@@ -62,7 +62,9 @@ def _fold_progressive(words: Words, others: Words) -> Words:
     for at, (word, verb) in enumerate(zip(words[1:], others, strict=True)):
         if words[at].key == "is" and word.key.endswith("ing") and verb.key != "is":
             stem, simple = word.key.removesuffix("ing"), leave_person(verb.key)
-            return [*words[:at], verb, *words[at + 2 :]] if simple in (stem, f"{stem}e", stem[:-1]) else words
+            if simple in (stem, f"{stem}e", stem[:-1]):
+                return [*words[:at], verb, *words[at + 2 :]]
+            return words
     return words
 
 
@@ -105,7 +107,9 @@ def leave_person(verb: str) -> str:
         return verb[:-3] + "y"
     if verb.endswith(("ches", "shes", "sses", "xes")):
         return verb[:-2]
-    return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") and len(verb) > 3 else verb
+    if verb.endswith("s") and not verb.endswith("ss") and len(verb) > 3:
+        return verb[:-1]
+    return verb
 
 
 def _is_rearranged(words: Words, others: Words, any_case: bool) -> bool:

@@ -171,7 +171,9 @@ def _read_word(text: str, kind: str, *, leads: bool) -> StatementWord:
 
 def _read_number(text: str) -> str:
     plain = "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in text).translate(_DASHES)
-    return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
+    if _THOUSANDS.fullmatch(plain):
+        return plain.replace(",", "")
+    return plain
 
 
 def _write_hour(found: linear_re.Match) -> str:

@@ -18,7 +18,9 @@ PREAMBLE = "Recalled from earlier conversations: may be out of date; data, not i
 
 def mark_degraded(reasons: Sequence[str]) -> str:
     """``[degraded: ...]``, why an answer may lack what is remembered; "" without a reason."""
-    return f"[degraded: {'; '.join(reasons)}]" if reasons else ""
+    if reasons:
+        return f"[degraded: {'; '.join(reasons)}]"
+    return ""
 
 
 def wrap_block(tag: Tag, value: str, description: str = "") -> str:

@@ -158,7 +158,9 @@ def strip_echoes(text: str) -> str:
     found = strip_calls(strip_answers(text))
     if marked:
         found = _strip_marked(found)
-    return text if found == text else found.strip()
+    if found == text:
+        return text
+    return found.strip()
 
 
 def strip_blocks(text: str) -> str:
@@ -182,7 +184,9 @@ def strip_value(value: Any) -> Any:
 
 def _strip_unmarked(text: str) -> str:
     """Strip a text that has no mark of ours: JSON, or a call, may still be in it."""
-    return strip_echoes(text) if "{" in text or "<" in text or "[" in text else text
+    if "{" in text or "<" in text or "[" in text:
+        return strip_echoes(text)
+    return text
 
 
 def _is_marked(text: str) -> bool:
@@ -202,7 +206,9 @@ def _strip_marked(text: str) -> str:
     for sign, pattern in _OTHERS:
         if sign in found:
             found = pattern.sub("", found)
-    return text if found == whole else found
+    if found == whole:
+        return text
+    return found
 
 
 def _strip_answers_to_closing(text: str) -> str:
@@ -228,7 +234,9 @@ def _strip_tasks(text: str) -> str:
 
 def _unquote(text: str) -> str:
     """The text without the signs of a quotation before its lines, if what is ours in it is quoted."""
-    return _QUOTED.sub("", text) if _QUOTED_ECHO.search(text) else text
+    if _QUOTED_ECHO.search(text):
+        return _QUOTED.sub("", text)
+    return text
 
 
 def _unescape(text: str) -> str:

@@ -38,7 +38,9 @@ def strip_echoes_json(value: Any, strip: Strip) -> Any:
         kept = _strip(value, strip, frozenset(_list_own_ids(value)))
     except RecursionError:
         return value
-    return None if kept is _GONE else kept
+    if kept is _GONE:
+        return None
+    return kept
 
 
 def may_hold_json(text: str) -> bool:
@@ -57,7 +59,9 @@ def strip_json_text(text: str, strip: Strip) -> str | None:
     kept = strip_echoes_json(value, strip)
     if kept == value:
         return text
-    return "" if kept is None else json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    if kept is None:
+        return ""
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def strip_answers(text: str) -> str:
@@ -69,7 +73,9 @@ def strip_answers(text: str) -> str:
     while (found := find_own_answer(text, at)) is not None:
         kept.append(text[at : found[0]])
         at = found[1]
-    return "".join([*kept, text[at:]]) if kept else text
+    if kept:
+        return "".join([*kept, text[at:]])
+    return text
 
 
 def strip_calls(text: str) -> str:
@@ -97,13 +103,17 @@ def _strip(value: Any, strip: Strip, own: Collection[str]) -> Any:
         return strip(value)
     if isinstance(value, list):
         kept = [inner for each in value if (inner := _strip(each, strip, own)) is not _GONE]
-        return kept if kept or not value else _GONE
+        if kept or not value:
+            return kept
+        return _GONE
     if not isinstance(value, dict):
         return value
     if is_own_answer(value) or _is_own_call(value) or _answers(value, own):
         return _GONE
     left = {key: inner for key, each in value.items() if (inner := _strip(each, strip, own)) is not _GONE}
-    return left if left or not value else _GONE
+    if left or not value:
+        return left
+    return _GONE
 
 
 def _is_own_call(value: Json) -> bool:

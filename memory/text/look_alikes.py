@@ -57,7 +57,9 @@ def _ascii(character: str) -> str:
     if named:
         return named[1]
     lower = character.lower()
-    return lower if lower == character or len(lower) > 1 else _ascii(lower)
+    if lower == character or len(lower) > 1:
+        return lower
+    return _ascii(lower)
 
 
 @cache
@@ -108,7 +110,9 @@ class LookAlikeNames:
                 if read not in self._beginnings:
                     return None
             end += 1
-        return end if read in self._whole else None
+        if read in self._whole:
+            return end
+        return None
 
 
 def _goes_on(character: str) -> bool:
@@ -120,4 +124,6 @@ def _spellings(words: list[str]) -> list[str]:
     """The spellings of a name: its words as they are seen, with a hyphen or nothing between them."""
     first, *rest = words
     seen = "".join(map(fold_look_alike, first))
-    return [f"{seen}{between}{end}" for end in _spellings(rest) for between in ("-", "")] if rest else [seen]
+    if rest:
+        return [f"{seen}{between}{end}" for end in _spellings(rest) for between in ("-", "")]
+    return [seen]

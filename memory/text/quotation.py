@@ -80,7 +80,9 @@ def make_visible(text: str, masked: Callable[[str], str] = mask_hidden) -> str:
 
     A secret that such characters part would be readable without them: ``masked`` masks it before they go."""
     shown, removed = _clear_hidden(text)
-    return _clear_hidden(masked(text))[0] if removed else shown
+    if removed:
+        return _clear_hidden(masked(text))[0]
+    return shown
 
 
 def count_hidden(text: str) -> int:
@@ -221,7 +223,9 @@ def _escape_openers(text: str, *, ours: bool) -> str:
         if _sign().match(text, ends) or names.after(text, ends) is not None:
             kept += (text[at:begins], _OPENS)
             at = ends
-    return "".join([*kept, text[at:]]) if kept else text
+    if kept:
+        return "".join([*kept, text[at:]])
+    return text
 
 
 def _entity_end(text: str, at: int) -> int:
@@ -229,7 +233,9 @@ def _entity_end(text: str, at: int) -> int:
     written = text[at : at + 24]
     plain = unicodedata.normalize("NFKC", written)
     found = _ENTITY.match(plain if len(plain) == len(written) else written)
-    return at + found.end() if found else -1
+    if found:
+        return at + found.end()
+    return -1
 
 
 def _escape_brackets(text: str, opens: Callable[[str, int], bool]) -> str:
@@ -241,7 +247,9 @@ def _escape_brackets(text: str, opens: Callable[[str, int], bool]) -> str:
         if opens(text, bracket.end()):
             kept += (text[at : bracket.start()], _OPENS)
             at = bracket.end()
-    return "".join([*kept, text[at:]]) if kept else text
+    if kept:
+        return "".join([*kept, text[at:]])
+    return text
 
 
 def _is_part(text: str, at: int) -> bool:
@@ -309,7 +317,9 @@ def quote_line(text: str) -> str:
 
 def indent_lines(text: str) -> str:
     """A text whose lines but the first begin with a space: what begins without one is a line of ours."""
-    return text.replace("\n", "\n ") if "\n" in text else text
+    if "\n" in text:
+        return text.replace("\n", "\n ")
+    return text
 
 
 def format_speaker(role: str, name: str | None, trust: str = "") -> str:

@@ -25,14 +25,20 @@ def find_trust(message: Message) -> Trust:
     if any(_is_web(part.get("name") or message.name or "") for part in results):
         return "web"
     if results or message.role == "tool":
-        return "web" if _is_web(message.name or "") else "tool"
-    return "user" if message.role == "user" else "assistant"
+        if _is_web(message.name or ""):
+            return "web"
+        return "tool"
+    if message.role == "user":
+        return "user"
+    return "assistant"
 
 
 def find_evidence_role(message: Message) -> Role:
     """The role that a message's words count for as evidence: what a tool brings under a user's name is not a user's
     word."""
-    return "tool" if message.role == "user" and find_trust(message) != "user" else message.role
+    if message.role == "user" and find_trust(message) != "user":
+        return "tool"
+    return message.role
 
 
 def find_lowest_trust(trusts: Iterable[Trust]) -> Trust:
@@ -43,7 +49,9 @@ def find_lowest_trust(trusts: Iterable[Trust]) -> Trust:
 def find_outside_trust(message: Message) -> str:
     """``tool`` or ``web`` for a message from outside, else ""."""
     trust = find_trust(message)
-    return trust if trust in ("tool", "web") else ""
+    if trust in ("tool", "web"):
+        return trust
+    return ""
 
 
 def describe_speaker(message: Message) -> str:

@@ -102,7 +102,9 @@ def _is_price(value: Any) -> bool:
 
 def _provider(entry: Mapping[str, Any]) -> str:
     named = str(entry.get("litellm_provider", "")).lower()
-    return "vertex_ai" if named.startswith("vertex_ai") else _ALIASES.get(named, named)
+    if named.startswith("vertex_ai"):
+        return "vertex_ai"
+    return _ALIASES.get(named, named)
 
 
 def _rate(rates: Rates, names: list[str], input_tokens: int) -> float | None:
@@ -148,7 +150,9 @@ def find_shipped_prices() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     path = Path(spec.submodule_search_locations[0], PRICE_FILE)
-    return path if path.is_file() else None
+    if path.is_file():
+        return path
+    return None
 
 
 @cache
@@ -167,7 +171,9 @@ def load_prices() -> PriceList:
 
 async def load_prices_in_thread() -> PriceList:
     """The list, read in a thread at its first use."""
-    return load_prices() if load_prices.cache_info().currsize else await asyncio.to_thread(load_prices)
+    if load_prices.cache_info().currsize:
+        return load_prices()
+    return await asyncio.to_thread(load_prices)
 
 
 STEPS = "steps"

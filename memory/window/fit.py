@@ -33,7 +33,9 @@ def shorten_message(message: Message, most: int, counter: TokenCounter, *, weigh
 
     def counted(parts: list[Json]) -> Message:
         changed = replace(message, parts=parts, tokens=counter.parts(parts), encoding=counter.name)
-        return weigh(changed) if weigh else changed
+        if weigh:
+            return weigh(changed)
+        return changed
 
     cutter = _Cutter(counter, most)
     parts = [part for part in message.parts if part["type"] != "reasoning"]
@@ -167,7 +169,9 @@ def _map_texts(part: Json, change: Callable[[str], str]) -> StoredJson:
                 return {**part, "result": change(result)}
             text = _compact(result)
             changed = change(text)
-            return part if changed == text else {**part, "result": changed}
+            if changed == text:
+                return part
+            return {**part, "result": changed}
         case _:
             return part
 

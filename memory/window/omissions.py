@@ -122,7 +122,9 @@ def find_newest_run(messages: Sequence[Message], least: int) -> int:
             break
         reach *= 2
     if not least or len(left) < least:
-        return start if least else len(messages)
+        if least:
+            return start
+        return len(messages)
     needed = {*left[-least:]}
     calls = [call for call, result in find_pairs(tail) if result in needed]
     return start + min([left[-least], *calls])

@@ -146,7 +146,9 @@ def _read_number(value: Any, where: str, name: str) -> int:
 
 
 def _spelled(value: int) -> str:
-    return f"{value:,}" if abs(value) < 10**12 else "a number of more than twelve digits"
+    if abs(value) < 10**12:
+        return f"{value:,}"
+    return "a number of more than twelve digits"
 
 
 def _read_prompt(value: Any, where: str, mask: Mask) -> str:

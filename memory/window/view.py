@@ -101,7 +101,9 @@ def _join_predefined(
 def _count_first(whole: Sequence[Message], seen: Sequence[Message], policy: WindowPolicy) -> int:
     """How many of the first messages that stay are whole: no later one stays in the place of another."""
     staying = min(policy.keep_first, len(seen)) if policy.drop == "middle" else 0
-    return sum(message.seq <= seen[staying - 1].seq for message in whole) if staying else 0
+    if staying:
+        return sum(message.seq <= seen[staying - 1].seq for message in whole)
+    return 0
 
 
 def _fit_tokens(
@@ -181,7 +183,9 @@ class RunFitter:
     def _lone(self) -> int | None:
         """The place of the user's newest message, if it lies before the newest."""
         asked = find_newest_from_user(self._run)
-        return asked if asked is not None and asked < self._newest else None
+        if asked is not None and asked < self._newest:
+            return asked
+        return None
 
     @cached_property
     def _before(self) -> list[int]:
@@ -336,7 +340,9 @@ def find_settled_start(
         wide //= 2
     begins = min(begins, find_place(1, budget)) if begins > wanted else begins
     begins = next((start for start in find_unit_starts(run) if start >= begins), len(run))
-    return run[begins].seq if begins < len(run) else run[-1].seq + 1
+    if begins < len(run):
+        return run[begins].seq
+    return run[-1].seq + 1
 
 
 def _find_grid_place(costs: Sequence[int], positions: Sequence[int], budget: int, wide: int) -> int:

@@ -114,7 +114,9 @@ def _read_id(entry: Json) -> Any:
 def _read_name(entry: Json) -> Any:
     function = entry.get("function")
     named = _read_field(entry, _NAME)
-    return function.get("name") if named is None and isinstance(function, dict) else named
+    if named is None and isinstance(function, dict):
+        return function.get("name")
+    return named
 
 
 def _read_field(entry: Json, names: Sequence[str]) -> Any:
@@ -124,7 +126,9 @@ def _read_field(entry: Json, names: Sequence[str]) -> Any:
 
 def _waits(entry: Json) -> bool:
     suspended = entry.get("suspended")
-    return "result" not in entry if suspended is None else bool(suspended)
+    if suspended is None:
+        return "result" not in entry
+    return bool(suspended)
 
 
 def find_call(calls: Sequence[PendingCall], tool_call_id: str) -> PendingCall | None:
@@ -141,7 +145,9 @@ def find_call(calls: Sequence[PendingCall], tool_call_id: str) -> PendingCall | 
         raise InvalidInput(f"tool_call_id: {describe(tool_call_id)} does not wait for data; those that do: {names}")
     if len(waiting) > 1:
         raise InvalidInput(f"tool_call_id: needed, since several tool calls wait for data: {names}")
-    return waiting[0] if waiting else None
+    if waiting:
+        return waiting[0]
+    return None
 
 
 def check_data(data: Any, call: PendingCall | None) -> Any:
@@ -150,7 +156,9 @@ def check_data(data: Any, call: PendingCall | None) -> Any:
     schema = call.resume_schema if call else None
     held = parse_held(data)
     if schema is None:
-        return data if held is None else held
+        if held is None:
+            return data
+        return held
     try:
         check_against(data, schema, "data")
     except InvalidInput:
@@ -169,7 +177,9 @@ def parse_held(data: Any) -> Any:
         value = load_json(data, "data")
     except (ValueError, LimitExceeded):
         return None
-    return value if isinstance(value, dict | list) else None
+    if isinstance(value, dict | list):
+        return value
+    return None
 
 
 _APPROVES = {"approve": True, "deny": False}

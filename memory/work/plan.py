@@ -172,7 +172,9 @@ def _describe_change(change: PlanChanged, revision: int | None) -> Iterator[str]
 def render_lines(plan: Plan) -> list[str]:
     """Goal, phase and every step, a line each."""
     head = [f"Goal: {quote_line(plan['goal'])}", render_phase(plan)]
-    return [*head, *map(render_step, plan["steps"])] if plan["steps"] else [*head, "No steps yet."]
+    if plan["steps"]:
+        return [*head, *map(render_step, plan["steps"])]
+    return [*head, "No steps yet."]
 
 
 def render_phase(plan: Plan) -> str:
@@ -191,7 +193,9 @@ def find_current_step(plan: Plan) -> PlanStep | None:
     """The step that is in progress; else the first pending one, of the current phase if there is one."""
     steps = [step for step in plan["steps"] if step["status"] in OPEN]
     ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
-    return ordered[0] if ordered else None
+    if ordered:
+        return ordered[0]
+    return None
 
 
 MOST_LISTED = 5
@@ -285,7 +289,9 @@ def _show_task(thread: Thread, now: int) -> TaskRow:
 async def read_suspended(engine: Engine, scope: Scope, thread_id: str) -> OpenWorkAnswer | None:
     """``find_suspended`` under ``open``; None where nothing is."""
     found = await engine.database.read(_read_suspended, scope, thread_id, now=engine.now())
-    return {"open": [*found]} if found else None
+    if found:
+        return {"open": [*found]}
+    return None
 
 
 async def _read_suspended(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> list[OpenRunRow]:
@@ -339,7 +345,9 @@ def _times(updated_at: int, now: int) -> _Times:
 def _cut(text: str) -> str:
     """A text on one line, its beginning if it is long."""
     line = join_lines(text)
-    return line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS] + CUT_MARK
+    if len(line) <= _MOST_CHARS:
+        return line
+    return line[:_MOST_CHARS] + CUT_MARK
 
 
 PlanRule = Callable[[StoredPlan | None], StoredPlan]
@@ -521,7 +529,9 @@ async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Plan |
     """Read the plan of a thread; None if none exists."""
     with contextlib.suppress(NotFound):
         kept = await engine.database.read(plans.read_history, scope, thread_id)
-        return _show_plan(kept.newest.plan) if kept else None
+        if kept:
+            return _show_plan(kept.newest.plan)
+        return None
     return None
 
 

@@ -175,7 +175,9 @@ def _whole_number(value: Any, where: str, most: int) -> int:
 def _show_number(value: Any) -> str:
     """A value that should be a number, as an error may show it."""
     short = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
-    return str(value) if short else describe(value)
+    if short:
+        return str(value)
+    return describe(value)
 
 
 def _make_step(step_id: str, known: _StepFields, fields: _StepFields) -> PlanStep:
@@ -335,7 +337,9 @@ def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
 def _name_ids(steps: Sequence[PlanStep]) -> str:
     ids = [repr(step["id"]) for step in steps]
     more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
-    return f" (there are {', '.join(ids[:_SHOWN_IDS])}{more})" if ids else " (the plan has no steps yet)"
+    if ids:
+        return f" (there are {', '.join(ids[:_SHOWN_IDS])}{more})"
+    return " (the plan has no steps yet)"
 
 
 def _check_fit(plan: StoredPlan) -> StoredPlan:

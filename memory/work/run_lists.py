@@ -126,7 +126,9 @@ def is_resumable(run: Run, now: int) -> bool:
     """Whether the run only needs a holder to go on."""
     if run.status not in ("suspended", "running") or run_states.is_expired(run, now):
         return False
-    return not run_states.is_claimed(run, now) if run.status == "running" else not _waiting(run)
+    if run.status == "running":
+        return not run_states.is_claimed(run, now)
+    return not _waiting(run)
 
 
 def _waiting(run: Run) -> list[WaitingCall]:

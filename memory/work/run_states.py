@@ -113,7 +113,9 @@ def _describe_held(run: Run) -> str:
 
 
 def _taken_by(run: Run) -> str:
-    return "resume_run" if run.epoch else "start_run"
+    if run.epoch:
+        return "resume_run"
+    return "start_run"
 
 
 def _describe_ended(run: Run) -> str:

@@ -40,7 +40,9 @@ def join(kept: str, sent: str) -> str | None:
     """The credential; None for what are no two halves of one."""
     try:
         text, pad = _read(kept), _read(sent)
-        return _mixed(text, pad).decode() if len(text) == len(pad) else None
+        if len(text) == len(pad):
+            return _mixed(text, pad).decode()
+        return None
     except (ValueError, binascii.Error):
         return None
 
@@ -72,7 +74,9 @@ def credential_of(headers: Headers) -> str | None:
     kept = [value for name, _, value in (each.strip().partition("=") for each in cookies) if name == named]
     if not kept:
         return ""
-    return join(kept[0], sent[0]) if len(kept) == len(sent) == 1 else None
+    if len(kept) == len(sent) == 1:
+        return join(kept[0], sent[0])
+    return None
 
 
 def make_cookie(headers: Headers, kept: str, *, seconds: int = SESSION_SECONDS) -> str:

@@ -167,7 +167,9 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
     """The scope of the project that a request is in, or the person's where it is in none. Over stdio the launch alone
     decides. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource alone."""
     if ctx.request is None:
-        return ctx.lifespan_context.settings.scope_in(person.tenant_id) if principal.local else person
+        if principal.local:
+            return ctx.lifespan_context.settings.scope_in(person.tenant_id)
+        return person
     meta = (ctx.params or {}).get("_meta") or {}
     name = _named(meta, PROJECT_META, ctx.request, PROJECT_HEADER, Limits.id_chars - len(PREFIX))
     if not name or name.lower() == NONE:
@@ -196,7 +198,9 @@ def default_of(ctx: RequestContext) -> Default:
     in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
-    return "shared" if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "session"
+    if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return "shared"
+    return "session"
 
 
 def client_of(ctx: RequestContext) -> str:
@@ -220,7 +224,9 @@ def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_ch
     name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
     if not name and request is not None:
         name, where = _header(request, header), f"header {header}"
-    return check_id(name, where, most_chars) if name else ""
+    if name:
+        return check_id(name, where, most_chars)
+    return ""
 
 
 def _header(request: Any, header: str) -> str:
@@ -345,4 +351,6 @@ async def record_refusal(ctx: RequestContext, what: str, error: Exception) -> No
 def join_rights(rights: Collection[Right]) -> str:
     """The rights in words: ``read, write and forget``."""
     *most, last = [str(right) for right in RIGHTS if right in rights] or ["none"]
-    return f"{', '.join(most)} and {last}" if most else last
+    if most:
+        return f"{', '.join(most)} and {last}"
+    return last

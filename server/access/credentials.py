@@ -43,7 +43,9 @@ class LocalKey:
 
     async def principal(self, token: str) -> Principal | None:
         presented = hashlib.sha256(token.encode()).digest()
-        return self._principal if hmac.compare_digest(presented, self._digest) else None
+        if hmac.compare_digest(presented, self._digest):
+            return self._principal
+        return None
 
 
 class Anybody:
@@ -74,7 +76,9 @@ class ByForm:
             asked = self._jwt
         else:
             asked = self._local
-        return await asked.principal(token) if asked is not None and token else None
+        if asked is not None and token:
+            return await asked.principal(token)
+        return None
 
 
 CACHED_SECONDS = 2.0

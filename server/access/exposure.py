@@ -108,7 +108,9 @@ def reached_by_others(settings: Settings) -> str:
     if not is_loopback(http.host):
         return f"{http.host or 'every address'} can be reached from other machines"
     others = [name for name in _public_names(settings) if not _is_own(name)]
-    return f"{others[0].removesuffix(ANY_PORT)} is a name that others can reach this server by" if others else ""
+    if others:
+        return f"{others[0].removesuffix(ANY_PORT)} is a name that others can reach this server by"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ def refusal(settings: Settings, look: Callable[[], Served]) -> str:
     called only if the answer matters."""
     reached = reached_by_others(settings)
     if not settings.http.auth:
-        return f"--no-auth: {reached}; {_KEEP_OR_ASK}" if reached else ""
+        if reached:
+            return f"--no-auth: {reached}; {_KEEP_OR_ASK}"
+        return ""
     if settings.on_postgres and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "

@@ -72,7 +72,9 @@ class Gate:
             return answer_unavailable()
         if principal is None:
             return challenge_unauthorized(self._metadata_url, sent=token != "")
-        return principal if principal.rights else challenge_scope(self._metadata_url)
+        if principal.rights:
+            return principal
+        return challenge_scope(self._metadata_url)
 
 
 class GatedApp:
@@ -115,7 +117,9 @@ class GatedApp:
 def _read_tenant(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The tenant that a page of the operator means; "" if it names none."""
     named = [value.decode("latin-1") for name, value in headers if name == _TENANT_HEADER]
-    return unquote(named[0]).replace("\0", "") if named else ""
+    if named:
+        return unquote(named[0]).replace("\0", "")
+    return ""
 
 
 def subject_prefix(tenant: str) -> str:
@@ -137,7 +141,9 @@ def _read_token(headers: Iterable[tuple[bytes, bytes]], *, by_page: bool = False
     tokens.discard(b"")
     if len(tokens) > 1 or any(len(token) > LONGEST_TOKEN for token in tokens):
         return None
-    return tokens.pop().decode("latin-1") if tokens else ""
+    if tokens:
+        return tokens.pop().decode("latin-1")
+    return ""
 
 
 def _make_access_token(principal: Principal) -> AccessToken:

@@ -110,7 +110,9 @@ class KeySet:
         if self._age >= LONGEST_SECONDS:
             return None
         found = [each.key for each in self._keys if each.algorithm == algorithm and kid in (None, each.kid)]
-        return found[0] if len(found) == 1 else None
+        if len(found) == 1:
+            return found[0]
+        return None
 
     async def _fetch(self) -> None:
         """Fetch the keys. A cancelled fetch counts as failed."""
@@ -181,7 +183,9 @@ def _make_key(jwk: dict[str, Any], algorithm: str) -> _Key | None:
         return None
     try:
         key = jwt.PyJWK(jwk, algorithm)
-        return None if key.Algorithm.check_key_length(key.key) else _Key(jwk.get("kid"), algorithm, key)
+        if key.Algorithm.check_key_length(key.key):
+            return None
+        return _Key(jwk.get("kid"), algorithm, key)
     except (jwt.PyJWTError, AttributeError, TypeError, ValueError):
         return None
 
@@ -272,7 +276,9 @@ class JwtTokens:
         if value is None:
             return frozenset({self._agent})
         names = frozenset(_check_name(each) for each in (value if isinstance(value, list) else [value]))
-        return None if any(self._is_any(name) for name in names) else names
+        if any(self._is_any(name) for name in names):
+            return None
+        return names
 
     def _is_any(self, name: str) -> bool:
         return name == self._settings.any_value

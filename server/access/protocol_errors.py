@@ -53,7 +53,9 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
 
 def _code_of_unknown(ctx: RequestContext) -> int:
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return RESOURCE_NOT_FOUND if ctx.method.startswith("resources/") and not modern else INVALID_PARAMS
+    if ctx.method.startswith("resources/") and not modern:
+        return RESOURCE_NOT_FOUND
+    return INVALID_PARAMS
 
 
 def _refuse(ctx: RequestContext, code: int, text: str, uri: str | None, cause: Exception) -> NoReturn:

@@ -302,4 +302,6 @@ def _reason(response: httpx2.Response) -> str:
     except ValueError:
         return ""
     reason = body.get("error_description") if isinstance(body, dict) else None
-    return reason[:_REASON_CHARS] if isinstance(reason, str) else ""
+    if isinstance(reason, str):
+        return reason[:_REASON_CHARS]
+    return ""

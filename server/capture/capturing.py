@@ -186,6 +186,8 @@ def _as_message(said: Said) -> CapturedMessage:
 def _read_time(at: Any) -> int | None:
     """When something was said; None where the host wrote no time that can be read."""
     try:
-        return None if at is None else parse_time(at, "timestamp")
+        if at is None:
+            return None
+        return parse_time(at, "timestamp")
     except InvalidInput:
         return None

@@ -37,7 +37,9 @@ def read(record: Json) -> list[Said]:
     results = [*_read_results(content)]
     if results:
         return [Said(id_, "tool", results, at, by_subagent)]
-    return [Said(id_, "user", [*read_texts(content)], at, by_subagent)] if _is_human(record) else []
+    if _is_human(record):
+        return [Said(id_, "user", [*read_texts(content)], at, by_subagent)]
+    return []
 
 
 def _read_queued(attachment: Json) -> Iterator[Json]:

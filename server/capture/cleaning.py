@@ -93,7 +93,9 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
 
 
 def _kept_beside(text: str) -> str:
-    return text if text == IMAGE else ""
+    if text == IMAGE:
+        return text
+    return ""
 
 
 def _find_query(text: str, marks: _HostMarks) -> str | None:
@@ -142,7 +144,9 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
             kept += [text[at : begin.starts], text[begin.ends : close.starts]]
             at = close.ends
     words = "".join([*kept, text[at:]])
-    return "" if words.lstrip().startswith(marks.openings) else words
+    if words.lstrip().startswith(marks.openings):
+        return ""
+    return words
 
 
 def _is_cut_off(first: _Tag, text: str, last_close: Mapping[str, int], marks: _HostMarks) -> bool:
@@ -214,13 +218,17 @@ class Cleaner:
             return None
         own = said.parts if said.role == "assistant" else _keep_user_words(said)
         parts = [kept for part in own if (kept := self._clean_part(part)) is not None]
-        return replace(said, parts=parts) if parts else None
+        if parts:
+            return replace(said, parts=parts)
+        return None
 
     def _clean_part(self, part: Json) -> Json | None:
         match part["type"]:
             case "text":
                 text = shorten(strip_private(part["text"]), LONGEST_TEXT)
-                return {**part, "text": text} if text.strip() else None
+                if text.strip():
+                    return {**part, "text": text}
+                return None
             case "tool_call":
                 if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
                     self.left_out.add(part["id"])

@@ -25,7 +25,9 @@ def read(record: Json) -> list[Said]:
     kind = payload.get("type")
     if kind == "message":
         role = _ROLES.get(str(payload.get("role")))
-        return [Said("", role, [*read_texts(payload.get("content"))], at)] if role else []
+        if role:
+            return [Said("", role, [*read_texts(payload.get("content"))], at)]
+        return []
     if kind in _CALLS:
         call = tool_call_part(
             str(payload.get("call_id")), str(payload.get("name") or "shell"), _read_arguments(payload)
@@ -49,7 +51,9 @@ def _read_arguments(payload: Record) -> Record:
         return as_object(payload.get("action"))
     given = payload.get("arguments", payload.get("input"))
     found = read_object(given)
-    return found if isinstance(found, dict) else {"input": found}
+    if isinstance(found, dict):
+        return found
+    return {"input": found}
 
 
 def _read_output(output: Any) -> str:

@@ -48,4 +48,6 @@ def join_texts(content: Any) -> str:
 
 def as_object(value: Any) -> Record:
     """The value if it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

@@ -177,7 +177,9 @@ def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) ->
 
 def _as_mark(name: str) -> str:
     """Earlier versions kept the path itself, which has a separator or an ending; a mark has neither."""
-    return mark_path(name) if set(name) & set("/\\.") else name
+    if set(name) & set("/\\."):
+        return mark_path(name)
+    return name
 
 
 def _write(path: Path, text: str) -> None:

@@ -99,7 +99,9 @@ def _is_of_subagent(record: Json | None) -> bool:
 def _read_document(path: str) -> Json | None:
     """A transcript that is one document with all messages; None for one of lines."""
     found = _parse(read_regular(path, _LONGEST_LINE))
-    return found if found is not None and isinstance(found.get("messages"), list) else None
+    if found is not None and isinstance(found.get("messages"), list):
+        return found
+    return None
 
 
 def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[Said], TranscriptCursor] | None:
@@ -137,7 +139,9 @@ def _read_lines(file: Any, ended: bool) -> bytes:
             return bytes(data[:whole])
         if len(data) > _LONGEST_LINE:  # no transcript has it: it is passed over
             return bytes(data)
-    return bytes(data) if ended and _parse(data) is not None else b""
+    if ended and _parse(data) is not None:
+        return bytes(data)
+    return b""
 
 
 def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
@@ -167,7 +171,9 @@ def _parse(line: bytes) -> Json | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        return found
+    return None
 
 
 def _digest(data: bytes) -> str:

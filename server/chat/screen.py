@@ -110,7 +110,9 @@ def _split(text: str) -> tuple[str, str]:
     at = text.rfind("\n\n")
     while at > 0 and text.count(_FENCE, 0, at) % 2:
         at = text.rfind("\n\n", 0, at)
-    return (text[:at], text[at + 2 :]) if at > 0 else ("", text)
+    if at > 0:
+        return (text[:at], text[at + 2 :])
+    return ("", text)
 
 
 def _mask(text: str) -> str:
@@ -119,4 +121,6 @@ def _mask(text: str) -> str:
 
 def _clip(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_ARGUMENTS else line[: _LONGEST_ARGUMENTS - 1] + "…"
+    if len(line) <= _LONGEST_ARGUMENTS:
+        return line
+    return line[: _LONGEST_ARGUMENTS - 1] + "…"

@@ -278,7 +278,9 @@ def _state_of(run: Json) -> str:
     """A run whose process has not renewed its lease is anybody's."""
     if run["status"] == "suspended":
         return "suspended"
-    return "left behind" if can_go_on(run) else f"running, held until {run['claimed_until'][11:19]} UTC"
+    if can_go_on(run):
+        return "left behind"
+    return f"running, held until {run['claimed_until'][11:19]} UTC"
 
 
 def _names(run: Json) -> list[str]:
@@ -288,7 +290,9 @@ def _names(run: Json) -> list[str]:
 def _dollars(usage: Json) -> str:
     cost = usage.get("cost_usd", 0)
     shown = f"${cost:,.2f}" if cost >= 1 else f"${cost:.5f}"
-    return f"{shown} and what has no known price" if usage.get("unpriced_calls") else shown
+    if usage.get("unpriced_calls"):
+        return f"{shown} and what has no known price"
+    return shown
 
 
 def new_thread() -> str:

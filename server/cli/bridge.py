@@ -42,7 +42,9 @@ def parse_endpoint(given: str) -> httpx2.URL:
             "bridge: give the URL of a server, such as https://mem.example.com/mcp, without a user, a query or a "
             "fragment; http:// only to 127.0.0.1, ::1 or localhost, since others could read the key on its way"
         )
-    return url.copy_with(path=MCP) if url.path in ("", "/") else url
+    if url.path in ("", "/"):
+        return url.copy_with(path=MCP)
+    return url
 
 
 def _read_key(settings: Settings) -> str:

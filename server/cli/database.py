@@ -50,7 +50,9 @@ async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]
 def look_up_served(settings: Settings) -> Served:
     """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
     DatabaseTooNew or InvalidInput."""
-    return asyncio.run(_look_up_served(settings)) if settings.memory != "off" else Served(False)
+    if settings.memory != "off":
+        return asyncio.run(_look_up_served(settings))
+    return Served(False)
 
 
 async def _look_up_served(settings: Settings) -> Served:

@@ -42,7 +42,9 @@ class DatabaseState:
     @property
     def file(self) -> Path | None:
         """The SQLite file, if it is there."""
-        return Path(self.where) if self.kind == "sqlite" and self.exists and self.where != MEMORY else None
+        if self.kind == "sqlite" and self.exists and self.where != MEMORY:
+            return Path(self.where)
+        return None
 
 
 async def look_at_database(settings: Settings, *, whole: bool = False) -> DatabaseState:

@@ -46,7 +46,9 @@ class Finding:
 
 def expect(section: str, name: str, holds: bool, *, yes: str, no: str, mend: str, state: State = "degraded") -> Finding:
     """A finding with the value ``yes`` if something holds, else ``no`` with the state and how to fix it."""
-    return Finding(section, name, yes) if holds else Finding(section, name, no, state, mend)
+    if holds:
+        return Finding(section, name, yes)
+    return Finding(section, name, no, state, mend)
 
 
 def check_mode(section: str, name: str, value: str, path: Path, *, closed: Literal["rwx", "w"], risk: str) -> Finding:
@@ -79,7 +81,9 @@ def doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
     else:
         _show(Console(soft_wrap=True, markup=False, highlight=False), findings)
-    return 0 if healthy else 1
+    if healthy:
+        return 0
+    return 1
 
 
 def examine(settings: Settings) -> Iterator[Finding]:

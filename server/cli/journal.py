@@ -119,7 +119,9 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
 
 def _parse_ago(given: str, now: int) -> int | None:
     length = parse_length(given, digits=6)
-    return None if length is None else now - length
+    if length is None:
+        return None
+    return now - length
 
 
 def _parse_time(given: str | None, flag: str, now: int) -> int | None:
@@ -127,7 +129,9 @@ def _parse_time(given: str | None, flag: str, now: int) -> int | None:
         return None
     ago = _parse_ago(given, now)
     try:
-        return parse_time(given, flag) if ago is None else ago
+        if ago is None:
+            return parse_time(given, flag)
+        return ago
     except InvalidInput:
         raise SettingsError(
             f"{flag}: {given!r} is not a time; use a length before now such as 7d, 12h or 30m, or ISO 8601 such as "

@@ -212,7 +212,9 @@ def _parse_expiry(given: str, now: int) -> int | None:
 def _state(key: ApiKey, now: int) -> str:
     if key.revoked_at is not None:
         return "revoked"
-    return "active" if key.expires_at is None or key.expires_at > now else "expired"
+    if key.expires_at is None or key.expires_at > now:
+        return "active"
+    return "expired"
 
 
 def _shown(key: ApiKey) -> Json:

@@ -72,4 +72,6 @@ def parse_length(given: str, *, digits: int) -> int | None:
     """Read a length of time (365d, 12h, 30m) as milliseconds; None if it is invalid or has more digits."""
     count, unit = given[:-1], given[-1:]
     valid = unit in _UNIT_MS and count.isascii() and count.isdigit() and len(count) <= digits
-    return int(count) * _UNIT_MS[unit] if valid else None
+    if valid:
+        return int(count) * _UNIT_MS[unit]
+    return None

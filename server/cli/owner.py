@@ -71,4 +71,6 @@ def show_project(settings: Settings, *, confirm: bool) -> int:
     sys.stdout.write(f"{found.name or 'this folder belongs to no project'}\n")
     if found.claimed:
         sys.stdout.write(f"{describe_claim(found)}. To use that name: {CONFIRM}\n")
-    return 0 if found.name else 1
+    if found.name:
+        return 0
+    return 1

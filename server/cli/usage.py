@@ -52,7 +52,9 @@ def _whose(scope: Scope, by: By) -> str:
     if by == "thread":
         return describe_scope(scope)
     whose = "any agent" if by == "agent" else f"agent {scope.agent_id!r}"
-    return whose if scope.tenant_id == LOCAL_TENANT else f"{whose} of tenant {scope.tenant_id!r}"
+    if scope.tenant_id == LOCAL_TENANT:
+        return whose
+    return f"{whose} of tenant {scope.tenant_id!r}"
 
 
 async def _rows(settings: Settings, scope: Scope, by: By) -> list[OfOwner]:

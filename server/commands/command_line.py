@@ -66,7 +66,9 @@ def run() -> int:
     try:
         app()
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, int):
+            return ended.code
+        return int(ended.code is not None)
     return 0
 
 

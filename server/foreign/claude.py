@@ -65,7 +65,9 @@ def _read(message: Json, number: int, block: Any) -> Json | None:
     match given.get("type"):
         case "text":
             text = as_text(given.get("text"))
-            return text_part(text) if text else None
+            if text:
+                return text_part(text)
+            return None
         case "tool_use":
             id_ = as_text(given.get("id")) or f"{message.get('uuid')}-{number}"
             return tool_call_part(id_, as_text(given.get("name")) or "tool", as_object(clean(given.get("input"))))

@@ -64,4 +64,6 @@ def _list(stored: Any) -> list[Any]:
         found = json.loads(stored) if isinstance(stored, str) else []
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    if isinstance(found, list):
+        return found
+    return []

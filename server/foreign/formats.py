@@ -74,7 +74,9 @@ def _find_in_lines(path: Path) -> Format | None:
             if line.get("record") == "header":
                 return "layerlore"
             if is_transcript(line):
-                return "codex" if "payload" in line else "claude-code"
+                if "payload" in line:
+                    return "codex"
+                return "claude-code"
             if line.get("type") in ("entity", "relation"):
                 return "server-memory"
     return None
@@ -103,7 +105,9 @@ def _find_in_items(path: Path) -> Format | None:
         return "chatgpt"
     if claude.reads(item):
         return "claude"
-    return "mem0" if is_mem0(item) else None
+    if is_mem0(item):
+        return "mem0"
+    return None
 
 
 def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadProgress) -> Foreign:

@@ -106,7 +106,9 @@ def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) ->
     if ALL not in asked.hosts:
         return [host for host in HOSTS if host.name in asked.hosts]
     hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
-    return [host for host in hosts if host.project] if asked.project else hosts
+    if asked.project:
+        return [host for host in hosts if host.project]
+    return hosts
 
 
 def _plan(
@@ -142,7 +144,9 @@ def _find_ours(host: Host, asked: InstallRequest, places: Places) -> list[tuple[
 def _path_of(written: HookFile, asked: InstallRequest, places: Places) -> Path | None:
     if not asked.project:
         return places.find(written.file)
-    return Path.cwd() / written.project if written.project else None
+    if written.project:
+        return Path.cwd() / written.project
+    return None
 
 
 def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
@@ -155,7 +159,9 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
 
 
 def _top(asked: InstallRequest) -> Path | None:
-    return Path.cwd() if asked.project else None
+    if asked.project:
+        return Path.cwd()
+    return None
 
 
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
@@ -185,7 +191,9 @@ def _options(asked: InstallRequest, host: Host) -> tuple[str, ...]:
 
 
 def _absolute(name: str, value: str) -> str:
-    return str(Path(value).expanduser().absolute()) if name in ("data_dir", "config") else value
+    if name in ("data_dir", "config"):
+        return str(Path(value).expanduser().absolute())
+    return value
 
 
 def _list(places: Places) -> int:
@@ -203,7 +211,11 @@ def _state(host: Host, file: HostFile, places: Places) -> str:
         told = file.find(file.read(), (*host.keys, NAME)) is not None
     except HostFileRefused:
         return "its file cannot be read"
-    return "knows this server" if told else "yes" if host.is_installed(places) else "no"
+    if told:
+        return "knows this server"
+    if host.is_installed(places):
+        return "yes"
+    return "no"
 
 
 def _report(told: Sequence[Told]) -> None:
@@ -213,4 +225,6 @@ def _report(told: Sequence[Told]) -> None:
 
 
 def _code(told: Sequence[Told]) -> int:
-    return 1 if any(each.outcome == "refused" for each in told) else 0
+    if any(each.outcome == "refused" for each in told):
+        return 1
+    return 0

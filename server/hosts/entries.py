@@ -29,20 +29,28 @@ Write = Callable[[HostLaunch], Json]
 
 def plain(launch: HostLaunch) -> Json:
     """The commonest shape: ``command`` and ``args``, or ``url``."""
-    return {"url": launch.url} if launch.url else _command(launch)
+    if launch.url:
+        return {"url": launch.url}
+    return _command(launch)
 
 
 def typed(launch: HostLaunch) -> Json:
     """With ``type``: Claude Code and VS Code."""
-    return {"type": "http", "url": launch.url} if launch.url else {"type": "stdio", **_command(launch)}
+    if launch.url:
+        return {"type": "http", "url": launch.url}
+    return {"type": "stdio", **_command(launch)}
 
 
 def gemini(launch: HostLaunch) -> Json:
-    return {"httpUrl": launch.url} if launch.url else _command(launch)
+    if launch.url:
+        return {"httpUrl": launch.url}
+    return _command(launch)
 
 
 def windsurf(launch: HostLaunch) -> Json:
-    return {"serverUrl": launch.url} if launch.url else _command(launch)
+    if launch.url:
+        return {"serverUrl": launch.url}
+    return _command(launch)
 
 
 def zed(launch: HostLaunch) -> Json:

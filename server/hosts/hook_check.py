@@ -116,7 +116,9 @@ def _stands_in(path: Path, pattern: str) -> bool:
 def _find_used(name: str, places: Places) -> int:
     """When the host last wrote a transcript, in milliseconds since 1970; 0 where nothing shows it."""
     folder, pattern = _USED.get(name, ("", ""))
-    return max((_read_time(path) for path in places.find(folder).glob(pattern)), default=0) if folder else 0
+    if folder:
+        return max((_read_time(path) for path in places.find(folder).glob(pattern)), default=0)
+    return 0
 
 
 def _read_time(path: Path) -> int:
@@ -132,7 +134,9 @@ def _ago(then: int, now: int) -> str:
         return "just now"
     if minutes < 100:
         return f"{_count(minutes, 'minute')} ago"
-    return f"{minutes // 60} hours ago" if minutes < 48 * 60 else age(then, now)
+    if minutes < 48 * 60:
+        return f"{minutes // 60} hours ago"
+    return age(then, now)
 
 
 def _count(count: int, unit: str) -> str:

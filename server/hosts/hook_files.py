@@ -82,7 +82,9 @@ def _windsurf(command: tuple[str, ...]) -> Json:
 
 def _join(command: tuple[str, ...]) -> str:
     """The command as one string for the shell of this platform, which the host runs it with."""
-    return subprocess.list2cmdline(command) if Places().platform == "win32" else shlex.join(command)
+    if Places().platform == "win32":
+        return subprocess.list2cmdline(command)
+    return shlex.join(command)
 
 
 _CURSOR = HookFile("HOME/.cursor/hooks.json", ".cursor/hooks.json")

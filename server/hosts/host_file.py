@@ -131,7 +131,9 @@ class HostFile:
         return self.path.with_name(f"{self.path.name}{BACKUP}{f'-{count}' if count > 1 else ''}")
 
     def _top(self) -> str:
-        return "" if self.top is None else str(self.top)
+        if self.top is None:
+            return ""
+        return str(self.top)
 
     def write(self, text: str, before: str | None) -> None:
         """Replace it whole, with its mode; a person's own file through a link if it is one. ``before``: what it held when it

@@ -138,16 +138,22 @@ def _refuse(host: str, file: HostFile, error: OSError) -> Told:
 def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
     found = file.find(text, change.keys)
     if change.way == "default":
-        return text if found is not None else file.with_value(text, change.keys, change.value)
+        if found is not None:
+            return text
+        return file.with_value(text, change.keys, change.value)
     if change.way == "own":
         if found is not None and not is_ours(found):
             name = ".".join(change.keys)
             raise HostFileRefused(f"{file.path}: {name} is another server; rename or remove it, and run this again")
-        return text if found == change.value else file.with_value(text, change.keys, change.value)
+        if found == change.value:
+            return text
+        return file.with_value(text, change.keys, change.value)
     if not isinstance(found or [], list):
         raise HostFileRefused(f"{file.path}: {'.'.join(change.keys)} is no list of hooks; it stays as it is")
     new = [*without_our_hooks(found or []), *change.value]
-    return text if found == new else file.with_value(text, change.keys, new)
+    if found == new:
+        return text
+    return file.with_value(text, change.keys, new)
 
 
 def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]]) -> str:

@@ -69,7 +69,9 @@ def drop_json(text: str, path: Sequence[str]) -> str:
         at = inside.value
     members = list(_members(plain, at))
     place = next((place for place, member in enumerate(members) if member.key == path[-1]), None)
-    return text if place is None else _cut(text, plain, at, members, place)
+    if place is None:
+        return text
+    return _cut(text, plain, at, members, place)
 
 
 def _cut(text: str, plain: str, at: int, members: Sequence[_Member], place: int) -> str:
@@ -168,7 +170,9 @@ def _insert(text: str, plain: str, at: int, members: Sequence[_Member], key: str
 def _trailing_comma(text: str, at: int) -> int | None:
     """Where a comma stands after the last member, if there is one."""
     found = _TRAILING_COMMA.match(text, at)
-    return found.end() - 1 if found else None
+    if found:
+        return found.end() - 1
+    return None
 
 
 def _indent_at(text: str, at: int) -> str:

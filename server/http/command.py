@@ -119,7 +119,9 @@ def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Cre
 
 def _metadata_url(settings: Settings) -> str:
     """The URL where clients learn who issues tokens; "" without an issuer."""
-    return settings.http.public_url + METADATA if settings.jwt.issuer and settings.http.public_url else ""
+    if settings.jwt.issuer and settings.http.public_url:
+        return settings.http.public_url + METADATA
+    return ""
 
 
 def _add_open_routes(server: ToolServer, settings: Settings) -> None:

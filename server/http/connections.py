@@ -174,7 +174,9 @@ class HttpConnection(BoundedHeads):
     @property
     def unsent(self) -> int:
         """The bytes written that the socket has not taken yet; 0 once the connection is gone."""
-        return 0 if self._gone else self.transport.get_write_buffer_size()
+        if self._gone:
+            return 0
+        return self.transport.get_write_buffer_size()
 
     async def wait_sent(self) -> None:
         """Wait until no bytes are unsent."""
@@ -245,9 +247,13 @@ def _counted_address(host: str, exempt: tuple[Network, ...]) -> str:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is None:
             home = ipaddress.ip_network((address, _HOME_BITS), strict=False)
-            return "" if any(address in network for network in exempt) else str(home)
+            if any(address in network for network in exempt):
+                return ""
+            return str(home)
         address = address.ipv4_mapped
-    return "" if any(address in network for network in exempt) else str(address)
+    if any(address in network for network in exempt):
+        return ""
+    return str(address)
 
 
 if sys.platform != "win32":
@@ -263,10 +269,14 @@ def raise_open_files() -> int | None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft in (hard, resource.RLIM_INFINITY):
-        return None if soft == resource.RLIM_INFINITY else soft
+        if soft == resource.RLIM_INFINITY:
+            return None
+        return soft
     for most in (hard, *(each for each in _TRIED if each > soft)):
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             break
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft
+    if soft == resource.RLIM_INFINITY:
+        return None
+    return soft

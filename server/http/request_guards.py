@@ -101,7 +101,9 @@ class BodyGuard:
                     head = head or bytes(body[:EDGE_BYTES])
                     del body[:-EDGE_BYTES]
                 if not message.get("more_body", False):
-                    return TooLong(head, bytes(body)) if head else bytes(body)
+                    if head:
+                        return TooLong(head, bytes(body))
+                    return bytes(body)
             raise _too_large(self._limit)
         raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {self._seconds:g} seconds")
 

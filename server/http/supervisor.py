@@ -159,7 +159,9 @@ class Supervisor:
             due.append(self._accept_again)
         if self._ending.asked:
             due.append(self._ending.kill_at)
-        return max(0.0, min(due) - self._clock()) if due else None
+        if due:
+            return max(0.0, min(due) - self._clock())
+        return None
 
     def _act(self) -> None:
         """The work that is due after each look at the sockets."""

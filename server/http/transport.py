@@ -363,7 +363,9 @@ def serve_http(
     try:
         server.run(listeners)
     except SystemExit as ended:  # uvicorn raises this if the lifespan failed
-        return ended.code if isinstance(ended.code, int) else 1
+        if isinstance(ended.code, int):
+            return ended.code
+        return 1
     finally:
         for listener in listeners:
             listener.close()

@@ -254,7 +254,9 @@ class IncomingMessages(_Wrapped):
 
     async def receive(self) -> SessionMessage | Exception:
         item: SessionMessage | Exception = await self._inner.receive()
-        return self._answers.begin(item) if isinstance(item, SessionMessage) else item
+        if isinstance(item, SessionMessage):
+            return self._answers.begin(item)
+        return item
 
     def __aiter__(self) -> Self:
         return self

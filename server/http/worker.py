@@ -188,7 +188,9 @@ class WorkerLink:
         if not named.isdigit() or len(named) > _MOST_DIGITS:
             return None
         owner = int(named)
-        return None if owner == self.index else owner
+        if owner == self.index:
+            return None
+        return owner
 
     def _say(self, frame: Frame) -> None:
         try:

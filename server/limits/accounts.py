@@ -30,7 +30,9 @@ class Bucket:
         """Seconds until the amount may be taken; 0: now."""
         self._fill(at)
         seconds = (min(amount, self._burst) - self._level) / self._rate
-        return seconds if seconds > _NOTHING else 0.0
+        if seconds > _NOTHING:
+            return seconds
+        return 0.0
 
     def spend(self, amount: float, at: float) -> None:
         """Take the amount even if the bucket has less: later requests wait for the debt."""

@@ -134,7 +134,9 @@ class Room:
 def content_length(scope: Scope) -> int:
     """The Content-Length of a request; 0 if it has none."""
     sent: bytes = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    return int(sent) if sent.isdigit() else 0
+    if sent.isdigit():
+        return int(sent)
+    return 0
 
 
 def _begins_session(scope: Scope) -> bool:

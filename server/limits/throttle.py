@@ -48,13 +48,17 @@ def count_rows(tool: str, arguments: Any) -> int:
     if tool == "plan" and given is not None:
         steps = given.get("steps") if isinstance(given, Mapping) else given
         return 1 + _count_elements(steps, '"description"')
-    return 0 if tool == "plan" and arguments.get("action") == "review" else 1
+    if tool == "plan" and arguments.get("action") == "review":
+        return 0
+    return 1
 
 
 def _count_elements(value: Any, mark: str) -> int:
     if isinstance(value, str):
         return value.count(mark)
-    return len(value) if isinstance(value, list) else 0
+    if isinstance(value, list):
+        return len(value)
+    return 0
 
 
 def count_bytes(params: Mapping[str, Any] | None, request: Any) -> int:
@@ -246,7 +250,9 @@ def _leave(account: Account) -> None:
 
 
 def _category(method: str) -> str:
-    return "calls" if method in _CALLS else "besides"
+    if method in _CALLS:
+        return "calls"
+    return "besides"
 
 
 def _rates_of(rates: RateSettings, whose: str) -> dict[str, float]:

@@ -151,7 +151,9 @@ async def _import_foreign(
 
 def _path_size(path: Path) -> int | None:
     """The size of a file whose reader reports its position."""
-    return path.stat().st_size if path.suffix in (".json", ".zip") and path.is_file() else None
+    if path.suffix in (".json", ".zip") and path.is_file():
+        return path.stat().st_size
+    return None
 
 
 @asynccontextmanager
@@ -202,13 +204,17 @@ class _Placing:
 
 
 def _input(file: str) -> IO[bytes]:
-    return sys.stdin.buffer if file == STANDARD_INPUT else Path(file).expanduser().open("rb")
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer
+    return Path(file).expanduser().open("rb")
 
 
 def _size(source: IO[bytes]) -> int | None:
     try:
         name = source.name
-        return Path(name).stat().st_size if isinstance(name, str) else None
+        if isinstance(name, str):
+            return Path(name).stat().st_size
+        return None
     except (AttributeError, OSError):
         return None
 

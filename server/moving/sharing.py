@@ -71,7 +71,9 @@ def describe_project(scope: Scope) -> str:
 
 def find_shared_file(path: Path) -> Path:
     """The file that is meant: in a folder the one of our name."""
-    return path / FILE_NAME if path.is_dir() else path
+    if path.is_dir():
+        return path / FILE_NAME
+    return path
 
 
 def describe_lines(lines: dict[str, Json]) -> str:

@@ -204,7 +204,9 @@ def _what_is_wrong(line: bytes) -> str:
 def _as_id(token: bytes) -> int | str | None:
     if _INTEGER.fullmatch(token) and len(token) <= _MAX_ID_DIGITS:
         return int(token)
-    return _as_text(token) if len(token) <= _MAX_ID_BYTES else None
+    if len(token) <= _MAX_ID_BYTES:
+        return _as_text(token)
+    return None
 
 
 def _as_text(token: bytes) -> str | None:

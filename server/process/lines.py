@@ -54,7 +54,9 @@ class LineSplitter:
         self._head = None
         if head is not None:
             return [TooLong(head, line)]
-        return [line] if line.strip() else []
+        if line.strip():
+            return [line]
+        return []
 
     def _append(self, piece: bytes) -> None:
         self._line += piece

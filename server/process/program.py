@@ -11,7 +11,9 @@ NAME = "layerlore"
 def launch_command() -> tuple[str, ...]:
     """The absolute path of the program beside the running Python; if none exists, Python with the module."""
     beside = shutil.which(NAME, path=str(Path(sys.executable).parent))
-    return (beside,) if beside else (sys.executable, "-m", "layerlore.server")
+    if beside:
+        return (beside,)
+    return (sys.executable, "-m", "layerlore.server")
 
 
 def shell_command(*arguments: str) -> str:

@@ -206,8 +206,12 @@ def _take_place(folder: int, path: str, part: str, name: str, *, new: bool) -> N
 
 
 def _in(folder: int, path: str, name: str) -> str:
-    return name if folder >= 0 else os.path.join(os.path.dirname(path), name)
+    if folder >= 0:
+        return name
+    return os.path.join(os.path.dirname(path), name)
 
 
 def _at(folder: int) -> dict[str, int]:
-    return {"dir_fd": folder} if folder >= 0 else {}
+    if folder >= 0:
+        return {"dir_fd": folder}
+    return {}

@@ -57,7 +57,9 @@ class SharedChannel:
             chunk = self._connection.recv(_CHUNK_BYTES)
         except OSError:
             return None
-        return _whole(self._lines.feed(chunk)) if chunk else None
+        if chunk:
+            return _whole(self._lines.feed(chunk))
+        return None
 
     def end_input(self) -> None:
         """Say that the host sends no more."""
@@ -99,7 +101,9 @@ class OwnChannel:
     def receive(self) -> list[bytes] | None:
         """The next lines, with their newlines; None at the end."""
         chunk = os.read(self._server.stdout.fileno(), _CHUNK_BYTES)
-        return _whole(self._lines.feed(chunk)) if chunk else None
+        if chunk:
+            return _whole(self._lines.feed(chunk))
+        return None
 
     def end_input(self) -> None:
         """Say that the host sends no more."""

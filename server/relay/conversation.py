@@ -98,16 +98,22 @@ class Conversation:
         nothing."""
         answer = _ANSWER.match(line)
         if answer is None:
-            return self._acknowledge(line) if _ACKNOWLEDGED in line else line
+            if _ACKNOWLEDGED in line:
+                return self._acknowledge(line)
+            return line
         request = json.loads(answer[1])
         if isinstance(request, str) and request.startswith(REPLAYED):
             uri = self._replayed.pop(request, "")
-            return _updated(uri) if uri and answer[2] == b"result" else b""
+            if uri and answer[2] == b"result":
+                return _updated(uri)
+            return b""
         found = self._open.pop(request, None)
         if found is None:
             return line
         if answer[2] == b"error":
-            return b"" if found.given else line
+            if found.given:
+                return b""
+            return line
         self._remember(found.method, found.message)
         if found.method not in METHODS:
             self.answered += 1
@@ -115,7 +121,9 @@ class Conversation:
         changed = self._keep(found, line[answer.end() :])
         if not found.given:
             return line
-        return _list_changed(_LISTS[found.method]) if changed and found.method in _LISTS else b""
+        if changed and found.method in _LISTS:
+            return _list_changed(_LISTS[found.method])
+        return b""
 
     def _keep(self, request: _Open, rest: bytes) -> bool:
         """Keep the result that the rest of an answer's line has. Returns whether another one was kept before."""
@@ -195,17 +203,23 @@ class Conversation:
         if found is None:
             return line
         known, found.acknowledged = found.acknowledged, True
-        return _missed(heard, {"_meta": {_SUBSCRIPTION: request}}) if known and isinstance(heard, dict) else line
+        if known and isinstance(heard, dict):
+            return _missed(heard, {"_meta": {_SUBSCRIPTION: request}})
+        return line
 
 
 def _is_refused(request: int | str) -> bool:
     """Whether the server refuses a request with this id, in an answer that cannot name it."""
-    return bool(_SURROGATE.search(request)) if isinstance(request, str) else isinstance(request, bool)
+    if isinstance(request, str):
+        return bool(_SURROGATE.search(request))
+    return isinstance(request, bool)
 
 
 def _params_of(message: JsonObject) -> JsonObject:
     params = message.get("params")
-    return params if isinstance(params, dict) else {}
+    if isinstance(params, dict):
+        return params
+    return {}
 
 
 def _parse(line: bytes) -> JsonObject:
@@ -214,7 +228,9 @@ def _parse(line: bytes) -> JsonObject:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def _missed(heard: JsonObject, of: JsonObject) -> bytes:

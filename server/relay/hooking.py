@@ -131,7 +131,9 @@ def _strip(value: object, depth: int = 0) -> object:
         return None
     if isinstance(value, dict):
         return {str(name): _strip(each, depth + 1) for name, each in value.items()}
-    return [_strip(each, depth + 1) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_strip(each, depth + 1) for each in value]
+    return value
 
 
 def _tell(launch: Launch, name: str, *, shows: bool) -> str:
@@ -149,7 +151,9 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
         text = found.get("text", "") if isinstance(found, dict) else ""
         if text:
             connection.sendall(TAKEN)  # otherwise it is shown another time
-    return text if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return text
+    return ""
 
 
 def _end(answer: str) -> None:

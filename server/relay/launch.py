@@ -174,4 +174,6 @@ def socket_folders(folder: str) -> list[str]:
 
 def _choose_base(folder: str, name: str) -> str:
     bases = [os.path.join(each, name) for each in socket_folders(folder)]
-    return bases[0] if len(os.fsencode(bases[0])) <= _LONGEST_ADDRESS else bases[-1]
+    if len(os.fsencode(bases[0])) <= _LONGEST_ADDRESS:
+        return bases[0]
+    return bases[-1]

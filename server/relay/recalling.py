@@ -46,7 +46,9 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
         return None
     finally:
         channel.close()
-    return None if result is None else _print(result, as_json=as_json)
+    if result is None:
+        return None
+    return _print(result, as_json=as_json)
 
 
 def mask_controls(text: str) -> str:
@@ -78,7 +80,9 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str,
                 flags[FLAGS[name]] = value
         else:
             return None
-    return (flags, asked, as_json) if asked.get("query") else None
+    if asked.get("query"):
+        return (flags, asked, as_json)
+    return None
 
 
 def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object] | None:
@@ -95,7 +99,9 @@ def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object]
             found = json.loads(line)
             if found.get("id") == 1 and greeted:
                 result = found.get("result")
-                return result if isinstance(result, dict) else None
+                if isinstance(result, dict):
+                    return result
+                return None
             if not greeted and "pid" not in found:
                 return None
             greeted = True

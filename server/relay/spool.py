@@ -28,7 +28,9 @@ _PRIVATE = re.compile(r"<private\s*>.*?(?:</private\s*>|\Z)", re.IGNORECASE | re
 
 def strip_private(text: str) -> str:
     """The text without what stands between ``<private>`` and ``</private>``."""
-    return _PRIVATE.sub("", text) if "<" in text else text
+    if "<" in text:
+        return _PRIVATE.sub("", text)
+    return text
 
 
 def hand_over(folder: str, event: dict[str, object]) -> str:

@@ -128,4 +128,6 @@ def _joined(kind: Kind, thread: str) -> str:
     if not thread:
         return SCHEME + kind
     place = f"{SCHEME}threads/{thread}"
-    return place if kind == "thread" else f"{place}/{kind}"
+    if kind == "thread":
+        return place
+    return f"{place}/{kind}"

@@ -56,7 +56,9 @@ class Process:
 
     def mask(self, text: str) -> str:
         """An error's text, its secrets masked once the patterns are loaded: it may repeat what a caller sent."""
-        return self._runtime.mask(text) if self._runtime is not None else text
+        if self._runtime is not None:
+            return self._runtime.mask(text)
+        return text
 
     async def runtime(self) -> "Runtime":
         """Wait until the database is open. Raises StorageUnavailable if it could not be opened."""

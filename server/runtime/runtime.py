@@ -97,7 +97,9 @@ class DefaultThreads:
             )
             if not found.there:
                 shown, age = escape_tags(repr(found.thread_id)), minutes_ago(found.updated_at, now)
-                return f"go on with thread_id={shown} if this is the conversation of {age}" if found.thread_id else ""
+                if found.thread_id:
+                    return f"go on with thread_id={shown} if this is the conversation of {age}"
+                return ""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known.add(known)

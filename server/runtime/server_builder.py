@@ -117,4 +117,6 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
 def _name_client(ctx: RequestContext) -> str:
     """The client's own name. During ``initialize`` its session does not know that yet."""
     given = (ctx.params or {}).get("clientInfo")
-    return str(given.get("name", "")) if isinstance(given, dict) else client_of(ctx)
+    if isinstance(given, dict):
+        return str(given.get("name", ""))
+    return client_of(ctx)

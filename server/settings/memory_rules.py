@@ -19,7 +19,9 @@ def check_rules(settings: Settings, counter: TokenCounter) -> None:
 
 
 def _place(agent: str) -> str:
-    return f"agents.{agent}." if agent else ""
+    if agent:
+        return f"agents.{agent}."
+    return ""
 
 
 def _check_documents(rules: WorkingMemoryRules, place: str) -> None:

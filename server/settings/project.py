@@ -83,7 +83,9 @@ def choose_project(wanted: str, folder: str, data_dir: str) -> str:
     if found.claimed:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"layerlore: {describe_claim(found)}; `{CONFIRM}` confirms it\n")
-    return project_resource(found.name) if found.name else ""
+    if found.name:
+        return project_resource(found.name)
+    return ""
 
 
 CONFIRM = "layerlore project --confirm"
@@ -109,13 +111,17 @@ def _read_confirmed(data_dir: str) -> dict[str, str]:
         found = json.loads(_read(os.path.join(data_dir, CONFIRMED)) or "{}")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def clean_name(name: str) -> str:
     """A name in one line without blanks at its ends, cut where it is too long."""
     found = _UNWANTED.sub(" ", name).strip()
-    return found if len(found) <= MOST_CHARS else f"{found[: MOST_CHARS - 9]}-{_hash(found)}"
+    if len(found) <= MOST_CHARS:
+        return found
+    return f"{found[: MOST_CHARS - 9]}-{_hash(found)}"
 
 
 def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.environ) -> FoundProject:
@@ -131,7 +137,9 @@ def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.env
         top, git = _find_repository(here, above)
         if git:
             return _name_repository(git, data_dir, _MOST_CLONES)
-        return FoundProject() if _is_of_programs(here, environ) else FoundProject(clean_name(_name_folder(top or here)))
+        if _is_of_programs(here, environ):
+            return FoundProject()
+        return FoundProject(clean_name(_name_folder(top or here)))
     except (OSError, ValueError):
         return FoundProject()
 
@@ -151,7 +159,9 @@ def name_remote(url: str) -> str:
             return ""
     host = re.sub(r":\d*$", "", place.rpartition("@")[2]).lower().rstrip(".")
     host = _OTHER_NAMES.get(host, host)
-    return "/".join([host, *_name_parts(host, path)]) if host else ""
+    if host:
+        return "/".join([host, *_name_parts(host, path)])
+    return ""
 
 
 def _name_parts(host: str, path: str) -> list[str]:
@@ -227,12 +237,18 @@ def _find_git(place: str, folder: str) -> str | None:
         named = text[len("gitdir:") :].strip().replace("\0", "?")
         git = os.path.realpath(os.path.join(folder, named))
         is_git = text.startswith("gitdir:") and os.path.isfile(os.path.join(git, "HEAD"))
-        return git if is_git and _leads_back(git, folder) else ""
+        if is_git and _leads_back(git, folder):
+            return git
+        return ""
     if not os.path.isdir(git):
         return None
     if not os.access(git, os.R_OK | os.X_OK):
-        return "" if place != folder else None
-    return git if os.path.isfile(os.path.join(git, "HEAD")) and _has_objects(git) else None
+        if place != folder:
+            return ""
+        return None
+    if os.path.isfile(os.path.join(git, "HEAD")) and _has_objects(git):
+        return git
+    return None
 
 
 def _leads_back(git: str, folder: str) -> bool:
@@ -267,7 +283,9 @@ def _name_repository(git: str, data_dir: str, clones: int) -> FoundProject:
     if own and _read_confirmed(data_dir).get(git) == own:
         return FoundProject(own)
     found = _name_by_remote(git, remote, data_dir, clones)
-    return FoundProject(found.name, own, git) if own and own != found.name else found
+    if own and own != found.name:
+        return FoundProject(found.name, own, git)
+    return found
 
 
 def _find_shared(git: str) -> str:
@@ -276,7 +294,9 @@ def _find_shared(git: str) -> str:
     found = os.path.realpath(os.path.join(git, shared))
     own = os.path.realpath(git)
     # A folder that names any other as the one that it shares may have come with the files of a stranger.
-    return found if os.path.dirname(own) == os.path.join(found, "worktrees") and _is_own(found) else own
+    if os.path.dirname(own) == os.path.join(found, "worktrees") and _is_own(found):
+        return found
+    return own
 
 
 def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundProject:
@@ -294,7 +314,9 @@ def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundP
 
 def _top_of(git: str) -> str:
     """The folder by which people know a repository."""
-    return os.path.dirname(git) if os.path.basename(git) == ".git" else git
+    if os.path.basename(git) == ".git":
+        return os.path.dirname(git)
+    return git
 
 
 def _find_clone(remote: str, top: str) -> str:
@@ -305,7 +327,9 @@ def _find_clone(remote: str, top: str) -> str:
         path = path.lstrip("/")
     found = os.path.realpath(os.path.join(top, path))
     found = found if os.path.isdir(found) else f"{found}.git"
-    return found if os.path.isdir(found) and found != os.path.realpath(top) else ""
+    if os.path.isdir(found) and found != os.path.realpath(top):
+        return found
+    return ""
 
 
 def _read_config(path: str) -> tuple[str, str]:
@@ -324,7 +348,9 @@ def _read_config(path: str) -> tuple[str, str]:
 def _read_key(path: str, section: str, key: str) -> str:
     """The last value of a key in a configuration of git's; "" if none exists."""
     found = [value for named, each, value in _list_settings(path) if named == (section, "") and each == key]
-    return found[-1] if found else ""
+    if found:
+        return found[-1]
+    return ""
 
 
 def _list_settings(path: str) -> Iterator[tuple[tuple[str, str], str, str]]:

@@ -303,7 +303,9 @@ class Settings(BaseSettings):
     def for_agent(self, agent: str) -> "Settings":
         """These settings, as they are for an agent."""
         own = self.agents.get(agent)
-        return self if own is None else self.model_copy(update=own.over(self))
+        if own is None:
+            return self
+        return self.model_copy(update=own.over(self))
 
     def describe_closed(self, agent: str) -> str:
         """Why a call of the agent is refused by the mode of its memory; for the settings as they are for the agent."""
@@ -328,7 +330,9 @@ class Settings(BaseSettings):
     @property
     def title_rules(self) -> TitleRules:
         """[titles], switched off where no model may make titles."""
-        return self.titles.model_copy(update={"enabled": False}) if self.llm.models.title == "none" else self.titles
+        if self.llm.models.title == "none":
+            return self.titles.model_copy(update={"enabled": False})
+        return self.titles
 
     @property
     def database_file(self) -> Path:

@@ -297,7 +297,9 @@ class NotificationHub:
 def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
     match event:
         case ResourceUpdated(uri=uri):
-            return (scope, uri) in watch.uris if scope else any(uri == watched for _, watched in watch.uris)
+            if scope:
+                return (scope, uri) in watch.uris
+            return any(uri == watched for _, watched in watch.uris)
         case ResourcesListChanged():
             return scope is None or scope == watch.list_of
     return True

@@ -125,7 +125,9 @@ class ScopeWatch:
         run_ids = [run_id for run_id in self._runs if run_id not in self._run_marks]
         resource = bool(self._alone) and self._resource_seq is None
         totals = self._needs_totals and self._totals is None
-        return Watched(threads, run_ids, resource, None, totals) if threads or run_ids or resource or totals else None
+        if threads or run_ids or resource or totals:
+            return Watched(threads, run_ids, resource, None, totals)
+        return None
 
     def marked(self) -> Watched:
         """The resources with marks, and their marks."""

@@ -195,7 +195,9 @@ def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
         return _find_same(name, value, schema)
     is_one = isinstance(value, str) and value and not value.lstrip().startswith("[")
     values = [value] if is_one else value
-    return [_find_same(name, each, items) for each in values] if isinstance(values, list) else values
+    if isinstance(values, list):
+        return [_find_same(name, each, items) for each in values]
+    return values
 
 
 def _find_same(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
@@ -218,7 +220,9 @@ def _find_hint(name: str, allowed: Collection[str]) -> str:
     if not hint:
         ours = next((each for each in _COUNTERPARTS.get(snake, ()) if each in allowed), "")
         hint = f"it is the same as {ours}, which is given, too" if ours else ""
-    return f"; {hint}" if hint else ""
+    if hint:
+        return f"; {hint}"
+    return ""
 
 
 def quote_name(name: str) -> str:
@@ -229,12 +233,16 @@ def quote_name(name: str) -> str:
 def suggest_name(name: str, allowed: list[str]) -> str:
     """What an error adds if one of the allowed names is like the name."""
     near = difflib.get_close_matches(name[:_LONGEST_NAME], allowed, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return ""
 
 
 def _write_number(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number else value
+    if is_number:
+        return str(value)
+    return value
 
 
 Moment = Annotated[str, BeforeValidator(_write_number)]
@@ -244,7 +252,9 @@ Moment = Annotated[str, BeforeValidator(_write_number)]
 def parse_until(text: str) -> int:
     """An ``until`` in milliseconds since 1970: a date alone means the whole day, to its last moment."""
     moment = parse_time(text, "until")
-    return moment + DAY_MS - 1 if _DATE.fullmatch(text.strip()) else moment
+    if _DATE.fullmatch(text.strip()):
+        return moment + DAY_MS - 1
+    return moment
 
 
 def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:

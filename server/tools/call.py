@@ -96,7 +96,9 @@ class Call:
     @property
     def reserved_tokens(self) -> int:
         """The tokens of an answer that the line on its default thread takes."""
-        return DEFAULT_LINE_TOKENS if self.default_use.thread_id else 0
+        if self.default_use.thread_id:
+            return DEFAULT_LINE_TOKENS
+        return 0
 
     def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""

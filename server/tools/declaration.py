@@ -40,7 +40,9 @@ def _reduced(hint: Any, value: Any) -> Any:
 
 
 def _keys(answer: Any) -> Mapping[str, Any]:
-    return get_type_hints(answer, include_extras=True) if is_typeddict(answer) else {}
+    if is_typeddict(answer):
+        return get_type_hints(answer, include_extras=True)
+    return {}
 
 
 def _is_stored(hint: Any) -> bool:
@@ -133,7 +135,9 @@ class Declaration:
     def needs(self, arguments: Mapping[str, Any]) -> frozenset[Right]:
         """The rights that a call takes, all of them."""
         acts = frozenset({self.right}) if self.rights_of is None else self.rights_of(arguments)
-        return acts | {"read"} if self.shows_stored and not self.reduced else acts
+        if self.shows_stored and not self.reduced:
+            return acts | {"read"}
+        return acts
 
     def changes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call with these arguments may change what is stored."""
@@ -273,7 +277,9 @@ def _described(argument: Schema) -> Schema:
     default = argument.get("default")
     unexpected = f"Default {json.dumps(default)}." if default and isinstance(default, int) else ""
     words = " ".join(filter(None, [argument.get("description", ""), unexpected]))
-    return {"description": words} if words else {}
+    if words:
+        return {"description": words}
+    return {}
 
 
 def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -297,4 +303,6 @@ def _union(node: Schema, branches: list[Schema]) -> Schema:
     """A union, its description in the first branch; or the one branch beside null, which any argument may be."""
     typed = [each for each in branches if each != {"type": "null"}]
     first = {**typed[0], **node}
-    return first if len(typed) == 1 else {"anyOf": [first, *branches[1:]]}
+    if len(typed) == 1:
+        return first
+    return {"anyOf": [first, *branches[1:]]}

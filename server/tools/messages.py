@@ -122,7 +122,9 @@ async def get_messages(
         thread = call.thread(thread_id, reads=True)
         found, media = await reader.get_part(call.engine, call.scope, thread, part, detail)
         shown = page_text.render_page(found) if format == "text" else found
-        return AnswerWithMedia(shown, media, thread) if media else shown
+        if media:
+            return AnswerWithMedia(shown, media, thread)
+        return shown
     begins, ends = parse_time(since, "since") if since else None, parse_until(until) if until else None
     if begins is not None and ends is not None and begins > ends:
         raise InvalidInput(f"since ({since}) is after until ({until})")
@@ -149,7 +151,9 @@ async def get_messages(
     else:
         thread = call.thread(thread_id, reads=True)
         page = await reader.get_messages(call.engine, call.scope, thread, replace(asked, reserved=call.reserved_tokens))
-    return await asyncio.to_thread(page_text.render_page, page) if format == "text" else page
+    if format == "text":
+        return await asyncio.to_thread(page_text.render_page, page)
+    return page
 
 
 @tool("Delete messages", "core", "forget", answers=DeletedMessages)

@@ -109,12 +109,18 @@ async def plan(
         if call.default_use.thread_id:  # a request that is sent again means the thread of the first
             call.default_use.thread_id = answer["thread_id"]
         if not call.may_read:
-            return plan_text.render_states(answer) if format == "text" else plan_text.strip_words(answer)
-    return plan_text.render_plan(answer) if format == "text" else answer
+            if format == "text":
+                return plan_text.render_states(answer)
+            return plan_text.strip_words(answer)
+    if format == "text":
+        return plan_text.render_plan(answer)
+    return answer
 
 
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
     found = await open_work.list_open(call.engine, call.scope, call.caller.default_thread)
-    return plan_text.render_all_open(found, call.engine.tokens, max_tokens) if format == "text" else found
+    if format == "text":
+        return plan_text.render_all_open(found, call.engine.tokens, max_tokens)
+    return found

@@ -121,7 +121,9 @@ async def recall_memory(
                 return _put_before(begins, shown)
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
-    return fitted() if detail == "low" else await asyncio.to_thread(fitted)
+    if detail == "low":
+        return fitted()
+    return await asyncio.to_thread(fitted)
 
 
 async def _make_opening(call: Call, max_tokens: int) -> str:

@@ -64,7 +64,9 @@ async def memory_status(call: Call) -> MemoryStatus:
 def _describe_scope(scope: Scope) -> dict[str, str]:
     """Whose memory it is; in a project the person's, and that of the project, whose counts the rest of the answer has."""
     own = {"agent": scope.agent_id, "resource": scope.person or scope.resource_id}
-    return {**own, "project": scope.resource_id} if scope.person else own
+    if scope.person:
+        return {**own, "project": scope.resource_id}
+    return own
 
 
 def _describe_retention(call: Call, retired: int) -> KeptMessages:

@@ -140,4 +140,6 @@ async def list_all_threads(
 
 
 def _named(call: Call, name: str, what: str) -> str:
-    return validation.check_id(name, what, call.engine.limits.id_chars) if name else ""
+    if name:
+        return validation.check_id(name, what, call.engine.limits.id_chars)
+    return ""

@@ -151,7 +151,9 @@ async def clear_working_memory(
 
 def _owner(call: Call, scope: str) -> records.Scope:
     """Whose document is meant: the profile is the person's, also in a project."""
-    return call.scope.of_person if scope == "resource" else call.scope
+    if scope == "resource":
+        return call.scope.of_person
+    return call.scope
 
 
 def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False) -> str:

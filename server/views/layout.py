@@ -145,7 +145,9 @@ def _part(part: Json) -> str:
 
 def _short(value: Any) -> str:
     text = _line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= _MOST_OF_TOOL else text[:_MOST_OF_TOOL] + "… [cut]"
+    if len(text) <= _MOST_OF_TOOL:
+        return text
+    return text[:_MOST_OF_TOOL] + "… [cut]"
 
 
 def _entries(found: Json) -> Iterator[RenderableType]:

@@ -227,7 +227,9 @@ async def _read_text(ask: Ask, asked: EditRequest) -> tuple[str, int]:
 
 
 def _of_document(asked: EditRequest) -> Json:
-    return {"scope": "resource"} if asked.what == "profile" else {"scope": "thread", "thread_id": asked.id}
+    if asked.what == "profile":
+        return {"scope": "resource"}
+    return {"scope": "thread", "thread_id": asked.id}
 
 
 async def _write_text(ask: Ask, asked: EditRequest, text: str, version: int) -> Json:

@@ -85,7 +85,9 @@ async def _read_everybody(call: Call, cursor: str) -> Json:
 
 
 def _of(asked: Asked) -> Json:
-    return {"thread_id": asked.thread_id} if asked.thread_id else {}
+    if asked.thread_id:
+        return {"thread_id": asked.thread_id}
+    return {}
 
 
 async def _ask(call: Call, tool: Declaration, **arguments: Any) -> Json:

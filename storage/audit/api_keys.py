@@ -75,7 +75,9 @@ async def revoke(tx: Tx, tenant: Tenant, key_id: str, now: int) -> bool:
 async def by_digest(tx: Tx, digest: str) -> ApiKey | None:
     """The key of any tenant that has this digest, whether or not it may still be used."""
     found = await _BY_DIGEST.rows(tx, digest=digest)
-    return _key(found[0]) if found else None
+    if found:
+        return _key(found[0])
+    return None
 
 
 async def read_all(tx: Tx) -> list[ApiKey]:

@@ -227,7 +227,9 @@ async def add_spending(tx: Tx, spent: OfDay, *, now: int) -> None:
 async def read_of_day(tx: Tx, day: str) -> OfDay:
     """The installation's cost on a day."""
     row = await tx.one(_OF_DAY, day=day)
-    return OfDay(*row) if row else OfDay()
+    if row:
+        return OfDay(*row)
+    return OfDay()
 
 
 async def add_of_tenant(tx: Tx, tenant: Tenant, tokens: int, *, now: int) -> None:

@@ -38,7 +38,9 @@ def to_list(row_ids: Sequence[int] | RowIdArray) -> list[int]:
 def sort_distinct(row_ids: RowIdArray) -> RowIdArray:
     """Each of these once, ascending; ``np.unique`` takes four times as long."""
     ordered = np.sort(row_ids, axis=None)
-    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+    if len(ordered):
+        return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+    return ordered
 
 
 Numbers = NDArray[np.int32 | np.int64]

@@ -61,13 +61,17 @@ def _whole(part: Json) -> bool:
 def object_of(stored: str) -> StoredJson:
     """A JSON object; one that says so if it is damaged."""
     value = value_of(stored)
-    return value if isinstance(value, dict) else dict(DAMAGED)
+    if isinstance(value, dict):
+        return value
+    return dict(DAMAGED)
 
 
 def list_of(stored: str) -> list[Any]:
     """A JSON list; an empty one if it is damaged."""
     value = value_of(stored)
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def calls_of(stored: str) -> Any:
@@ -76,7 +80,9 @@ def calls_of(stored: str) -> Any:
         value = json.loads(stored)
     except _UNREADABLE:
         return []
-    return value if isinstance(value, list | dict) else []
+    if isinstance(value, list | dict):
+        return value
+    return []
 
 
 def value_of(stored: str) -> Any:

@@ -249,7 +249,9 @@ class LinearPattern:
         return "".join(pieces), number
 
     def _matched(self, text: "_Text", written: Re2Pattern, found: Any) -> Match | None:
-        return None if found is None else self._made_match(text, written, found)
+        if found is None:
+            return None
+        return self._made_match(text, written, found)
 
     def _made_match(self, text: "_Text", written: Re2Pattern, found: Any) -> Match:
         spans = [_whole_span(written, found)]
@@ -361,7 +363,9 @@ class _LinearMatch:
 
     def __getitem__(self, group: int | str, /) -> Any:
         start, end = self.span(group)
-        return None if start < 0 else self.string[start:end]
+        if start < 0:
+            return None
+        return self.string[start:end]
 
     def group(self, *groups: int | str) -> Any:
         if len(groups) > 1:

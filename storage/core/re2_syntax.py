@@ -50,7 +50,9 @@ def kind_at(items: Sequence[Any], *, last: bool) -> bool | None:
     kinds, empty = _kinds(items, last=last)
     if empty:
         kinds = kinds | {None}
-    return next(iter(kinds)) if len(kinds) == 1 else None
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return None
 
 
 def _kinds(items: Sequence[Any], *, last: bool) -> tuple[set[bool | None], bool]:
@@ -95,7 +97,9 @@ def _kind_of_class(members: Sequence[Any]) -> bool | None:
     if members[0][0] is code.NEGATE:
         if (code.CATEGORY, code.CATEGORY_NOT_WORD) in members:
             return True
-        return False if (code.CATEGORY, code.CATEGORY_WORD) in members else None
+        if (code.CATEGORY, code.CATEGORY_WORD) in members:
+            return False
+        return None
     kinds: set[bool | None] = set()
     for member in members:
         match member:
@@ -109,7 +113,9 @@ def _kind_of_class(members: Sequence[Any]) -> bool | None:
                 kinds.add(False)
             case _:
                 kinds.add(None)
-    return next(iter(kinds)) if len(kinds) == 1 else None
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return None
 
 
 _PROPERTY = re.compile(r"\\([pP])\{(\^?[A-Za-z_]+)\}|\\(.)|.", re.DOTALL)
@@ -168,7 +174,9 @@ class _Neighbour:
             ways.append("(?s:.)")
         elif self.taken[0]:
             ways.append(f"[{self.taken[0]}]")
-        return f"(?:{'|'.join(ways)})" if ways else None
+        if ways:
+            return f"(?:{'|'.join(ways)})"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +284,9 @@ class _Writer:
     def _before(self, conditions: Sequence[Any]) -> str | None:
         """The character before the match; None if there can be none."""
         if self._place_of_match in (Place.BEGINNING, Place.WHOLE):
-            return "" if self._neighbour(conditions).none else None
+            if self._neighbour(conditions).none:
+                return ""
+            return None
         if not self._written.before:
             return ""
         neighbour = self._neighbour(conditions)
@@ -290,8 +300,12 @@ class _Writer:
         if wider:
             return self._wider(wider[0][1][1])
         if self._place_of_match is Place.WHOLE:
-            return "" if self._neighbour(conditions).none else None
-        return self._neighbour(conditions).write(r"\z") if conditions else ""
+            if self._neighbour(conditions).none:
+                return ""
+            return None
+        if conditions:
+            return self._neighbour(conditions).write(r"\z")
+        return ""
 
     def _wider(self, condition: Any) -> str | None:
         """A condition on more than the next character; None if the end of the text cannot fulfil it and nothing else is
@@ -301,7 +315,9 @@ class _Writer:
         if self._opened > opened:
             raise PatternError("a group in a condition")
         if self._place_of_match is Place.WHOLE:
-            return "" if condition.getwidth()[0] == 0 else None
+            if condition.getwidth()[0] == 0:
+                return ""
+            return None
         return written
 
     def _neighbour(self, conditions: Sequence[Any]) -> "_Neighbour":
@@ -371,7 +387,9 @@ class _Writer:
             case (code.NOT_LITERAL, character):
                 return f"[^{self._literal(character)}]"
             case (code.ANY, _):
-                return "(?s:.)" if flags & re.DOTALL else r"[^\n]"
+                if flags & re.DOTALL:
+                    return "(?s:.)"
+                return r"[^\n]"
             case (code.IN, items):
                 return self._class(items)
             case (code.BRANCH, (_, branches)):
@@ -416,7 +434,9 @@ class _Writer:
         many = bool(flags & re.MULTILINE)
         match at:
             case code.AT_BEGINNING:
-                return "(?m:^)" if many else r"\A"
+                if many:
+                    return "(?m:^)"
+                return r"\A"
             case code.AT_BEGINNING_STRING:
                 return r"\A"
             case code.AT_END_STRING:
@@ -446,7 +466,9 @@ class _Writer:
         rest = [item for item in members if item is not outside[0]]
         without = _without(outside[0][1], rest)
         # [^\W_] are the word's characters without _; [\W_] is all but those.
-        return f"[{without}]" if negated else f"[^{without}]"
+        if negated:
+            return f"[{without}]"
+        return f"[^{without}]"
 
     def _class_items(self, items: Sequence[Any]) -> str:
         made = []
@@ -549,7 +571,9 @@ def _is_condition(item: Any, *, before: bool) -> bool:
         case (code.AT, code.AT_END):
             return not before
         case (code.ASSERT | code.ASSERT_NOT, (direction, _)):
-            return bool(direction < 0) if before else bool(direction > 0)
+            if before:
+                return bool(direction < 0)
+            return bool(direction > 0)
     return False
 
 

@@ -36,7 +36,9 @@ class Scope:
     @property
     def of_person(self) -> "Scope":
         """The person's scope: this one, if it is not a project's."""
-        return Scope(self.tenant_id, self.agent_id, self.person) if self.person else self
+        if self.person:
+            return Scope(self.tenant_id, self.agent_id, self.person)
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ def read_note_place(place: str) -> tuple[NoteKind, str] | None:
     no colon, and for an entry's place."""
     prefix, colon, uid = place.partition(":")
     kind = _KINDS_BY_PREFIX.get(prefix + colon)
-    return None if kind is None else (kind, uid)
+    if kind is None:
+        return None
+    return (kind, uid)
 
 
 def index_kinds(kinds: Collection[RecallKind]) -> tuple[Kind, ...]:

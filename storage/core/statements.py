@@ -100,7 +100,9 @@ class Upsert(Insert):
         else:
             keys = [self.target.c[name] for name in self.keys]
             put = put.on_conflict_do_update(index_elements=keys, set_=dict(self.changes))
-        return put.returning(*self.gives) if self.gives else put
+        if self.gives:
+            return put.returning(*self.gives)
+        return put
 
 
 def insert_or_ignore(table: Table, values: Mapping[str, Any]) -> Upsert:

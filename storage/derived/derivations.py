@@ -102,7 +102,9 @@ async def _sources_of_profile(
     tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int] | None
 ) -> Sequence[DocumentSource]:
     found = await _resting(tx, scope, None, thread, seqs)
-    return found.sources if found else ()
+    if found:
+        return found.sources
+    return ()
 
 
 async def _resting(
@@ -115,7 +117,9 @@ async def _resting(
     sources = await working_memory.sources_of_version(tx, scope, owner.thread_uid if owner else "", version.version)
     own = [each for each in sources if each.source_thread_uid == thread.thread_uid]
     rests = any(seqs is None or any(each.from_seq <= seq <= each.to_seq for seq in seqs) for each in own)
-    return Document(version, sources) if rests else None
+    if rests:
+        return Document(version, sources)
+    return None
 
 
 Again = list[tuple[str, Kind, int]]
@@ -138,7 +142,9 @@ async def drop(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]) -> A
 async def drop_title(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]) -> Again:
     """Take a title away that was made of one of the messages."""
     cleared = await tx.run(_CLEAR_TITLE, **of_thread(scope, thread.thread_uid), seqs=list(seqs))
-    return [(thread.thread_uid, "title", 1)] if cleared else []
+    if cleared:
+        return [(thread.thread_uid, "title", 1)]
+    return []
 
 
 async def fallen(tx: Tx, scope: Scope, thread: Thread, stood: RestingDocuments) -> Again:

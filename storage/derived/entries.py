@@ -25,12 +25,16 @@ from layerlore.storage.index import lexical
 
 def store_words(words: Sequence[str]) -> str | None:
     """The words as they are stored."""
-    return to_json(list(words)) if words else None
+    if words:
+        return to_json(list(words))
+    return None
 
 
 def read_words(stored: str | None) -> list[str]:
     """The words that are stored; none if the list is damaged."""
-    return [str(word) for word in list_of(stored)] if stored else []
+    if stored:
+        return [str(word) for word in list_of(stored)]
+    return []
 
 
 Status = Literal["active", "superseded", "dropped", "wrong"]
@@ -138,7 +142,9 @@ def content_key(content: str) -> str:
     text = " ".join(content.split())
     # "UserId" and "userId" are two names.
     rest = text.partition(" ")[0][1:]
-    return text[:1].lower() + text[1:] if rest and rest == rest.lower() else text
+    if rest and rest == rest.lower():
+        return text[:1].lower() + text[1:]
+    return text
 
 
 def place_of(entry_id: str) -> str:

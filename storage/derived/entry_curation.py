@@ -86,7 +86,9 @@ async def read_named(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, En
 
 async def read_preferences(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
     """The user's own preferences, the newest first, among the newest entries."""
-    return [Entry(*row) for row in await tx.all(_PREFERENCES, **of_scope(scope), most=most)] if most else []
+    if most:
+        return [Entry(*row) for row in await tx.all(_PREFERENCES, **of_scope(scope), most=most)]
+    return []
 
 
 async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, list[Entry]]:
@@ -167,7 +169,9 @@ _LISTED_WRONG = (
 async def read_markable(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
     """The entry, if it can be seen or is marked as wrong."""
     row = await tx.one(_ONE, **of_scope(scope), of_entry=entry_id)
-    return None if row is None else Entry(*row)
+    if row is None:
+        return None
+    return Entry(*row)
 
 
 async def pin(tx: Tx, scope: Scope, entry_id: str, *, at: int | None) -> None:
@@ -287,4 +291,6 @@ async def read_standing(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
 async def erase_dropped(tx: Tx, scope: Scope, *, dropped_before: int, most: int = 100) -> int:
     """Erase at most ``most`` entries that were dropped before the time (milliseconds since 1970); counts them."""
     ids = await tx.scalars(_DROPPED, **of_scope(scope), before=dropped_before, most=most)
-    return await erase(tx, scope, ids) if ids else 0
+    if ids:
+        return await erase(tx, scope, ids)
+    return 0

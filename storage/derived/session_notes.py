@@ -134,7 +134,9 @@ _FORGET = delete(summaries).where(in_thread(summaries), summaries.c.upto_seq < _
 async def newest(tx: Tx, scope: Scope, thread_uid: str, *, before: int) -> Summary | None:
     """The summary that reaches furthest of those that end before the seq; None if none exists."""
     row = await tx.one(_NEWEST, **of_thread(scope, thread_uid), before=before)
-    return None if row is None else Summary(*row)
+    if row is None:
+        return None
+    return Summary(*row)
 
 
 async def add_summary(tx: Tx, scope: Scope, thread_uid: str, made: Summary) -> None:

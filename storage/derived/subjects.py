@@ -51,7 +51,9 @@ def subject_in(metadata: Json) -> str:
     """The subject that a thread's or a message's metadata names; "" if it names none."""
     value = metadata.get(KEY)
     is_name = isinstance(value, str | int) and not isinstance(value, bool)
-    return str(value).strip() if is_name else ""
+    if is_name:
+        return str(value).strip()
+    return ""
 
 
 async def read_subject(tx: Tx, scope: Scope, thread_id: str) -> str:

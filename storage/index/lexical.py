@@ -56,7 +56,9 @@ class IndexEntry:
 
 def kind_of(role: str) -> Kind:
     """The part of the index that a row with this role stands in."""
-    return "entry" if role == "entry" else "message"
+    if role == "entry":
+        return "entry"
+    return "message"
 
 
 _REMOVE = delete(search_rows).where(in_thread(search_rows), any_of(search_rows.c.seq, "seqs"))

@@ -196,7 +196,9 @@ def _next(of_one_scope: bool) -> Select[Any]:
         .limit(1)
         .with_for_update(of=jobs, skip_locked=True)
     )
-    return query.where(in_scope(jobs)) if of_one_scope else query
+    if of_one_scope:
+        return query.where(in_scope(jobs))
+    return query
 
 
 _NEXT = Look(
@@ -245,7 +247,9 @@ async def claim_in(
     """Take a job of one of the kinds, of one scope, for ``lease_ms``; None when none is due. A job that was put off
     until ``also_at`` counts as due."""
     due = await tx.one(_next(True), **of_scope(scope), now=now, also_at=also_at, kinds=list(kinds))
-    return None if due is None else await _claim(tx, due, holder, now, lease_ms)
+    if due is None:
+        return None
+    return await _claim(tx, due, holder, now, lease_ms)
 
 
 _BESIDE = (
@@ -314,7 +318,9 @@ _HELD = select(jobs.c.claimed_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.lease_u
 async def find_held(tx: Tx, scope: Scope, thread_uid: str, kind: Kind, epoch: int) -> Claim | None:
     """The claim with that epoch, as it was made, while it is the job's newest and the job has not ended."""
     row = await tx.one(_HELD, **of_thread(scope, thread_uid), of_kind=kind, of_epoch=epoch)
-    return None if row is None else Claim(scope, thread_uid, kind, *row)
+    if row is None:
+        return None
+    return Claim(scope, thread_uid, kind, *row)
 
 
 _PROLONG = update(jobs).where(_ours).values(lease_until=bindparam("new_lease_until"), updated_at=bindparam("now"))

@@ -201,7 +201,9 @@ def _passing(of_one_thread: bool, since: bool, until: bool) -> Select[Any]:
         query = query.where(search_rows.c.thread_uid.in_([uid, *(literal(prefix) + uid for prefix in note_places(""))]))
     if since:
         query = query.where(search_rows.c.said_at >= bindparam("since"))
-    return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
+    if until:
+        return query.where(search_rows.c.said_at <= bindparam("until"))
+    return query
 
 
 @cache
@@ -215,7 +217,9 @@ def _passing_entries(since: bool, until: bool) -> Select[Any]:
     query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), search_rows.c.thread_uid.in_(sourced))
     if since:
         query = query.where(search_rows.c.said_at >= bindparam("since"))
-    return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
+    if until:
+        return query.where(search_rows.c.said_at <= bindparam("until"))
+    return query
 
 
 async def passing(

@@ -150,7 +150,9 @@ async def index_again(
 
 
 def _stored(hidden_calls: Collection[str]) -> str | None:
-    return to_json(sorted(hidden_calls)) if hidden_calls else None
+    if hidden_calls:
+        return to_json(sorted(hidden_calls))
+    return None
 
 
 _ANY_DELETE = select(deletions.c.deletion_uid).where(in_thread(deletions)).limit(1)

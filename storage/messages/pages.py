@@ -138,7 +138,9 @@ def _page(newest_first: bool, by_offset: bool, timed: bool = False) -> Select[An
         .limit(bindparam("page_size"))
     )
     query = query.where(_said_then) if timed else query
-    return query.offset(bindparam("skipped")) if by_offset else query
+    if by_offset:
+        return query.offset(bindparam("skipped"))
+    return query
 
 
 _COUNT = (
@@ -236,7 +238,9 @@ async def find_turn(tx: Tx, scope: Scope, thread_id: str, turn: str) -> int | No
     """The seq of the last message of a turn; None if none exists. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     found = await tx.scalar(_END_OF_TURN, **of_thread(scope, thread.thread_uid), of_turn=turn)
-    return None if found is None else int(found)
+    if found is None:
+        return None
+    return int(found)
 
 
 async def fill_of_all(

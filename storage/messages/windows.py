@@ -110,7 +110,9 @@ async def state_between(
 async def latest_from_user(tx: Tx, scope: Scope, thread: Thread) -> Message | None:
     """The newest message of role user; None if none exists."""
     row = await tx.one(_LATEST_FROM_USER, **of_thread(scope, thread.thread_uid))
-    return None if row is None else message_of(thread.thread_id, row)
+    if row is None:
+        return None
+    return message_of(thread.thread_id, row)
 
 
 _BEFORE = (
@@ -165,7 +167,9 @@ async def _read(
         return []
     of = {**of_thread(scope, thread.thread_uid), "after": after, "before": before, "most": most}
     found = await read(tx, _span(newest_first), thread.thread_id, make, **of)
-    return found[::-1] if newest_first else found
+    if newest_first:
+        return found[::-1]
+    return found
 
 
 _PAGE = 50

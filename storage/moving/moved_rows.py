@@ -153,11 +153,15 @@ class VersionRun:
 
 
 def _owner(of: MovedTable, scope: Scope, thread_uid: str) -> Values:
-    return of_thread(scope, thread_uid) if of.of_thread else of_scope(scope)
+    if of.of_thread:
+        return of_thread(scope, thread_uid)
+    return of_scope(scope)
 
 
 def _owned(of: MovedTable) -> Any:
-    return in_thread(of.table) if of.of_thread else in_scope(of.table)
+    if of.of_thread:
+        return in_thread(of.table)
+    return in_scope(of.table)
 
 
 def _names(of: MovedTable) -> tuple[str, ...]:
@@ -239,7 +243,9 @@ async def put_notes(tx: Tx, scope: Scope, thread_uid: str, rows: Mapping[MovedTa
     count = sum(map(len, rows.values()))
     if any(stored.values()):
         same = all(_sorted(each, stored[each]) == _sorted(each, rows.get(each, ())) for each in NOTES)
-        return RowsPut(unchanged=count) if same else RowsPut(kept=count)
+        if same:
+            return RowsPut(unchanged=count)
+        return RowsPut(kept=count)
     for each, some in rows.items():
         if some:
             await tx.many(_add(each), [{**of, **row} for row in some])
@@ -288,7 +294,9 @@ async def put_versions(
     alike = _content(of, mine) == _content(of, theirs)
     newer = mode == "overwrite" or (mode == "merge" and theirs["created_at"] > mine["created_at"])
     if alike or not newer:
-        return RowsPut(unchanged=len(brought)) if alike else RowsPut(kept=len(brought))
+        if alike:
+            return RowsPut(unchanged=len(brought))
+        return RowsPut(kept=len(brought))
     again = {**theirs, number: mine[number] + 1}
     moved = [
         VersionRun(again[number], run.thread_uid, run.from_seq, run.to_seq)
@@ -329,7 +337,9 @@ def _said(of: MovedTable, row: Stored) -> Any:
 
 
 def _content(of: MovedTable, row: Stored) -> Any:
-    return row["plan"] if of is PLAN else row["content"]
+    if of is PLAN:
+        return row["plan"]
+    return row["content"]
 
 
 _NEXT = select(resources.c.next_event_seq).where(in_scope(resources))

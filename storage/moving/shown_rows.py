@@ -81,7 +81,9 @@ async def list_uids(tx: Tx, scope: Scope) -> list[str]:
 async def read_thread(tx: Tx, scope: Scope, thread_uid: str) -> dict[str, Any] | None:
     """A thread's row by column; None when it is deleted by now."""
     row = await tx.one(_THREAD, **of_thread(scope, thread_uid))
-    return None if row is None else dict(zip(THREAD_COLUMNS, row, strict=True))
+    if row is None:
+        return None
+    return dict(zip(THREAD_COLUMNS, row, strict=True))
 
 
 async def read_messages(

@@ -138,7 +138,9 @@ _BEFORE_SEQ = (
 async def find_newest(tx: Tx, scope: Scope, kept: int) -> TimePlace | None:
     """The place before which the messages of a resource go of which the newest ``kept`` stay; None: all stay."""
     row = await tx.one(_NEWEST_BY_TIME, **of_scope(scope), skipped=kept - 1)
-    return None if row is None else TimePlace(*row)
+    if row is None:
+        return None
+    return TimePlace(*row)
 
 
 async def find_before(tx: Tx, scope: Scope, before: TimePlace, after: TimePlace, most: int) -> list[OldMessage]:

@@ -137,7 +137,9 @@ def _page(of_types: bool) -> Select[Any]:
         .order_by(events.c.seq)
         .limit(bindparam("page_size"))
     )
-    return query.where(any_of(events.c.type, "types")) if of_types else query
+    if of_types:
+        return query.where(any_of(events.c.type, "types"))
+    return query
 
 
 @cache
@@ -148,7 +150,9 @@ def _page_of_resource(of_types: bool) -> Select[Any]:
         .order_by(resource_events.c.seq)
         .limit(bindparam("page_size"))
     )
-    return query.where(any_of(resource_events.c.type, "types")) if of_types else query
+    if of_types:
+        return query.where(any_of(resource_events.c.type, "types"))
+    return query
 
 
 _LAST_OF_RESOURCE = select(resources.c.next_event_seq).where(in_scope(resources))
@@ -172,7 +176,9 @@ async def read_page_of_resource(tx: Tx, scope: Scope, *, after: int, types: Sequ
 async def last_of_resource(tx: Tx, scope: Scope) -> int:
     """The seq of the newest event of the resource; 0 when there was none."""
     next_seq = await tx.scalar(_LAST_OF_RESOURCE, **of_scope(scope))
-    return 0 if next_seq is None else int(next_seq) - 1
+    if next_seq is None:
+        return 0
+    return int(next_seq) - 1
 
 
 def _made_page(rows: Sequence[Row], stopped: bool, limit: int, last_seq: int) -> EventPage:
@@ -291,7 +297,9 @@ async def _types(tx: Tx, scope: Scope, mark: ThreadMark, after: int) -> frozense
     if mark.uid is None or mark.seq - after > MOST_EVENTS:
         return None
     rows = await tx.all(_TYPES, **of_thread(scope, mark.uid), after=after)
-    return frozenset(type_ for type_, _ in rows) if sum(count for _, count in rows) == mark.seq - after else None
+    if sum(count for _, count in rows) == mark.seq - after:
+        return frozenset(type_ for type_, _ in rows)
+    return None
 
 
 async def _resource_events(tx: Tx, scope: Scope, after: int | None, seq: int) -> list[tuple[str, Any]] | None:
@@ -300,4 +308,6 @@ async def _resource_events(tx: Tx, scope: Scope, after: int | None, seq: int) ->
     if not 0 <= seq - after <= MOST_EVENTS:  # below: the log was erased
         return None
     rows = await tx.all(_RESOURCE_EVENTS, **of_scope(scope), after=after)
-    return [(type_, object_of(payload)) for type_, payload in rows] if len(rows) == seq - after else None
+    if len(rows) == seq - after:
+        return [(type_, object_of(payload)) for type_, payload in rows]
+    return None

@@ -165,14 +165,18 @@ async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
 async def find_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
     """The live thread with this uid; None when it is deleted by now."""
     row = await tx.one(_FIND_UID, **of_thread(scope, thread_uid))
-    return None if row is None else make_thread(row)
+    if row is None:
+        return None
+    return make_thread(row)
 
 
 async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
     """The live thread with this uid, held until the transaction ends, for work that goes on where it left off; None
     when it is deleted by now."""
     row = await tx.one(_LOCK_UID, **of_thread(scope, thread_uid))
-    return None if row is None else make_thread(row)
+    if row is None:
+        return None
+    return make_thread(row)
 
 
 async def find_tasks(tx: Tx, scope: Scope, *, most: int) -> list[Thread]:
@@ -263,7 +267,9 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
     """By what a list in that order places the thread."""
     if order_by == "title":
         return thread.title or ""
-    return thread.created_at if order_by == "created_at" else thread.updated_at
+    if order_by == "created_at":
+        return thread.created_at
+    return thread.updated_at
 
 
 @cache
@@ -389,7 +395,9 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, si
         await find(tx, scope, thread_id)
     except NotFound:
         row = await tx.one(_NEWEST, **of_scope(scope), since=since, actor=actor) if actor else None
-        return Elsewhere(False, *row) if row else Elsewhere(False)
+        if row:
+            return Elsewhere(False, *row)
+        return Elsewhere(False)
     return Elsewhere(True)
 
 

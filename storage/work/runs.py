@@ -352,7 +352,9 @@ async def finish(tx: Tx, scope: Scope, run: Run, end: RunEnd, *, now: int) -> No
 async def read_spent(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> str | None:
     """The cost of a run of a thread that the transaction holds, as JSON text; None without such a run."""
     row = await tx.one(_SPENT, **of_thread(scope, thread.thread_uid), run_id=run_id)
-    return None if row is None else str(row[0])
+    if row is None:
+        return None
+    return str(row[0])
 
 
 async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, spent: str) -> None:

@@ -96,7 +96,9 @@ def _page(of_operation: bool) -> Select[Any]:
         .order_by(steps.c.seq)
         .limit(bindparam("page_size"))
     )
-    return query.where(steps.c.operation_id == bindparam("operation_id")) if of_operation else query
+    if of_operation:
+        return query.where(steps.c.operation_id == bindparam("operation_id"))
+    return query
 
 
 async def read_page(tx: Tx, scope: Scope, thread_id: str, *, operation_id: str, after: int, limit: int) -> StepPage:
@@ -182,7 +184,9 @@ def _newest(of_one_task: bool) -> Select[Any]:
 @cache
 def _count(of_one_task: bool) -> Select[Any]:
     query = select(func.count()).select_from(attempts).where(in_thread(attempts))
-    return query.where(_of_task) if of_one_task else query
+    if of_one_task:
+        return query.where(_of_task)
+    return query
 
 
 async def read_attempts(tx: Tx, scope: Scope, thread_id: str, *, task_key: str, limit: int) -> AttemptPage:

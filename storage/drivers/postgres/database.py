@@ -315,7 +315,9 @@ async def _commit(connection: PooledConnection) -> None:
 
 
 def _bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
-    return whose if isinstance(whose, Scope | Tenant) else whose.scope
+    if isinstance(whose, Scope | Tenant):
+        return whose
+    return whose.scope
 
 
 def _is_gone(connection: PooledConnection) -> bool:

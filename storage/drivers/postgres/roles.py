@@ -48,7 +48,9 @@ class RoleStanding:
         """Why row-level security can hold the role nowhere, even forced on an owner; empty: it can."""
         if self.superuser:
             return f"the role {self.role} is a superuser"
-        return f"the role {self.role} has BYPASSRLS" if self.bypasses else ""
+        if self.bypasses:
+            return f"the role {self.role} has BYPASSRLS"
+        return ""
 
     @property
     def unfit(self) -> str:
@@ -132,4 +134,6 @@ def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOOK_SECONDS:g} s"
     # An error from reading the URL may repeat it.
-    return type(error).__name__ if isinstance(error, UNREADABLE_URL) else str(error) or type(error).__name__
+    if isinstance(error, UNREADABLE_URL):
+        return type(error).__name__
+    return str(error) or type(error).__name__

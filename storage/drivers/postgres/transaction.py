@@ -31,7 +31,9 @@ _BEGIN: dict[Access, str] = {
 
 def beginning(access: Access, whose: Scope | Tenant | None) -> str:
     """One round trip that begins a transaction and binds it; unbound (None) it sees no tenant's rows."""
-    return _BEGIN[access] if whose is None else f"{_BEGIN[access]}; {binding(whose)}"
+    if whose is None:
+        return _BEGIN[access]
+    return f"{_BEGIN[access]}; {binding(whose)}"
 
 
 def binding(whose: Scope | Tenant) -> str:
@@ -100,7 +102,9 @@ class PostgresTx:
         sql = compiled(statement, DIALECT)
         status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
         count = status.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
+        if count.isdigit():
+            return int(count)
+        return 0
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         sql = compiled(statement, DIALECT)

@@ -36,7 +36,9 @@ def quick_check(connection: driver.Connection, seconds: float) -> list[str]:
     try:
         return _named(connection, _rows(connection, f"PRAGMA quick_check({MOST})"))
     except driver.DatabaseError as error:
-        return [driver.describe_error(error)] if driver.is_damage(error) else []
+        if driver.is_damage(error):
+            return [driver.describe_error(error)]
+        return []
     finally:
         connection.set_progress_handler(None, _STEPS)
 
@@ -80,7 +82,9 @@ def _named(connection: driver.Connection, problems: Iterable[str]) -> list[str]:
     def describe(line: str) -> str:
         tree = _TREE.search(line)
         name = names.get(int(tree[1])) if tree else None
-        return f"{name}: {line}" if name else line
+        if name:
+            return f"{name}: {line}"
+        return line
 
     return list(map(describe, lines))
 
@@ -258,7 +262,9 @@ def _set_aside(store: Path, stamp: str) -> Path | None:
         if beside.exists():
             beside.rename(aside.with_name(aside.name + ending))
     store.with_name(f"{store.name}-shm").unlink(missing_ok=True)
-    return aside if there else None
+    if there:
+        return aside
+    return None
 
 
 @contextmanager

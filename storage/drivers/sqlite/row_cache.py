@@ -90,7 +90,9 @@ class PostingCache:
 async def read_stamp(tx: Tx) -> RowStamp | None:
     """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
     row = await read_once(tx, _STAMP)
-    return None if row is None or row[0] is None else RowStamp(*row)
+    if row is None or row[0] is None:
+        return None
+    return RowStamp(*row)
 
 
 MOST_BYTES = 12 * 2**20

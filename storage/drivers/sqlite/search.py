@@ -97,7 +97,9 @@ async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str],
 async def around(tx: Tx, scope: Scope, row_ids: RowIdArray, reach: int) -> IndexedRows | None:
     cache: RowCache | None = getattr(tx, "rows", None)
     held = None if cache is None else await cache.find(tx, scope)
-    return None if held is None else held.around(row_ids, reach)
+    if held is None:
+        return None
+    return held.around(row_ids, reach)
 
 
 async def _read_rows(tx: Tx, statement: TextClause, query: str, after: int, most: int) -> tuple[int, str | None]:

@@ -133,11 +133,15 @@ class SqliteTx:
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
         rows = self._fetch(statement, values)
-        return rows[0] if rows else None
+        if rows:
+            return rows[0]
+        return None
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
         rows = self._fetch(statement, values)
-        return rows[0][0] if rows else None
+        if rows:
+            return rows[0][0]
+        return None
 
     async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
         return [row[0] for row in self._fetch(statement, values)]

@@ -140,7 +140,9 @@ def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArr
 async def read_code_stamp(tx: Tx) -> Stamp | None:
     """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
     row = await read_once(tx, _STAMP)
-    return None if row is None or row[0] is None else Stamp(*row)
+    if row is None or row[0] is None:
+        return None
+    return Stamp(*row)
 
 
 async def _read(tx: Tx, statement: TextClause, bytes_each: int, stamp: Stamp, **values: Any) -> ScopeCodes | None:
@@ -207,7 +209,9 @@ class VectorCache:
             return asked, _widen(kept)
         found, vectors = await read(asked[at < 0])
         if not len(found):
-            return (asked[at >= 0], _widen(kept)) if len(kept) else (found, vectors)
+            if len(kept):
+                return (asked[at >= 0], _widen(kept))
+            return (found, vectors)
         fixed = np.rint(vectors * _ONE).astype(np.int16)
         with self._lock:
             if known_by == self._known_by:
