@@ -344,7 +344,7 @@ class LitellmChat:
             raise convert_error(model, error) from None
 
     async def _turn(self, litellm: Any, model: str, material: "Material", form: AnswerForm, *more: Json) -> Turn:
-        """Send one request. Raises ChatFailed if there is no answer to read."""
+        """Send one request. Raises ChatFailed without a readable answer."""
         self._left = {worker for worker in self._left if not worker.join(0)}
         if len(self._left) >= _MOST_LEFT:
             raise ChatFailed(f"{model}: {len(self._left)} requests were given up and have not ended", retryable=True)

@@ -125,7 +125,7 @@ def _make_material(
 
 
 def _merge(found: Sequence[Sequence[TranscriptLine]]) -> list[TranscriptLine]:
-    """The lines in order, of each message the one that tells most: with calls and results of tools, for example."""
+    """The lines in order, the most informative one of each message: with calls and results of tools, for example."""
     best: dict[int, TranscriptLine] = {}
     for line in (line for lines in found for line in lines):
         if line.seq not in best or len(line.text) > len(best[line.seq].text):

@@ -201,7 +201,7 @@ MOST_CHARS = 40_000
 EARLIER = 4
 EARLIER_CHARS = 500
 
-# An assistant's answer to thanks or a greeting is no longer than this, in characters.
+# The longest answer of an assistant to thanks or a greeting, in characters.
 _LONGEST_REPLY = 160
 
 ReadAfter = Callable[[int], Awaitable[list[Message]]]

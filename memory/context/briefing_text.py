@@ -1,4 +1,4 @@
-"""A briefing as text and as JSON, within a number of tokens: the pieces of everything it may tell stand in one order, and
+"""A briefing as text and as JSON, within a number of tokens: the pieces of all its lines stand in one order, and
 as many of them are shown as there is room for. So what is shown with less room is also shown with more."""
 
 from collections import Counter

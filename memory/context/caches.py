@@ -356,7 +356,7 @@ class _KnownAnswer:
 
 class AnswerCache:
     """The contexts given last, as text. Each is given again as long as nothing at all was committed since, by whatever
-    process, and within the minute, since it tells how long ago things were."""
+    process, and within the minute, since it shows how long ago things were."""
 
     def __init__(self) -> None:
         self._answers = _Newest[_KnownAnswer](_ANSWERS)

@@ -101,7 +101,7 @@ async def _gather(
     person: PersonMemory | None,
     max_tokens: int,
 ) -> tuple[list[ShownBlock], RecalledMemory]:
-    """The blocks that tell of the user and of open work, cut to their share; and what is recalled."""
+    """The blocks about the user and open work, cut to their share; and what is recalled."""
     thread = await find_thread(tx, scope, thread_id)
     pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
     recalled = await find_with_person(tx, engine, scope, prepared, person, thread)

@@ -342,7 +342,7 @@ async def _find_left_out(
         return blank_results([message], 0, engine.tokens)[0]
 
     lighten = blank if policy.blank_tool_results else None
-    # Where a model took notes as it saw fit, what the user ruled and put right is told all the same.
+    # Where a model took notes as it saw fit, the user's rules and corrections are shown all the same.
     told_from = kept if noted and noted.by_a_model and not summary else after
     extracts = await engine.caches.of(ExtractCache).get(
         tx, scope, thread, told_from, before, noted=after if told_from < after else 0, lighten=lighten

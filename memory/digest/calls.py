@@ -22,7 +22,7 @@ from layerlore.storage.core.records import Json, Message
 State = Literal["ok", "error", "open"]
 
 # Characters of one argument, of all of them, and of what came of a call that succeeded or failed; of a
-# word, such as a URL; of all arguments beside a result that tells more than they.
+# word, such as a URL; of all arguments beside a result that says more than they.
 _ARGUMENT, _ARGUMENTS, _OUTCOME, _FAILURE, _WORD = 60, 110, 120, 160, 100
 _ARGUMENTS_BESIDE = 60
 _MOST_NAMED = 4

@@ -121,7 +121,7 @@ class Sentence(NamedTuple):
 
 
 def bound_text(text: str, *, whole: bool = False) -> str:
-    """Cut a text to what is read of it: a long one loses its middle. ``whole``: only one that nobody writes does."""
+    """Cut a text to what is read of it: a long one loses its middle. ``whole``: only an unusual one does."""
     head, tail = (_WRITTEN, _TAIL) if whole else (_HEAD, _TAIL)
     if len(text) <= head + tail:
         return text

@@ -219,7 +219,7 @@ CACHED_QUERIES = 256
 # At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
-# Seconds that what nobody waits for makes way for the queries that wait, and that closing waits for what cannot be
+# Seconds that background rows make way for waiting queries, and that closing waits for what cannot be
 # interrupted: a local model is soon done, a request may take as long as it likes.
 _YIELD = 1.0
 _LINGER = 0.5
@@ -334,7 +334,7 @@ class EmbeddingService:
         return EmbeddingStatus(self.embedder.name, self.embedder.dimension, self.embedder.languages, state, reason)
 
     async def query(self, text: str, *, at_hand: bool = False) -> tuple[QueryVector | None, str]:
-        """A query's vector, or None and why there is none, within the patience; while a local model loads within the
+        """A query's vector, or None and the reason, within the patience; while a local model loads within the
         patience for that, too, once in a process. It raises nothing but cancellation.
 
         ``at_hand``: only what costs no request, a vector of a local model or one that was made before.
@@ -379,7 +379,7 @@ class EmbeddingService:
 
     async def make_way(self) -> None:
         """Wait for the queries that a local model is at or is still to embed, not for those that come meanwhile, and at
-        most a second: for whoever is about to embed what nobody waits for."""
+        most a second: for a caller about to embed rows that no query waits for."""
         if self.embedder.local and not self._queries.wait_turn(0):
             await anyio.to_thread.run_sync(self._queries.wait_turn, _YIELD, abandon_on_cancel=True)
 

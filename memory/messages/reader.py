@@ -55,7 +55,7 @@ class PartPlace:
 
 
 def parse_place(text: str) -> PartPlace:
-    """Parse a place. Raises InvalidInput for a text that is none."""
+    """Parse a place. Raises InvalidInput for any other text."""
     match = _PLACE.fullmatch(text)
     if match is None:
         raise unknown_part(text)

@@ -86,8 +86,8 @@ def _note(part: Json, place: str, size: int, digest: str) -> StoredJson:
 
 
 def _measure(data: str) -> tuple[int, str] | None:
-    """How many bytes base64 stands for, and their SHA-256; None if it is none. In pieces, since others wait while one
-    is decoded."""
+    """How many bytes base64 stands for, and their SHA-256; None if the text is not base64. In pieces, since others
+    wait while one is decoded."""
     size, digest = 0, hashlib.sha256()
     try:
         for begin in range(0, len(data), _PIECE):

@@ -351,7 +351,8 @@ _LONGEST_GREETING = 120
 
 
 def only_greets(text: str) -> bool:
-    """Whether a text holds nothing but greetings, thanks and goodbyes. An ok, which may accept something, is none."""
+    """Whether a text holds nothing but greetings, thanks and goodbyes. An ok does not count, since it may accept
+    something."""
     if len(text) > _LONGEST_GREETING:
         return False
     low = text.lower().replace("’", "'")

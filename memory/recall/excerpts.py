@@ -109,7 +109,7 @@ def _find_seam(text: str, start: int, end: int) -> int:
 
 def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
     """The pieces of a text with the most words of the query (by their weights), as many as ``most`` characters hold,
-    in their order and on one line. A text that is no longer stays whole.
+    in their order and on one line. A text up to that length stays whole.
 
     ``chunk``: the part of the text that was found, whose pieces count more."""
     if len(text) <= most:

@@ -1,6 +1,6 @@
 """The subject of a request to forget, and the texts about that subject. Strict, since what matches is deleted.
 
-The telling words of a query are those that are left without function words and without the words of the request itself
+The subject words of a query are those that are left without function words and without the words of the request itself
 (*everything I told you about*). A word with a digit is an identifier, and a capitalised one a name: both match whole, a
 name also with what a genitive or a plural adds. A word with a digit in it (*10.4.0.99*, *SHOP-812*) must stand in the
 text unchanged: its parts alone are everywhere. In German, which writes every noun with a capital, a noun that follows
@@ -139,7 +139,7 @@ class Topic:
         return all(f" {each} " in said for each in self.as_one)
 
     def resembles(self, text: str) -> bool:
-        """Whether a name in the text begins as a telling word does, and is another: their meaning is the same."""
+        """Whether a name in the text begins as a subject word does, and is another: their meaning is the same."""
         return any(
             said.capital and said.folded[:_ALIKE] == word.folded[:_ALIKE] and len(said.folded) > _ALIKE
             for said in split_said(text)

@@ -356,7 +356,7 @@ _Place = tuple[int, int]
 
 
 def join_spoken(step: Exchange) -> str:
-    """All of a step in one text, with notes for what is none."""
+    """All of a step in one text, with notes for all other parts."""
     text = "\n".join(part["text"] if part["type"] == "text" else describe_media(part) for part in step.said)
     if step.name:
         return f"{step.name}: {text}"

@@ -138,7 +138,7 @@ def read_statement(content: str) -> WordedStatement:
     single = False
     for match in _WORD.finditer(text):
         if match.group() in _QUOTES and text.count(match.group(), 0, match.start()) % 2:
-            continue  # It closes a quotation, and is no sign of feet or inches.
+            continue  # It closes a quotation, and does not stand for feet or inches.
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
         following = text[match.end() + 1 :].partition(" ")[0].casefold().rstrip(".,;:!?")
         is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an")) and following[:1].isalnum()

@@ -267,8 +267,8 @@ def _is_turn(text: str, at: int) -> bool:
 
 
 def blank_blocks(text: str) -> str:
-    """The text with ``\ufffc`` for each character of whatever stands in a block that is named like one of ours, whoever
-    made it, to the end of the text where it does not close. Its text has no author."""
+    """The text with ``\ufffc`` for each character in a block that is named like one of ours, to the end of the text
+    where it does not close. Its text has no author."""
     if text.isascii() and "<" not in text and "&" not in text:
         return text
     at = 0

@@ -313,8 +313,8 @@ def find_settled_start(
     run: Sequence[Message], positions: Sequence[int], budget: int, *, floor: int, overhead: int
 ) -> int:
     """The seq of a message where the newest of the run begin that fit ``budget``, which stays the same while the thread
-    grows by some of the budget, and with a larger budget is no later. ``positions``: what all of the thread before each
-    message takes, whatever is shown of it.
+    grows by some of the budget, and with a larger budget is as early or earlier. ``positions``: what all of the thread
+    before each message takes, whatever is shown of it.
 
     It lies on a grid over the thread whose distance is a power of 2, so that a wider grid is part of a narrower one;
     between two grids the budget counts for a little less. The grid is narrower if fewer messages than ``floor`` would

@@ -287,7 +287,7 @@ async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequen
     for each in given:
         await write_exact_json(each.data, "data", engine.limits.run_data_bytes, engine.limits)
     run = await engine.database.read(runs.find, scope, run_id)
-    if run.status in run_states.ENDINGS:  # which is said once it is known that this is no repeated request
+    if run.status in run_states.ENDINGS:  # which is raised once it is known that this request is new
         return "", []
     calls = read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
     answered = set(list_of(run.answered))

@@ -331,7 +331,7 @@ async def _find_parent(tx: Tx, scope: Scope, parent_run_id: str, run_id: str) ->
 async def _store_steps(
     tx: Tx, scope: Scope, thread: Thread, run: Run, steps: PreparedSteps | None, masked: int, sent: Sent, now: int
 ) -> _StepsOfCall:
-    """Store the steps of a call, if it has any. Returns what is told of them and of all that was masked."""
+    """Store the steps of a call, if it has any. Returns the answer's part about them and about all that was masked."""
     if steps is None:
         return {**show_masked(masked)}
     stored = await store_steps(tx, scope, thread, steps, origin=sent.origin, now=now, run_id=run.run_id)

@@ -74,7 +74,7 @@ RETRY_SECONDS = 2
 def challenge_unauthorized(metadata_url: str = "", *, sent: bool) -> Response:
     """401: no credential was sent, or it is not accepted. ``metadata_url``: where clients learn who issues tokens.
 
-    Without a credential there is no error code (RFC 6750 section 3.1).
+    An error code needs a credential (RFC 6750 section 3.1).
     """
     if not sent:
         return _challenge(401, "", "a credential is needed: Authorization: Bearer TOKEN", metadata_url)

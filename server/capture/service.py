@@ -143,8 +143,8 @@ class HookService:
             self._set_aside(name)
 
     def _set_aside(self, name: str) -> None:
-        """Keep an event where nobody takes it again, without its secrets. Raises nothing: one that cannot be set aside waits
-        on."""
+        """Keep an event where it is not tried again, without its secrets. Raises nothing: one that cannot be set aside
+        waits on."""
         try:
             spool.set_aside(self._hooks, name, self._mask)
         except OSError as error:

@@ -1,6 +1,7 @@
-"""The state of each session of a host: how far its transcript is read, what it was told, and what its hooks did.
+"""The state of each session of a host: how far its transcript is read, the memories that it was shown, and the work of
+its hooks.
 
-A file of JSON for each session. It holds no text that anybody said. If it is lost, the transcript is read again, and
+A file of JSON for each session. It holds no text of messages. If it is lost, the transcript is read again, and
 messages keep their ids.
 """
 
@@ -138,7 +139,7 @@ class Sessions:
                 yield found
 
     def drop_old(self) -> None:
-        """Remove the files of sessions that nobody went on with for long."""
+        """Remove the files of sessions that have been idle for long."""
         oldest = time.time() - KEPT_DAYS * _DAY_SECONDS
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
@@ -152,7 +153,7 @@ class Sessions:
 
 
 def mark_path(path: str) -> str:
-    """The mark of a transcript, which does not tell its path."""
+    """The mark of a transcript, which does not reveal its path."""
     return hashlib.blake2b(path.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -274,7 +275,7 @@ def fired_lately(hooks: str, host: str) -> bool:
 
 def erase_hook_files(settings: Settings, resource: str, agent: str | None, thread: str) -> None:
     """Erase what the data folder has beside the database: what is known of the sessions of a resource, events that could
-    not be stored, since nobody can say whose they are, and the answers that a client kept, which are made again. Raises
+    not be stored, since their owner is unknown, and the answers that a client kept, which are made again. Raises
     OSError.
 
     ``agent`` None: of all agents; ``thread`` empty: all sessions.

@@ -68,9 +68,9 @@ class TranscriptCursor:
 
 
 def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
-    """The next content of a file, and the position after it; None without new content. ``ended``: nobody writes to the
-    file any more, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that
-    is not a file."""
+    """The next content of a file, and the position after it; None without new content. ``ended``: the file is
+    finished, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is
+    not a file."""
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
     with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
@@ -151,7 +151,8 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
     said = _read_record(record)
     if all(each.id for each in said):
         return said
-    # Lines without an id are told apart by what they say and when or, without a time, by how often it was said before.
+    # Lines without an id are distinguished by what they say and when or, without a time, by how often it was said
+    # before.
     named = _digest(line)
     if "timestamp" not in record:
         counts[named] += 1

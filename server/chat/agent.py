@@ -1,7 +1,7 @@
 """The agent: each message of the user is a run, a loop of context, model and tools.
 
 The work of a run is in the conversation, message by message, under ids that follow from the run's. So it can end at
-any point: whoever takes the run over reads there how far it came, and stores nothing twice.
+any point: the process that takes the run over reads there how far it came, and stores nothing twice.
 """
 
 import asyncio

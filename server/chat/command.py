@@ -46,7 +46,8 @@ class ChatLaunch:
 
 
 def chat(launch: ChatLaunch) -> int:
-    """Chat until the input ends. Returns the exit code: 1 if the last turn failed, or nobody read the answers to the end."""
+    """Chat until the input ends. Returns the exit code: 1 if the last turn failed, or the reader of the answers left
+    early."""
     screen = Screen()
     if not launch.model and not launch.follows:
         sys.stderr.write(NO_MODEL + "\n")

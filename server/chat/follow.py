@@ -12,8 +12,8 @@ RUN_STATES = ["run_started", "run_suspended", "run_resumed", "run_completed", "r
 
 
 async def follow(memory: Memory, screen: Screen) -> None:
-    """Show what is recorded from now on, until it is interrupted or nobody reads it any more. Between two looks nothing is missed: the log has a
-    number for each event."""
+    """Show what is recorded from now on, until it is interrupted or its reader leaves. Between two looks nothing is
+    missed: the log has a number for each event."""
     seen = (await memory.call("list_events", limit=1))["last_seq"]
     screen.note(f"following {memory.thread_id}; Ctrl-C ends it")
     async for _ in memory.changes(f"memory://threads/{memory.thread_id}/events"):

@@ -49,7 +49,7 @@ class Memory:
                 yield message
 
     async def thread(self) -> Json:
-        """The conversation's title, counts and usage; empty if nobody wrote to it yet."""
+        """The conversation's title, counts and usage; empty without messages."""
         found = (await self.call("list_threads", thread_id=self.thread_id))["threads"]
         return found[0] if found else {}
 

@@ -19,7 +19,7 @@ _APPROVAL: Json = {"type": "object", "properties": {"approved": {"type": "boolea
 
 
 class AgentRun:
-    """A run that this process holds. Every call renews its lease, and tells if somebody has cancelled it.
+    """A run that this process holds. Every call renews its lease, and shows if the run was cancelled.
 
     ``state`` is what the conversation does not have: the ``input``, until it is stored, and exact ``arguments``. ``decisions`` are people's answers by the calls' ids, ``began`` the calls that were
     begun before, by whatever process.
@@ -87,7 +87,7 @@ class AgentRun:
         )
 
     async def end(self, status: str, output: Json | None = None) -> None:
-        """End the run for good; a run that ends well tells so with AgentEnd."""
+        """End the run for good; a run that ends well says so with AgentEnd."""
         more: Json = {} if output is None else {"output": output}
         if status == "completed":
             self._notify("AgentEnd", output or {})
@@ -108,20 +108,20 @@ class AgentRun:
         self._lost.set()
 
     async def wait_until_lost(self) -> None:
-        """Returns when somebody else has cancelled the run, or taken it over after this machine slept."""
+        """Returns when another process has cancelled the run, or taken it over after this machine slept."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             await self._lost.wait()
             tasks.cancel_scope.cancel()
 
     async def _listen(self) -> None:
-        with contextlib.suppress(SubscriptionLost):  # then the next update tells it
+        with contextlib.suppress(SubscriptionLost):  # then the next update shows it
             async for _ in self._memory.changes(f"memory://runs/{self.id}"):
                 if (await self._memory.call("get_run", run_id=self.id))["status"] == "cancelled":
                     self._lost.set()
 
     def _event(self, kind: str, payload: Json) -> Json:
-        """The log tells what happened; the conversation has the whole texts."""
+        """The log has the events; the conversation has the whole texts."""
         short = {name: each[:_LONGEST_RECORDED] if isinstance(each, str) else each for name, each in payload.items()}
         return {"type": kind, "operation_id": self.id, "payload": short}
 
@@ -146,7 +146,7 @@ def can_go_on(run: Json) -> bool:
 
 
 async def waiting_calls(memory: Memory, run_id: str) -> list[ToolCall]:
-    """The calls of a run that nobody has answered yet."""
+    """The unanswered calls of a run."""
     run = await memory.call("get_run", run_id=run_id)
     open_ids = {each["tool_call_id"] for each in run.get("waiting", ())}
     pending = run.get("pending_tool_calls", ())

@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Console(Console):
-    """A console that falls silent where nobody reads it any more; rich's would end the program within a turn."""
+    """A console that falls silent if its reader has left; rich's would end the program within a turn."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -40,7 +40,7 @@ class Screen:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody reads the answers any more."""
+        """Whether the reader of the answers has left."""
         return self.console.quiet
 
     def say(self, piece: str) -> None:

@@ -38,7 +38,7 @@ _BLOCKS = re.compile(r"\A(?:<([a-z-]+)>\n.*?\n</\1>\s*)+", re.DOTALL)
 
 
 class ScriptedModel:
-    """Calls the tool that fits what the user said, and tells what came of it."""
+    """Calls the tool that fits the user's words, and reports the result."""
 
     name = "scripted"
 

@@ -68,8 +68,8 @@ class ChatSession:
         await self._look()
 
     async def converse(self, keyboard: Keyboard, message: str = "") -> None:
-        """A first message, if there is one, and then everything that a person types, until the input ends or nobody reads
-        the answers any more. A turn that has begun is kept all the same."""
+        """A first message, if there is one, and then everything that a person types, until the input ends or the
+        reader of the answers leaves. A turn that has begun is kept all the same."""
         self.keyboard = keyboard
         if message:
             await self.take(message)
@@ -275,7 +275,7 @@ class ChatSession:
 
 
 def _state_of(run: Json) -> str:
-    """A run whose process has not renewed its lease is anybody's."""
+    """Any process may take over a run whose lease was not renewed."""
     if run["status"] == "suspended":
         return "suspended"
     if can_go_on(run):

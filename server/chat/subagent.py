@@ -30,7 +30,7 @@ class SubAgent:
     """``name`` is under which its steps and its usage stand in the run of its parent."""
 
     def __init__(self, name: str, memory: Memory, model: ChatModel, tools: Toolbox) -> None:
-        """``tools``: what it may use. It asks nobody, so that those that want an approval are left out."""
+        """``tools``: what it may use. It cannot ask the user, so the tools that need an approval are left out."""
         self.name = name
         self.run: AgentRun | None = None
         self._memory = memory
@@ -41,7 +41,7 @@ class SubAgent:
         return Tool(self.name, description, _SCHEMA, self._work)
 
     async def _work(self, arguments: Json) -> ToolResult:
-        """Do a task, and log the attempt whatever became of it: whoever tries next is told in the briefing."""
+        """Do a task, and log the attempt whatever became of it: the next attempt finds it in the briefing."""
         task, key = str(arguments["task"]), str(arguments["task_key"])
         briefing = await self._memory.call("get_briefing", task=task, task_key=key)
         try:

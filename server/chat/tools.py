@@ -43,8 +43,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """``asks``: a person approves each call of it. ``repeatable``: a call of which nobody knows whether it was done may
-    be done again."""
+    """``asks``: a person approves each call of it. ``repeatable``: a call with an unknown outcome may be done again."""
 
     name: str
     description: str
@@ -72,7 +71,7 @@ class Toolbox:
         return [each.for_model() for each in self.tools.values()]
 
     def without_asking(self) -> "Toolbox":
-        """Those that need nobody's approval."""
+        """Those that need no approval."""
         return Toolbox(each for each in self.tools.values() if not each.asks)
 
     def asks(self, call: ToolCall) -> bool:

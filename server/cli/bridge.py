@@ -31,7 +31,8 @@ def bridge(settings: Settings, url: str) -> int:
 
 
 def parse_endpoint(given: str) -> httpx2.URL:
-    """The address of a server's MCP endpoint. Raises SettingsError for what is none, or would send a key unencrypted."""
+    """The address of a server's MCP endpoint. Raises SettingsError for any other text, or one that would send a key
+    unencrypted."""
     try:
         url = httpx2.URL(given)
     except httpx2.InvalidURL:

@@ -62,7 +62,7 @@ class ErasureRequest:
 def erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure: bool, as_json: bool) -> int:
     """Erase, or (``dry_run``) only count, and print the receipt. Without ``sure`` it asks first. Returns the exit code.
 
-    Raises SettingsError if there is no terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
+    Raises SettingsError without a terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
     DatabaseTooNew.
     """
     if not (dry_run or sure or sys.stdin.isatty()):

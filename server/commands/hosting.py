@@ -32,7 +32,8 @@ def install(
     ] = False,
     print_: Annotated[bool, typer.Option("--print", help="Only print what would be written, and where.")] = False,
 ) -> int:
-    """Tell hosts of this server, such as claude-code or cursor, in their own files; `all` tells each that is here.
+    """Add this server to the configuration of hosts, such as claude-code or cursor; `all` adds it to each host that is
+    here.
 
     The launch options that are given (--agent, --resource, --data-dir ...) become those of the host's server."""
     if key_file and not http:

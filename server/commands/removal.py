@@ -95,7 +95,7 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Erase everything stored about somebody, or one conversation, for good. Prints a receipt."""
+    """Erase everything stored about a person, or one conversation, for good. Prints a receipt."""
     behind = load_module("cli.removal")
     asked = behind.ErasureRequest(tenant, resource, agent, thread)
     erased: int = behind.erase(read_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=as_json)

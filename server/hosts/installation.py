@@ -85,7 +85,7 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
 def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
     """The record of two writings. ``untouched``: no other program wrote between them.
 
-    A backup that holds what was written earlier is none to go back to.
+    A backup with text that we wrote earlier is not a state to return to.
     """
     return replace(
         later,

@@ -248,7 +248,7 @@ class _Relay:
             try:
                 while line:
                     line = line[os.write(self._output, line) :]
-            except OSError:  # nobody reads any more
+            except OSError:  # the reader has left
                 os._exit(self._code)
 
     def _watch_parent(self) -> None:

@@ -125,8 +125,8 @@ def clean_name(name: str) -> str:
 
 
 def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.environ) -> FoundProject:
-    """The project that a folder belongs to: without a name for a folder that is none, or is not there. ``data_dir``: where
-    confirmed names are stored. Raises nothing."""
+    """The project that a folder belongs to: without a name for a path that is a file or does not exist. ``data_dir``:
+    where confirmed names are stored. Raises nothing."""
     try:
         here = os.path.realpath(folder)
         if not (folder and os.path.isdir(here)):

@@ -29,7 +29,7 @@ class ByteSink(Protocol):
         """Write `line` for the reader.
 
         Raises:
-            OSError: nobody reads any more.
+            OSError: the reader has left.
         """
 
     async def aclose(self) -> None:

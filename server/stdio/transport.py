@@ -36,7 +36,7 @@ _LISTEN = "subscriptions/listen"
 
 
 class LineConnection:
-    """Serves one client until its input has ended and its requests are answered, nobody reads the output any more, or
+    """Serves one client until its input has ended and its requests are answered, the reader of its output leaves, or
     ``stop`` is requested.
 
     Args:
@@ -245,9 +245,10 @@ async def serve_stdio(
 ) -> None:
     """Serve one client of either protocol era on two descriptors, which are taken over.
 
-    It enters the server's lifespan, and leaves it when the input has ended and its requests are answered, when nobody
-    reads the output any more, when the process that launched this one has died, or when `stop` is requested. Calls in
-    flight are then cancelled; whatever still runs after a second, the lifespan's clean-up included, is cancelled, too.
+    It enters the server's lifespan, and leaves it when the input has ended and its requests are answered, when the
+    reader of the output leaves, when the process that launched this one has died, or when `stop` is requested. Calls
+    in flight are then cancelled; whatever still runs after a second, the lifespan's clean-up included, is cancelled,
+    too.
 
     Args:
         max_line_bytes: a longer message is skipped and answered with an error.

@@ -132,8 +132,9 @@ class Rules:
     """The scope of each request, and the resources to subscribe to; by default all requests share one scope and any
     URI is accepted.
 
-    ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
-    interest has what is requested, before the request is answered; it raises LayerloreError if it cannot be watched.
+    ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that cannot be watched.
+    ``begin`` is awaited once the hub's interest has what is requested, before the request is answered; it raises
+    LayerloreError if it cannot be watched.
     """
 
     scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL

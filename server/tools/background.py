@@ -175,7 +175,7 @@ def _budget(call: Call, found: Background) -> Budget:
 
 
 def describe_observation(call: Call, found: Background) -> ObservationState:
-    """How far the current conversation is observed; empty where there is none yet."""
+    """How far the current conversation is observed; empty if none exists yet."""
     thread = found.thread
     if thread is None:
         return {}

@@ -82,7 +82,7 @@ class Call:
         return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
-        """Whether this answer is the first of its connection that tells what is remembered. It is asked once a call."""
+        """Whether this answer is the first of its connection that shows memories. It is asked once a call."""
         return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     @property
@@ -115,6 +115,6 @@ async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> 
 
 
 async def call_function(ctx: RequestContext, function: Action, values: Json) -> Any:
-    """What a function that takes a Call, and is no tool, answers. Raises LayerloreError."""
+    """The answer of a function that takes a Call and is not a tool. Raises LayerloreError."""
     caller = await admit(ctx, READ, ctx.method)
     return await ctx.lifespan_context.act(function.__name__, function, caller, values, frozenset(values))

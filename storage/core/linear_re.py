@@ -131,7 +131,7 @@ REGISTRY: list[tuple[str, Pattern]] = []
 
 def compile(pattern: str, flags: int = 0, *, engine: Engine = "linear") -> Pattern:
     """A pattern in Python's syntax; ``\\p{L}`` and other properties may be used as well. Its first use raises PatternError
-    if it cannot be matched in linear time, and re.error if it is none.
+    if it cannot be matched in linear time, and re.error if it is not a pattern.
 
     ``engine``: ``re`` or ``regex`` for a pattern that passes each character once, as one that cuts a text into words does,
     where RE2's cost for each match or its syntax is in the way. That it does is held by the test alone.

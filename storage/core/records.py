@@ -98,8 +98,8 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One entry of a thread. ``answered`` are the calls of earlier messages that its tool results answer, where it is
-    read to be indexed or to have something made from it (``storage.messages.answered_calls``). ``whose`` memory it is
-    from is told where that of a project and that of a person are shown together."""
+    read to be indexed or to have something made from it (``storage.messages.answered_calls``). ``whose`` names its
+    owner if the memories of a project and of a person are shown together."""
 
     thread_id: str
     seq: int

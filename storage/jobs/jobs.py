@@ -359,7 +359,7 @@ def _values(claim: Claim, now: int) -> dict[str, str | int]:
 
 
 async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
-    """Keep the job for ``lease_ms`` from now. False: it is somebody else's by now, or has ended."""
+    """Keep the job for ``lease_ms`` from now. False: another worker has it by now, or it has ended."""
     return await tx.run(_PROLONG, **_values(claim, now), new_lease_until=now + lease_ms) == 1
 
 

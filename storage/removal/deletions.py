@@ -89,7 +89,7 @@ async def delete_messages(
     ``last_turn`` is what the user said last, in one message or several of one call, and all that followed. A tool call whose result goes, or a result whose
     call goes, goes too: its whole message if nothing else is in it, else that part of it.
 
-    Raises NotFound for an unknown thread or id, InvalidInput when there is no turn to delete.
+    Raises NotFound for an unknown thread or id, InvalidInput without a turn to delete.
     """
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)

@@ -9,7 +9,7 @@ _LARGEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PostgresUrl:
-    """``statements``: how many prepared statements a connection keeps. With 0 there are none, as a pooler needs that
+    """``statements``: how many prepared statements a connection keeps. 0 means none, as a pooler needs that
     gives each transaction another connection of the server."""
 
     dsn: str

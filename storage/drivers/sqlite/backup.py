@@ -90,7 +90,7 @@ def _named(connection: driver.Connection, problems: Iterable[str]) -> list[str]:
 
 
 def damaged_json(connection: driver.Connection) -> list[str]:
-    """Which columns hold JSON that is none, and in how many rows."""
+    """The columns that hold invalid JSON, and the number of such rows."""
     found = []
     for table, columns in CONTENT.items():
         for column in (name for name, content in columns.items() if content.form in _JSON):

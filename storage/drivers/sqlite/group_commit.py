@@ -99,8 +99,8 @@ class Writer:
 
     ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a call waits for a
     busy lock, in the queue too, before it gets StorageUnavailable. ``committed`` is called after each commit,
-    ``check_file`` in the thread around it: it raises StorageUnavailable if the file is no longer where others look for
-    it.
+    ``check_file`` in the thread around it: it raises StorageUnavailable if the file has left the place where others
+    look for it.
     """
 
     hop: Callable[..., Awaitable[list[Outcome]]]

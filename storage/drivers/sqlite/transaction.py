@@ -64,7 +64,7 @@ class SqliteTx:
             return self._fetch_damaged(statement, values, error)
 
     def _fetch_damaged(self, statement: Executable, values: Mapping[str, Any], first: BaseException) -> Sequence[Row]:
-        """Reads around damage. Raises ``first`` if it is none, or if nothing can."""
+        """Reads around damage. Raises ``first`` for any other error, or if nothing can be read."""
         if not isinstance(statement, Select) or not driver.is_damage(first):
             raise first
         if not driver.is_undecodable(first) and not self._leaves_out:
