@@ -24,10 +24,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation, subjects
 from layerlore.storage.derived.entries import Entry
 
-DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
-"""The description of the block, as seed 004 has it."""
-WITH_LINES = "Source-backed case entries and lines retrieved from previous threads for this turn."
-"""Its description where it has lines of messages."""
+DESCRIPTION = "What is remembered about this question, from earlier conversations."
 
 # More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
 _MOST_HITS = 200
@@ -189,4 +186,4 @@ def wrap_memory_block(kept: Sequence[str], said: Sequence[str] = ()) -> str:
     """The lines of entries and of messages as the block; "" without any."""
     if not kept and not said:
         return ""
-    return wrap_block("memory", "\n".join([*kept, *said]), WITH_LINES if said else DESCRIPTION)
+    return wrap_block("memory", "\n".join([*kept, *said]), DESCRIPTION)
