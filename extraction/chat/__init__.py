@@ -1,1 +1,1 @@
-"""The chat with a model: which model is asked, how a provider is reached, and how its answer is read."""
+"""The chat with a model: the choice of the model, how a provider is reached, and how its answer is read."""

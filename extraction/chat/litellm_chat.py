@@ -1,4 +1,4 @@
-"""The chat with any model that litellm can reach. Conversations leave this machine: only named models are asked."""
+"""The chat with any model that litellm can reach. Conversations leave this machine: only named models are used."""
 
 import asyncio
 import functools
@@ -207,11 +207,11 @@ T = TypeVar("T")
 CHARACTERS_A_TOKEN = 16
 """An answer with more characters than this for each token that it may have is not read."""
 
-# Characters of an unusable answer that its model is shown when it is asked to correct it.
+# Characters of an unusable answer that its model sees with the request to correct it.
 _MOST_SHOWN = 20_000
 # Seconds beyond the timeout, which litellm restarts with every byte that a server sends.
 _GRACE = 5.0
-# The most requests that may still run after they were given up.
+# The most abandoned requests that may still run.
 _MOST_LEFT = 8
 _BLANK = "-"
 # OpenAI's library insists on a key that a private server does not check.

@@ -63,7 +63,7 @@ def choose_models(model: str, by_kind: Mapping[str, str], environ: Mapping[str, 
 
 
 def describe_models(chosen: Models) -> str:
-    """Which models are asked, in one line for people."""
+    """The models in use, in one line for people."""
     parts = [_describe(model, chosen) for model in chosen.distinct]
     if parts:
         return f"{'; '.join(parts)}: conversations are sent to {'it' if len(parts) == 1 else 'them'}"

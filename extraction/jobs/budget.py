@@ -113,7 +113,7 @@ def retry_pause_ms(failures: int, chance: float, retry_after_ms: int | None = No
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why no model is asked, and until when, in milliseconds since 1970."""
+    """Why models rest, and until when, in milliseconds since 1970."""
 
     reason: str
     until: int

@@ -1,8 +1,8 @@
 """Jobs for the host's own model: it takes a job, and submits an answer. What several kinds have to do about one turn is one
 job, whose parts stand or fall alone.
 
-Nothing is kept in memory between the two requests, which may reach different processes: the material is read again from
-the claims, and must be what the model got.
+The server keeps nothing in memory between the two requests, which may reach different processes: the material is read
+again from the claims, and must be what the model got.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ _NOT_ASKED: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class JobPart:
-    """A claim of one kind, with its material. Those of TURN_KINDS are given together, the others alone."""
+    """A claim of one kind, with its material. Those of TURN_KINDS come together, the others alone."""
 
     claim: Claim
     kind: JobKind
@@ -207,7 +207,7 @@ _NAME = linear_re.compile(rf"(?P<thread>[0-9A-Za-z-]*)(?P<parts>(?:{_PART})+)")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A job that was taken. ``job_id`` identifies the claims and the material."""
+    """A claimed job. ``job_id`` identifies the claims and the material."""
 
     job_id: str
     kind: str
@@ -227,7 +227,7 @@ class SubmittedAnswer(TypedDict):
 
 
 class _Claimed(TypedDict, total=False):
-    """The thread and the claims of a job that was taken, by kind and epoch; empty without any."""
+    """The thread and the claims of a claimed job, by kind and epoch; empty without any."""
 
     of: tuple[str, list[tuple[Kind, int]]]
 
@@ -530,7 +530,7 @@ async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int
         return [first]
     thread = await threads.find_uid(tx, scope, first.thread_uid)
     if thread is not None and thread.title_by == EXTRACTIVE and engine.titles.enabled:
-        # A model's title takes the place of one that was cut from what was said.
+        # A model's title replaces one that was cut from the messages.
         await jobs.set_back(tx, scope, first.thread_uid, "title", 0, due_at=now, now=now)
     beside = await jobs.claim_beside(
         tx, scope, first.thread_uid, TURN_KINDS, holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at

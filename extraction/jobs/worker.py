@@ -51,8 +51,8 @@ class NoModel(Exception):
 
 
 async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None) -> None:
-    """Do a claimed job. If this raises, nothing is stored. Without a chat the answer is the kind's own digest. A model is
-    asked once more for what is refused of its answer about a turn.
+    """Do a claimed job. If this raises, nothing is stored. Without a chat the answer is the kind's own digest. A model
+    gets one more try for the refused part of its answer about a turn.
 
     Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
     """
@@ -369,7 +369,7 @@ class JobWorker:
 
     @property
     def pause(self) -> Pause | None:
-        """Why no model is asked now, and until when; None while one may be."""
+        """Why models rest now, and until when; None while they may work."""
         return self._pauses.at(self._engine.now())
 
     async def run(self) -> None:

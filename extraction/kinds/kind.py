@@ -90,7 +90,8 @@ class TurnPart:
 class Ended:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
     it, which were stored, which said what is known already, and which were not kept for another reason; ``unproven``:
-    which were kept with names or numbers that no message has. No item is repeated, since this is answered and kept."""
+    which were stored with names or numbers that no message has. No item is repeated, since this is answered and
+    kept."""
 
     done_seq: int | None = None
     kept: tuple[str, ...] = ()
@@ -105,9 +106,9 @@ class Material:
 
     ``instructions`` is the rendered prompt (system text), ``content`` JSON text that is data and never instructions,
     ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).
-    ``inputs`` is what the kind needs to store the answer: it is kept in memory, or read again from the claim.
+    ``inputs`` is what the kind needs to store the answer: it stays in memory, or is read again from the claim.
     ``beside`` names the parts of the content that only give background: an answer stays valid when they change.
-    ``silent``: the material says nothing that a model could write about, so that none is asked.
+    ``silent``: the material is too thin for a model, so that none works on it.
     ``turn``: how a job that several kinds share gives and asks the same.
     ``again``: an earlier answer was refused; what is refused of this one is left out.
     """
@@ -232,8 +233,8 @@ async def read_new(
     wanted: Callable[[Sequence[TranscriptLine]], bool] = bool,
 ) -> NewMessages | None:
     """The first messages after ``began`` whose lines are wanted; None if none exist, and while nothing follows but
-    greetings, thanks and short answers to them: those are read with what is said next. ``most``: how many ``read`` returns
-    at a time."""
+    greetings, thanks and short answers to them: those are read with the next messages. ``most``: how many ``read``
+    returns at a time."""
     while found := await read(began):
         by_seq = {line.seq: line for line in read_lines(engine, found, tools=tools)}
         taken, lines = take_fitting(found, by_seq)

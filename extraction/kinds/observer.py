@@ -1,4 +1,4 @@
-"""The observer: a model notes what was said and done since the observer's cursor, ahead of when the notes are shown."""
+"""The observer: a model takes notes on the messages since the observer's cursor, ahead of when the notes are shown."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -107,7 +107,7 @@ class ObserverResult:
 
 @dataclass(frozen=True, slots=True)
 class NoteSources:
-    """The messages that notes are made from, in order: their seqs, how far each is trusted, and when it was said.
+    """The messages that notes are made from, in order: their seqs, how far each is trusted, and its time.
 
     ``texts``: the text of each message that a model gets, by seq, if a model names the sources of its notes.
     """

@@ -166,9 +166,8 @@ class WeighedNote(NamedTuple):
 class ThreadExtracts:
     """Extracts from the messages of a part of a thread, those that matter most first. ``seqs``: the messages' own, in
     order. Of the messages up to the seq ``noted``, of which a model took notes as it saw fit, only what the user ruled,
-    put right and said of themselves. ``former``: those of another part of the thread, whose notes on messages that are the
-    same are taken over. Where there are such, the window has moved and will again, and the notes are stored by message,
-    too."""
+    put right and said of themselves. ``former``: those of another part of the thread, whose notes are reused for equal
+    messages. Where there are such, the window has moved and will again, and the notes are stored by message, too."""
 
     def __init__(self, sample: Sequence[Message], noted: int = 0, former: "ThreadExtracts | None" = None) -> None:
         self._noted = noted
@@ -362,7 +361,7 @@ class AnswerCache:
         self._answers = _Newest[_KnownAnswer](_ANSWERS)
 
     def find(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int) -> str | None:
-        """The answer to what was asked; None where it may be another one by now."""
+        """The answer to the query; None if it may have changed."""
         known = self._answers.find(scope, asked)
         if known is None or version is None or (known.version, known.minute) != (version, now // MINUTE_MS):
             return None

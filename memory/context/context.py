@@ -94,7 +94,7 @@ def render_text(
 
 
 def _describe(tag: Tag, messages: Sequence[Message]) -> str:
-    """What the block is; of the conversation the days, since no line says when it was said, and *tomorrow* may be over."""
+    """What the block is; of the conversation the days, since no line gives its time, and *tomorrow* may be over."""
     days = f" {name_days([each.said_at for each in messages])}." if tag == "conversation" else ""
     return f"{_FRAMES[tag]}{days}"
 
@@ -236,7 +236,7 @@ async def get_context(
     have a ``report`` beside them.
 
     The newest images and files come whole, as far as an answer has room (``limits.answer_bytes``); notes stand for the
-    others. In an unknown thread nothing was said yet. Raises LimitExceeded.
+    others. An unknown thread has no messages yet. Raises LimitExceeded.
     """
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:

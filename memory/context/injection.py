@@ -189,7 +189,7 @@ def _find_value(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _mark_message(message: Message) -> str:
-    # Marks that were kept before a project was in force stay good for the project's own messages.
+    # Marks from before a project was in force stay good for the project's own messages.
     return _mark(f"{'you ' if message.whose == 'you' else ''}{message.thread_id}#{message.seq}")
 
 

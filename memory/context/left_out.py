@@ -134,8 +134,7 @@ class NotesOnLeftOut:
         ]
 
     def _extract(self, left: int, counter: TokenCounter) -> list[tuple[DigestNote, str]]:
-        """The extracts that fit with their lines, and of the first that does not as much as does, in the order in which
-        they were said."""
+        """The extracts that fit with their lines, and of the first that does not as much as does, in time order."""
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
             if tokens > left:

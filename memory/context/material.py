@@ -94,7 +94,7 @@ def _round_up(tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryClaim:
-    """What memories may claim: ``most`` tokens, and no more than is said in all threads (``outside``), or in others where
+    """What memories may claim: ``most`` tokens, and no more than all threads hold (``outside``), or in others where
     all messages of this one are shown (``elsewhere``). It depends on what is stored, not on what is asked."""
 
     most: int = 0

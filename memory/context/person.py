@@ -15,7 +15,7 @@ from layerlore.storage.threads import threads
 
 @dataclass(frozen=True, slots=True)
 class PersonMemory:
-    """``tokens``: how many are said in all of the person's own threads; ``entries``: how many are stored."""
+    """``tokens``: the number in all of the person's own threads; ``entries``: how many are stored."""
 
     profile: Version | None = None
     recalled: RecalledMemory = field(default_factory=RecalledMemory)

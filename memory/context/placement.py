@@ -48,7 +48,7 @@ class PlacedContext:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was said in the thread."""
+        """Whether the thread has no messages."""
         return not self.material.total
 
     def lay_out(self) -> ContextLayout:

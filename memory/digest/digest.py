@@ -1,4 +1,4 @@
-"""The digest of a conversation, made without a model: sentences as they were said, and tool calls with how they ended.
+"""The digest of a conversation, made without a model: verbatim sentences, and tool calls with their outcomes.
 
 The same messages give the same notes. The act of a sentence is recognised by its words, in ten languages
 (``digest.words``); questions, ids, numbers, dates, URLs, paths, money and errors are recognised in any. That something
@@ -76,7 +76,7 @@ def take_notes(messages: Sequence[Message]) -> list[DigestNote]:
     person's MOST_OF_A_PERSON.
 
     critical: what a person corrects, forbids or always wants, and calls that failed and were not made good by the same
-    tool; completion: what is done; important: facts about the person, and what is asked, decided, or went wrong; info:
+    tool; completion: what is done; important: facts about the person, requests, decisions and failures; info:
     the rest.
     """
     return [note for each in note_messages(messages, {}).values() for note in each.notes]

@@ -66,7 +66,7 @@ def asks(sentence: Sentence) -> bool:
 
 
 def judge_person(sentence: Sentence, place: SpokenPlace, asked: bool) -> Judgement | None:
-    """Judge a user's sentence (or a system message's). ``asked``: something is asked before it in its message.
+    """Judge a user's sentence (or a system message's). ``asked``: a question stands before it in its message.
 
     Requests between people do not bind an agent: there what they say of themselves weighs
     most (*Don't give up! Let's meet soon. How was Rome?*)."""

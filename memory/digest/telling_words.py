@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from layerlore.memory.digest.words import Kind
 
-# Somebody takes back or puts right what was said.
+# The speaker takes back or corrects an earlier statement.
 CORRECTION = {
     "en": """
     i meant, i meant to, i had meant, correction, ^correcting, that's wrong, that is wrong, that's not right, that isn't

@@ -33,7 +33,7 @@ class WorkerStopped(Exception):
 
 
 class Worker:
-    """Does what it is given in order, on up to ``threads`` threads, which begin with the first piece of work."""
+    """Does its work in order, on up to ``threads`` threads, which begin with the first piece of work."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._name = name
@@ -388,7 +388,7 @@ class EmbeddingService:
 
         Raises EmbeddingFailed, also at once while what failed before is left alone.
         """
-        # The user's message is often the question that was asked with it.
+        # The user's message is often the same question.
         known = {text: vector for text in texts if (vector := self._find_known(text)) is not None}
         vectors: list[Vectors | None] = []
         for some in self._slices([text for text in texts if text not in known]):

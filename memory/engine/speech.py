@@ -10,7 +10,7 @@ def said(engine: Engine, message: Message) -> str:
     """The texts of a message, a line break between them, without the blocks that we put there and, unless redaction
     is off, with secrets masked; nothing hidden is in them. No tool calls or results, no reasoning, no media.
 
-    Offsets into what was said (of evidence, of pieces) are into this text.
+    Offsets of evidence and of pieces are into this text.
     """
     texts = (
         strip_echoes(make_visible(part["text"], engine.derived_text))

@@ -113,7 +113,8 @@ def _find_place(sought: str, text: str) -> tuple[int, int] | None:
 
 
 def _cuts_word(text: str, at: int) -> bool:
-    """Whether a word, or a letter and its accent, stands on both sides: *not* in *nothing* is not what was said."""
+    """Whether a word, or a letter and its accent, stands on both sides: *not* in *nothing* is not a word of the
+    text."""
     if not 0 < at < len(text):
         return False
     if unicodedata.combining(text[at]):

@@ -94,7 +94,8 @@ async def remember(
 ) -> RememberedEntry:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
-    it. A kind that only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
+    it. A kind that only a user can want (OF_USERS) needs a user's words as evidence; without them the entry has no
+    kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
@@ -259,8 +260,8 @@ def _list_parts(kept: KeptEntry) -> list[ActPart]:
 
 
 async def _add_contents(engine: Engine, scope: Scope, answer: RememberedEntry) -> RememberedEntry:
-    """The answer with what the entries say that it names, as far as they are still there. They are read here, since no text is
-    kept in the answer of a request that may be sent again."""
+    """The answer with what the entries say that it names, as far as they are still there. They are read here, since
+    the stored answer of a request that may be sent again has no text."""
     named = [*answer.get("replaced", []), *answer.get("candidates", []), *answer.get("similar", [])]
     ids = [each["id"] for each in named]
     if answer["status"] == "similar":

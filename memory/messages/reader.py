@@ -222,10 +222,10 @@ READ_BYTES = 6 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until`` the
-    times at which they were said, in milliseconds since 1970, both inclusive. ``as_text``: the page is for ``render_page``, and
-    ``max_tokens`` are those of its text. ``reserved``: the tokens of ``max_tokens`` that the caller needs for a line of its
-    own."""
+    """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until``
+    their times (``said_at``), in milliseconds since 1970, both inclusive. ``as_text``: the page is for
+    ``render_page``, and ``max_tokens`` are those of its text. ``reserved``: the tokens of ``max_tokens`` that the
+    caller needs for a line of its own."""
 
     limit: int = 50
     offset: int | None = None
@@ -312,7 +312,7 @@ async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, aske
 
 
 async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> MessagePage:
-    """Read one page of what was said in a time in all threads, from the oldest on; each message has its ``thread_id``.
+    """Read one page of the messages of a time in all threads, from the oldest on; each message has its ``thread_id``.
     Otherwise as ``get_messages``. Raises InvalidInput."""
     if asked.before is not None or asked.after is not None:
         raise InvalidInput(

@@ -90,7 +90,7 @@ def read_runs(line: Json, version: int, here: Mapping[str, ThreadPlaces]) -> lis
 
 
 def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[MovedSource]:
-    """Where in messages that are here, with the text they had, an entry is said."""
+    """The places of an entry in messages that are here, with their earlier text."""
     found = []
     for source, places in _sources(line, here):
         if not all(is_number(source.get(name)) for name in _NUMBERS) or not isinstance(source.get("label"), str):

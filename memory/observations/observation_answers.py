@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class NoteRow(TypedDict):
-    """A note, when its subject was said, and the messages that it is from."""
+    """A note, the time of its subject, and its source messages."""
 
     marker: str
     text: str

@@ -173,7 +173,7 @@ def _show_observation(row: Observation) -> ObservationRow:
 
 
 def show_note(row: Observation) -> NoteRow:
-    """A note, when its subject was said, and the messages that it is from."""
+    """A note, the time of its subject, and its source messages."""
     return {
         "marker": row.marker,
         "text": row.text,
@@ -184,7 +184,7 @@ def show_note(row: Observation) -> NoteRow:
     }
 
 
-# An observer that was asked at the same time comes first, if it is quick.
+# An observer that started at the same time comes first, if it is quick.
 _PATIENCE_MS = 30_000
 
 

@@ -143,7 +143,7 @@ def read_base64(value: Any, where: str) -> str | None:
 
 
 def read_url(value: Any, where: str) -> MediaSource:
-    """A URL, which is never fetched; one that holds the bytes itself (data:, RFC 2397) is taken apart."""
+    """A URL, which is never fetched; one that holds the bytes itself (data:, RFC 2397) is split."""
     url = read_optional_text(value, where)
     if url is None or url[:5].lower() != "data:":
         return MediaSource(url=url)

@@ -215,7 +215,7 @@ def _date(day: int) -> str:
 
 
 def format_date(said_at: int) -> str:
-    """The day that something was said, from milliseconds since 1970, as it stands in the index: 8 May 2023 (UTC)."""
+    """The day of a message, from milliseconds since 1970, as it stands in the index: 8 May 2023 (UTC)."""
     return _date(said_at // DAY_MS)
 
 
@@ -258,7 +258,7 @@ def _count_content_words(chunks: Collection[Collection[str]]) -> int:
 
 
 def make_embedding_texts(parts: list[Json], answered: Iterable[Json] = ()) -> list[str]:
-    """The texts that vectors are made of: each chunk as it was said, in the order of the chunks' numbers. The day and
+    """The texts that vectors are made of: each chunk verbatim, in the order of the chunks' numbers. The day and
     the speaker are for words alone: before each text they cost recall, most of all across languages."""
     return split_chunks(searchable_text(strip_parts(parts, answered)))
 

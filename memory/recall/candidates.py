@@ -125,7 +125,7 @@ async def match_words(
 ) -> WordMatches:
     """Read which rows have the words, how much each word weighs, and which rows pass the filters. Rows about another
     ``subject`` are left out; ``in_context`` the newest turn of the thread ``asking`` and the notes that a context of it shows
-    whole, too. A row has the words that name ``days``, too, if it was said then."""
+    whole, too. A row has the words that name ``days``, too, if its message is of that day."""
     others = (await subjects.find_others(tx, scope, subject)).rows
     left_out = others
     if in_context:

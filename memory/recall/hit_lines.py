@@ -262,7 +262,7 @@ def describe_sources(source: Mapping[str, Any]) -> str:
 
 
 def _describe_source(source: Mapping[str, Any]) -> str:
-    """Where an entry is said, as what, and the beginning of what is quoted."""
+    """The place of an entry's source, its kind, and the beginning of the quotation."""
     place = f"thread {quote_line(source['thread_id'])} #{source['seq']}"
     label = _LABELS.get(source["label"], "")
     if "quote" not in source:

@@ -1,4 +1,4 @@
-"""The ``<memory>`` block of a context: entries, and lines of earlier messages, that fit what is asked. They are found
+"""The ``<memory>`` block of a context: entries, and lines of earlier messages, that fit the question. They are found
 in the caller's own transaction, with what ``prepare_memory`` made before it.
 """
 
@@ -34,7 +34,7 @@ _KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
     """The memories that a context may show: entries, newest first, and the hits among messages and notes, best first.
-    ``sought``: the words looked for and their weights, none where nothing was asked; ``confidence``: how far the hits
+    ``sought``: the words looked for and their weights, none without a question; ``confidence``: how far the hits
     are about it; ``degraded``: what was missing, and why."""
 
     entries: tuple[Message, ...] = ()

@@ -115,8 +115,8 @@ class Pool:
         return found[self.messages]
 
     def extend_to_context(self, chosen: Flags) -> Flags:
-        """The rows that are chosen, and the first chunks of messages that have one of them as context: what is said
-        around a message may be all that shares a word with the query. None in dialogues with an assistant."""
+        """The rows that are chosen, and the first chunks of messages that have one of them as context: perhaps only
+        the neighbours of a message share a word with the query. None in dialogues with an assistant."""
         around = self.spread_to_messages(chosen)
         found = chosen.copy()
         for at in self.beside:
@@ -417,8 +417,8 @@ def rank_rows(
 ) -> Ranking:
     """Rank the candidates that share a word or a meaning with the question, best first. ``factors``: one for each row.
 
-    A row without a vector stands no lower than where words alone rank it: its meaning is not known yet. Ties go to what
-    was said last, then to the highest row id.
+    A row without a vector stands no lower than where words alone rank it: its meaning is not known yet. Ties go to the
+    newest, then to the highest row id.
     """
     ranked = _rank(pool, candidates, question, rules, factors)
     if question.cosines is None:

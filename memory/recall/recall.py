@@ -75,8 +75,8 @@ _FEW_NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """The queries, and the places to search. Times are milliseconds since 1970 and compare with when a message was
-    said. The roles are of messages; in a thread those entries are searched for that have a source there.
+    """The queries, and the places to search. Times are milliseconds since 1970 and compare with the time of a message.
+    The roles are of messages; in a thread those entries are searched for that have a source there.
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
     ``asking``: the thread that the caller is in. ``in_context``: its newest user message, everything after it, its own

@@ -80,7 +80,7 @@ def render_text(
     tokens, then the others, both in time order. The best hit is always there, alone and cut if need be.
 
     The first line says what was degraded; the last one how many hits did not fit, which signals served, how many a floor
-    held back, and today's date, since no line says how long ago it was said.
+    held back, and today's date, since no line gives its age.
     """
     opening = _opening(recalled)
     if not recalled.hits:
@@ -185,7 +185,8 @@ def render_json(
     recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
 ) -> RecallAnswer:
     """The recalled hits as JSON, best first, as many as the budget holds, the first cut if need be and none where its
-    ids alone have no room; a neighbour of several hits is given once, with the best of them. ``explain`` adds each hit's parts."""
+    ids alone have no room; a neighbour of several hits appears once, with the best of them. ``explain`` adds each
+    hit's parts."""
     listed = recalled.hits
 
     def shown(hits: Sequence[Hit], cut: bool = False) -> RecallAnswer:

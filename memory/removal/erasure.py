@@ -2,8 +2,8 @@
 that was, and holds nothing of it.
 
 A caller of the server is shown first how much would go, with a token that confirms it. The token is an HMAC and is not
-stored. It stands for a scope, a thread, how many threads and messages there were, and until when it holds, so that
-nothing is erased unseen that was said since. (What background work makes of it comes and goes.)"""
+stored. It stands for a scope, a thread, how many threads and messages there were, and until when it holds, so that no
+later message is erased unseen. (What background work makes of it comes and goes.)"""
 
 import base64
 import hashlib

@@ -8,7 +8,7 @@ from layerlore.memory.settings.section import Name, Seconds, Section, Unit
 
 
 class EmbeddingSettings(Section):
-    """Vectors, by which recall finds what was said in other words. Text is stored and found by its words at once; its
+    """Vectors, by which recall finds messages in other words. Text is stored and found by its words at once; its
     vector follows in the background. A new embedder makes new vectors while the old ones still serve."""
 
     embedder: Name = Field(

@@ -324,7 +324,7 @@ def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
 def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Exchange]:
     """The messages in order, but for results: each moves up to its call, the latest of its id before it.
 
-    A message in which something is said after a call is taken apart there. A call without a result, a result without
+    A message with text after a call is split there. A call without a result, a result without
     a call, and every result of a call but the first become texts, since no provider takes them.
     """
     answers = _find_answers(messages)

@@ -91,7 +91,7 @@ def _contents(step: Exchange) -> Iterator[ProviderJson]:
 
 
 def _sign(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJson]:
-    """The parts of what is said, each with the signature that stood in front of it. Thoughts themselves are left out."""
+    """The spoken parts, each with the signature that stood in front of it. Thoughts themselves are left out."""
     signature = None
     for part in said:
         if part["type"] == "reasoning":

@@ -74,8 +74,8 @@ def read_policy(
 ) -> WindowPolicy:
     """The policy that an object of ``NAMES`` (or its JSON as text) makes of ``base``; null leaves a field as it is.
 
-    ``predefined`` takes what add_messages takes, at most ``PREDEFINED`` messages; of them are kept role, name and
-    parts. ``mask`` gets these parts, and names and the prompt, each as a part of text.
+    ``predefined`` takes what add_messages takes, at most ``PREDEFINED`` messages; their role, name and parts stay.
+    ``mask`` gets these parts, and names and the prompt, each as a part of text.
 
     Raises InvalidInput, LimitExceeded; the text begins with ``where``.
     """

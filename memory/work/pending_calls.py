@@ -345,7 +345,7 @@ def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
 
 
 def append_answer(engine: Engine, answers: Answers, checked: Checked, *, by: str, now: int) -> Answers:
-    """Append an answer to those before. The same data for the same call is kept once. Raises LimitExceeded."""
+    """Append an answer to those before. The same data for the same call is stored once. Raises LimitExceeded."""
     of = {"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}
     entry = {**of, **({"decision": checked.decision} if checked.decision else {}), "data": checked.data}
     brought: list[Json] = list_of(answers.brought)

@@ -1,7 +1,7 @@
 """Sessions of browsers: how a page of this server calls it as the signed-in user, without holding the credential.
 
 A credential is cut in two halves of random look, and neither alone says anything about it. The browser keeps one in a
-cookie that no script can read, the page keeps the other and sends it in a header. So nothing is kept here: every process
+cookie that no script can read, the page keeps the other and sends it in a header. The server stores none: every process
 that serves can join them, and a key that is revoked ends the session.
 
 A cookie goes to every port of a host. Another program that serves pages on this machine gets one half of it, and cannot
@@ -80,7 +80,7 @@ def credential_of(headers: Headers) -> str | None:
 
 
 def make_cookie(headers: Headers, kept: str, *, seconds: int = SESSION_SECONDS) -> str:
-    """The Set-Cookie header for a page's half; with 0 seconds it is taken back."""
+    """The Set-Cookie header for a page's half; 0 seconds removes it."""
     headers = list(headers)
     secure = any(name == b"origin" and value.lower().startswith(b"https://") for name, value in headers)
     return (

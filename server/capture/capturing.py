@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TEXT_TRANSCRIPT = ".txt"
-# These hosts write none, or not always: what is said comes with their events.
+# These hosts write none, or not always: the messages come with their events.
 _WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
 
 
@@ -184,7 +184,7 @@ def _as_message(said: Said) -> CapturedMessage:
 
 
 def _read_time(at: Any) -> int | None:
-    """When something was said; None where the host wrote no time that can be read."""
+    """The time of a message; None if the host wrote no readable time."""
     try:
         if at is None:
             return None

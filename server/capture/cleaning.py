@@ -204,7 +204,7 @@ _MOST_ITEMS = 200
 
 
 class Cleaner:
-    """Cleans what was said in one conversation, in order. ``left_out``: the ids of calls that were left out, and whose
+    """Cleans the messages of one conversation, in order. ``left_out``: the ids of calls that were left out, and whose
     results are still to come."""
 
     def __init__(self, rules: CaptureSettings, ignored: IgnoredPaths, left_out: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ class IgnoredPaths:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the folder itself is left out, with all that is said there."""
+        """Whether the folder itself is left out, with all its conversations."""
         return any(spec.match_file(_ANY) for at, spec in self._rules if at == self._folder) or self._has(
             self._folder, "/"
         )

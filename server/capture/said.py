@@ -1,4 +1,4 @@
-"""One thing that a transcript says was said or done, whatever host wrote it."""
+"""One message or call in a transcript of any host."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

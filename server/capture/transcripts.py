@@ -31,7 +31,7 @@ _READERS = {
 
 
 class KeptCursor(TypedDict):
-    """A cursor as it is kept between two reads."""
+    """A cursor as it is stored between two reads."""
 
     offset: int
     tail: str
@@ -151,8 +151,8 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
     said = _read_record(record)
     if all(each.id for each in said):
         return said
-    # Lines without an id are distinguished by what they say and when or, without a time, by how often it was said
-    # before.
+    # Lines without an id are distinguished by what they say and when or, without a time, by the number of earlier
+    # equal lines.
     named = _digest(line)
     if "timestamp" not in record:
         counts[named] += 1

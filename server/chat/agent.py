@@ -55,7 +55,7 @@ class RunProgress:
 
 class Agent:
     """``notify`` gets each lifecycle event (seed 002: AgentStart, TurnStart, ToolExecutionStart ...) as it is recorded.
-    ``shown`` is what the model was asked last, with the report of the blocks in it."""
+    ``shown`` is the last request to the model, with the report of the blocks in it."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Agent:
         return await self._begin(text, None)
 
     async def stream(self, text: str, say: Say) -> AgentTurn:
-        """One turn, whose answer is given to ``say`` as it comes."""
+        """One turn, whose answer goes to ``say`` as it comes."""
         return await self._begin(text, say)
 
     async def resume(self, run_id: str, say: Say | None = None) -> AgentTurn:

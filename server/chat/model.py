@@ -49,7 +49,7 @@ class ModelReply:
     model: str = ""
 
     def as_message(self) -> Json:
-        """The message that stands for it in what the model is asked next."""
+        """The message that stands for it in the next request to the model."""
         calls = {"tool_calls": [call.for_model() for call in self.calls]} if self.calls else {}
         return {"role": "assistant", "content": self.text, **calls}
 
@@ -63,7 +63,7 @@ class ChatModel(Protocol):
         """One answer; with ``say`` it is streamed there as it comes. Raises ModelFailed."""
 
     async def close(self) -> None:
-        """Nothing is asked after that."""
+        """No request follows that."""
 
 
 class LitellmModel:

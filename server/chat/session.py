@@ -69,7 +69,7 @@ class ChatSession:
 
     async def converse(self, keyboard: Keyboard, message: str = "") -> None:
         """A first message, if there is one, and then everything that a person types, until the input ends or the
-        reader of the answers leaves. A turn that has begun is kept all the same."""
+        reader of the answers leaves. A turn that has begun is stored all the same."""
         self.keyboard = keyboard
         if message:
             await self.take(message)

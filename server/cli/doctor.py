@@ -87,7 +87,7 @@ def doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All findings, section by section. Each trial is taken back."""
+    """All findings, section by section. Each trial is undone."""
     state = asyncio.run(look_at_database(settings, whole=True))
     yield Finding("layerlore", "version", VERSION)
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")

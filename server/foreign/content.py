@@ -103,6 +103,6 @@ def read_expiry(value: Any) -> int | None:
 
 
 def say(id_: str, role: str, texts: list[str], at: int | None, **more: Any) -> list[Json]:
-    """A message of texts; none where nothing is said."""
+    """A message of texts; none if they are empty."""
     parts = [text_part(text) for text in texts if text]
     return [{"id": id_, "role": role, "parts": parts, "created_at": at, **more}] if parts else []

@@ -1,4 +1,5 @@
-"""Transcripts of Claude Code and Codex, read and cleaned as capture by hooks does, so that what both bring is kept once."""
+"""Transcripts of Claude Code and Codex, read and cleaned as capture by hooks does, so that a message that both bring
+is stored once."""
 
 import json
 from pathlib import Path

@@ -100,7 +100,7 @@ def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
 
 def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
     """Take back what was written into a host's file. If no other program changed it since, it is the earlier file,
-    byte for byte; else only our part is taken out. ``usual``: the keys to look at where no record is left."""
+    byte for byte; else only our part is removed. ``usual``: the keys to look at where no record is left."""
     return _try_again(host, file, lambda: _untell(data_dir, host, file, usual))
 
 

@@ -52,7 +52,7 @@ class Frame(NamedTuple):
 
 
 class Channel:
-    """One end of a pair of Unix sockets. Nothing waits: what cannot be sent yet is kept until ``flush``.
+    """One end of a pair of Unix sockets. Nothing waits: bytes that cannot be sent yet wait for ``flush``.
 
     A file belongs to the channel from ``put`` on, and to the receiver of its frame afterwards.
     """
@@ -177,7 +177,7 @@ class WorkerLink:
         self._say(Frame(Kind.CLOSED))
 
     def pass_on(self, file: int, received: bytes, owner: int) -> None:
-        """Have the connection served by its owner. The descriptor is taken over."""
+        """Have the connection served by its owner. It takes over the descriptor."""
         self._say(Frame(Kind.PASSED, owner, received, file))
 
     def owner_of(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> int | None:

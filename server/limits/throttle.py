@@ -163,7 +163,7 @@ class Throttle:
 
     def find_excess(self, principal: Principal, size: int, method: str = "") -> TooMuch | None:
         """The refusal that a request of ``size`` bytes would get, judged before it is read. ``method``: if its head names
-        one. Nothing is taken."""
+        one. It takes nothing."""
         one, tenant = self._accounts(principal)
         amounts = {_category(method): 1} if method else {"calls": 1, "besides": 1}
         try:

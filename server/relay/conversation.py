@@ -75,8 +75,8 @@ class Conversation:
     def take(self, line: bytes | TooLong, *, connected: bool, served: bool) -> tuple[bytes, bytes]:
         """A line of the host. Returns it framed, and an answer to give at once, or nothing.
 
-        Where no server is ``connected``, the line is part of the next replay; until one has said that it serves, what is
-        kept may answer.
+        Where no server is ``connected``, the line is part of the next replay; until one has said that it serves,
+        stored answers may answer.
         """
         self._number += 1
         framed = framed_line(self._number, line)
@@ -126,7 +126,7 @@ class Conversation:
         return b""
 
     def _keep(self, request: _Open, rest: bytes) -> bool:
-        """Keep the result that the rest of an answer's line has. Returns whether another one was kept before."""
+        """Keep the result that the rest of an answer's line has. Returns whether another one was stored before."""
         result = rest.rstrip()[:-1].decode("utf-8", "replace")
         return self._kept.keep(request.method, request.message.get("params"), result)
 

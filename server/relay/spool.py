@@ -1,4 +1,4 @@
-"""The events that hooks hand over: a file for each event, written before the server is asked, and removed by the
+"""The events that hooks hand over: a file for each event, written before the server gets it, and removed by the
 server that stored it.
 
 Nothing is lost if a process is killed or does not answer: the next server takes what is there.

@@ -243,7 +243,7 @@ async def serve_stdio(
     max_line_bytes: int = MAX_LINE_BYTES,
     answer_seconds: float = ANSWER_SECONDS,
 ) -> None:
-    """Serve one client of either protocol era on two descriptors, which are taken over.
+    """Serve one client of either protocol era on two descriptors, which it takes over.
 
     It enters the server's lifespan, and leaves it when the input has ended and its requests are answered, when the
     reader of the output leaves, when the process that launched this one has died, or when `stop` is requested. Calls

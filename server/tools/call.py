@@ -82,7 +82,7 @@ class Call:
         return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
-        """Whether this answer is the first of its connection that shows memories. It is asked once a call."""
+        """Whether this answer is the first of its connection that shows memories. It runs once a call."""
         return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     @property

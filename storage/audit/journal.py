@@ -36,7 +36,7 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True)
 class Journaled:
-    """A row. Later ones have higher numbers; none is given again."""
+    """A row. Later ones have higher numbers; none is used again."""
 
     row_id: int
     tenant_id: str

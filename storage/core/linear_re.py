@@ -134,7 +134,7 @@ def compile(pattern: str, flags: int = 0, *, engine: Engine = "linear") -> Patte
     if it cannot be matched in linear time, and re.error if it is not a pattern.
 
     ``engine``: ``re`` or ``regex`` for a pattern that passes each character once, as one that cuts a text into words does,
-    where RE2's cost for each match or its syntax is in the way. That it does is held by the test alone.
+    where RE2's cost for each match or its syntax is in the way. Only the test shows that it does.
     """
     made = Pattern(pattern, flags, engine)
     REGISTRY.append((sys._getframe(1).f_globals.get("__name__", ""), made))

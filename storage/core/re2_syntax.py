@@ -543,7 +543,7 @@ def _may_be_word(item: Any) -> bool:
 
 
 def _branches(items: Sequence[Any]) -> Iterator[list[Any]]:
-    """A pattern's alternatives, each with what is asked of its neighbours before and after all of them."""
+    """A pattern's alternatives, each with the conditions on its neighbours before and after all of them."""
     begin = 0
     while begin < len(items) and _is_condition(items[begin], before=True):
         begin += 1

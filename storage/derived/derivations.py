@@ -209,8 +209,8 @@ async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, 
 
 
 async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages got other content: what describes a run with one in it is made again. Documents stay: they are
-    rewritten by what is said next."""
+    """After messages got other content: what describes a run with one in it is made again. Documents stay: the next
+    messages rewrite them."""
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)
     await scopes.hold(tx, scope)

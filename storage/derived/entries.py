@@ -64,7 +64,7 @@ class EntrySource:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources;
+    """An entry to be kept. ``seen_at``: its time (milliseconds); ``trust``: the lowest of its sources;
     ``expires_at``: when it ends, if it does; ``unproven``: its names and numbers that no quotation contains;
     ``subject``: that of its thread."""
 
@@ -267,7 +267,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
 
 
 async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int, search_text: SearchText) -> None:
-    """Make a known entry active again, as it was said now, and add its sources to those it had."""
+    """Make a known entry active again, since it was repeated now, and add its sources to those it had."""
     stands = known.status == "active" and known.origin == "shared"
     origin: Origin = "shared" if stands else "caller" if "caller" in (known.origin, new.origin) else new.origin
     unproven: Sequence[str] = new.unproven

@@ -1,5 +1,5 @@
 """The subjects of threads: whom or what a conversation is about, which its metadata names. A conversation about one
-customer is not shown what was said about another."""
+customer does not see the memories about another."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -277,7 +277,7 @@ async def claim_beside(
     lease_ms: int,
     also_at: int,
 ) -> list[Claim]:
-    """Take the jobs of these kinds, of one thread, that are due like another one that was taken of it."""
+    """Take the jobs of these kinds, of one thread, that are due like another claimed one of it."""
     due = await tx.all(_BESIDE, **of_thread(scope, thread_uid), now=now, also_at=also_at, kinds=list(kinds))
     return [await _claim(tx, row, holder, now, lease_ms) for row in due]
 
@@ -524,6 +524,6 @@ _PUT_OFF = (
 
 
 async def put_off(tx: Tx, tenant: Tenant, kinds: Collection[Kind], *, until: int, now: int) -> int:
-    """Let the unclaimed jobs of the kinds be due at ``until`` and not before; that counts as no failure. More
-    that is asked of one makes it due as always. Counts them."""
+    """Let the unclaimed jobs of the kinds be due at ``until`` and not before; that counts as no failure. Further
+    requests make it due as always. Counts them."""
     return await tx.run(_PUT_OFF, of_tenant=tenant.tenant_id, kinds=list(kinds), until=until, now=now)

@@ -225,7 +225,7 @@ def _passing_entries(since: bool, until: bool) -> Select[Any]:
 async def passing(
     tx: Tx, scope: Scope, *, thread_id: str | None, since: int | None, until: int | None, roles: Sequence[str]
 ) -> RowIdArray:
-    """The row ids, ascending, of the messages of these roles that were said (``said_at``, milliseconds) from ``since``
+    """The row ids, ascending, of the messages of these roles with a time (``said_at``, milliseconds) from ``since``
     to ``until``, both included, in the thread of that name, if one is passed. The role ``entry`` means entries: in a
     thread those that have a source there; the kind of a note as a role means such notes, and when they were written."""
     given: dict[str, Any] = {"thread_id": thread_id, "since": since, "until": until}

@@ -160,7 +160,7 @@ async def _find(tx: Tx, scope: Scope, thread_uid: str, by_hash: dict[str, str]) 
 
 
 def hash_of_message(thread_uid: str, id_: str) -> str:
-    """How the id of a message is kept that was erased."""
+    """The stored form of an erased message's id."""
     return _hash(thread_uid, id_)
 
 
@@ -396,7 +396,7 @@ async def append(
 ) -> Appended:
     """Append the drafts to a thread, which the first message makes. All or nothing.
 
-    A draft whose id the thread has is kept in place: unchanged, or replaced if ``replace_known``. One that was deleted
+    A draft whose id the thread has stays in place: unchanged, or replaced if ``replace_known``. One that was deleted
     is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are assigned without
     gaps and never again. A mark of a turn is set also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
     rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
@@ -488,7 +488,7 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
 
 
 def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
-    """The entry of a replaced message. Its words hold the day it was said, which it keeps unless another is passed."""
+    """The entry of a replaced message. Its words hold its day, which it keeps unless another is passed."""
     said_at = draft.said_at if draft.said_at is not None else old.said_at
     message = Message(
         thread.thread_id,

@@ -195,9 +195,9 @@ async def fill(
     """Read one page of a thread into what ``new`` makes: from the oldest on with an offset or ``after``, else from the
     newest before ``before`` back. Only what it takes is read, so that a page may hold any sizes.
 
-    ``before`` and ``after`` are seqs and exclusive; ``since`` and ``until`` are times at which messages were said, in
-    milliseconds since 1970, and inclusive. Returns the thread and how many of its messages have these roles and were
-    said then, too. Raises NotFound.
+    ``before`` and ``after`` are seqs and exclusive; ``since`` and ``until`` are times of messages, in milliseconds
+    since 1970, and inclusive. Returns the thread and the number of its messages with these roles and of that time.
+    Raises NotFound.
     """
     thread = await threads.find(tx, scope, thread_id)
     timed = since is not None or until is not None
@@ -254,7 +254,7 @@ async def fill_of_all(
     since: int | None = None,
     until: int | None = None,
 ) -> tuple[FilledT, int]:
-    """Read what was said in a time, of all threads of the scope, from the oldest on, into what ``new`` makes; see
+    """Read the messages of a time, of all threads of the scope, from the oldest on, into what ``new`` makes; see
     ``fill``. Returns how many messages that are, too."""
     of = {**of_scope(scope), "roles": list(roles), **_times(since, until)}
     filled = new()

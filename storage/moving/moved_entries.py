@@ -47,7 +47,7 @@ _RENAME = (
 
 @dataclass(frozen=True, slots=True)
 class MovedSource:
-    """Where in a message of a thread that is there an entry is said."""
+    """The place of an entry in a message of an existing thread."""
 
     thread_uid: str
     message_seq: int

@@ -54,7 +54,7 @@ class DocumentRun:
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """Where in a message an entry is said."""
+    """The place of an entry in a message."""
 
     entry_id: str
     thread_uid: str

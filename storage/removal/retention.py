@@ -49,7 +49,7 @@ from layerlore.storage.work.runs import EXPIRED
 
 @dataclass(frozen=True, slots=True)
 class TimePlace:
-    """A place in the order in which a resource's messages were said: ``said_at`` is milliseconds since 1970."""
+    """A place in the time order of a resource's messages: ``said_at`` is milliseconds since 1970."""
 
     said_at: int
     thread_uid: str = ""
@@ -228,8 +228,8 @@ FIRST = Scope("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds since 1970: what was deleted, cleared or dropped before the first is erased, and so are answers that
-    were kept before the second."""
+    """Milliseconds since 1970: what was deleted, cleared or dropped before the first is erased, and so are answers
+    that were stored before the second."""
 
     deleted_before: int
     answered_before: int

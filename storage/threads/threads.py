@@ -345,9 +345,9 @@ _PUT_TITLE = (
 
 
 async def put_title(tx: Tx, scope: Scope, thread_uid: str, title: str, *, by: str) -> bool:
-    """Give the thread a title, if it has none and no caller wanted it so, or a model's in place of one that was cut from
-    what was said; ``by`` is the model, or ``extractive``. The transaction holds the thread. Returns whether it was
-    given."""
+    """Give the thread a title, if it has none and no caller wanted it so, or a model's in place of one that was cut
+    from messages; ``by`` is the model, or ``extractive``. The transaction holds the thread. Returns whether it was
+    set."""
     return await tx.run(_PUT_TITLE, **of_thread(scope, thread_uid), new_title=title, new_title_by=by) == 1
 
 

@@ -303,7 +303,7 @@ async def is_hidden(tx: Tx, scope: Scope, run_id: str) -> bool:
 async def suspend(
     tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint, *, now: int, answers: Answers = NO_ANSWERS
 ) -> None:
-    """Suspend a run that is held: the checkpoint replaces the one before, and ``answers`` those to that."""
+    """Suspend a held run: the checkpoint replaces the one before, and ``answers`` those to that."""
     of = {**of_thread(scope, run.thread_uid), **_stored(checkpoint), **_answers(answers)}
     await tx.run(_SUSPEND, **of, run_id=run.run_id, now=now)
 
@@ -315,14 +315,14 @@ async def claim(tx: Tx, scope: Scope, run: Run, claim: RunClaim, *, answers: Ans
 
 
 async def renew(tx: Tx, scope: Scope, run: Run, *, until: int) -> None:
-    """Let the claim on a run that is held last until then: nothing else changes, and no watcher is notified."""
+    """Let the claim on a held run last until then: nothing else changes, and no watcher is notified."""
     await tx.run(_RENEW, **of_thread(scope, run.thread_uid), run_id=run.run_id, new_claimed_until=until)
 
 
 async def change(
     tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint, *, answers: Answers, until: int, now: int
 ) -> None:
-    """Store what is new of a running run that is held, and renew its claim; a ``state`` of None leaves it as it is.
+    """Store the new parts of a held, running run, and renew its claim; a ``state`` of None leaves it as it is.
     Reason and expiry stay."""
     stored = _stored(checkpoint)
     del stored["new_reason"], stored["new_expires_at"]
@@ -331,12 +331,12 @@ async def change(
 
 
 async def answer(tx: Tx, scope: Scope, run: Run, answers: Answers, *, now: int) -> None:
-    """Keep answers to the pending calls of a run that is held."""
+    """Keep answers to the pending calls of a held run."""
     await tx.run(_ANSWER, **of_thread(scope, run.thread_uid), **_answers(answers), run_id=run.run_id, now=now)
 
 
 async def finish(tx: Tx, scope: Scope, run: Run, end: RunEnd, *, now: int) -> None:
-    """End a run that is held; its checkpoint is removed, and the output stays."""
+    """End a held run; its checkpoint is removed, and the output stays."""
     await tx.run(
         _FINISH,
         **of_thread(scope, run.thread_uid),

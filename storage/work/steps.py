@@ -63,7 +63,7 @@ _MESSAGE_SEQS = select(messages.c.id, messages.c.seq).where(
 
 
 async def record(tx: Tx, scope: Scope, thread: Thread, made: Sequence[NewStep], *, now: int) -> int:
-    """Write steps of a thread that the transaction holds. Returns the seq of the first: they are given in order."""
+    """Write steps of a thread that the transaction holds. Returns the seq of the first: they come in order."""
     of = of_thread(scope, thread.thread_uid)
     first: int = await tx.scalar(_TAKE, **of, count=len(made), now=now) - len(made)
     rows = [

@@ -121,7 +121,7 @@ spending = Table(
     Column("cost_nano_usd", BigInteger, nullable=False),
 )
 
-# The tokens that the background work of each tenant took on a day: an allowance is held against them.
+# The tokens that the background work of each tenant took on a day: an allowance is compared with them.
 tenant_spending = Table(
     "tenant_spending",
     metadata,

@@ -159,7 +159,7 @@ entries = Table(
     partial_index("entries_pinned", *SCOPE, "pinned_at", where=_pinned),
 )
 
-# Where in which message an entry is said: offsets into the text that evidence is checked against, no copy of it.
+# The places of an entry in messages: offsets into the text that evidence is checked against, no copy of it.
 entry_sources = Table(
     "entry_sources",
     metadata,

@@ -65,7 +65,7 @@ commits_in_id_order = False
 keeps_erased_bytes = False
 """Autovacuum has such space used again."""
 
-# Also a role that was granted more sees nothing, where rows are held back from everybody but their table's owner.
+# Also a role that was granted more sees nothing, if only the table's owner may see its rows.
 
 _MAY = {
     act: select(func.has_table_privilege("journal", act) & ~func.row_security_active("journal"))

@@ -60,7 +60,7 @@ def unable(error: BaseException) -> str:
 
 
 def without_url(error: BaseException, url: str) -> str:
-    """The error, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
+    """The error, without any text that repeats the URL's password, or a piece of it that was read as a host."""
     if isinstance(error, UNREADABLE_URL):
         return (
             "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."

@@ -232,7 +232,7 @@ def _take_over_mode(store: Path, copy: Path) -> None:
 
 
 def _put_log_into(store: Path) -> None:
-    """So that the former file is whole in itself. One that is damaged is kept with its log."""
+    """So that the former file is whole in itself. A damaged one stays with its log."""
     if not store.exists():
         return
     try:

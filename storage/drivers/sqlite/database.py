@@ -221,7 +221,7 @@ class SqliteDatabase:
         await self._writer.submit(remove_trial)
 
     async def _save_log(self) -> None:
-        """Where only the log was taken away, put what it holds into the file, before its last handle is closed."""
+        """If only the log was removed, put its content into the file, before its last handle is closed."""
         if self._file is not None and self._file.log_can_be_saved:
             with suppress(driver.DatabaseError):
                 await self._writer_thread.hop(driver.save_log)

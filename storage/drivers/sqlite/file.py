@@ -75,7 +75,7 @@ class DatabaseFile:
 
     @property
     def log_can_be_saved(self) -> bool:
-        """Whether only the log was taken away, so that what it held can still be put into the file."""
+        """Whether only the log was removed, so that its content can still be put into the file."""
         return _identity(self._path) == self._identity and all(
             _identity(name) in (None, identity) for name, identity in self._log.items()
         )

@@ -22,8 +22,8 @@ from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache
 
 _ADD_ROW = text(f"INSERT INTO search_rows ({COLUMNS}) SELECT {VALUES} FROM (SELECT 1) {BEFORE} RETURNING row_id")  # noqa: S608 - constants
 _ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_tokens)")
-# One value instead of thousands of rows: a third of the time. Newest first costs half as much again, since the index is
-# kept the other way round.
+# One value instead of thousands of rows: a third of the time. Newest first costs half as much again, since the index
+# has the opposite order.
 _ROWS_WITH = (
     "SELECT count(*), group_concat(rowid) FROM (SELECT rowid FROM search_text"
     " WHERE search_text MATCH :query AND rowid > :after ORDER BY rowid {order} LIMIT :most)"

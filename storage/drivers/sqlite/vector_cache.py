@@ -194,8 +194,8 @@ class VectorCache:
         self, stamp: Stamp, tokens: Sequence[str], model: str, row_ids: RowIdArray, read: ReadVectors
     ) -> tuple[RowIdArray, Vectors]:
         """The vectors, of unit length, that these rows have under the scope's tokens: row ids, ascending, and as many rows
-        of float32, rounded whether they were kept or are read now. The rows must be there in the snapshot whose stamp
-        this is."""
+        of float32, rounded whether they come from the cache or from the file. The rows must be there in the snapshot
+        whose stamp this is."""
         key, known_by = (model, *tokens), (stamp.removed, stamp.schema)
         asked = sort_distinct(row_ids)
         with self._lock:
