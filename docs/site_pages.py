@@ -22,6 +22,8 @@ BESIDE = {
     "configs/README.md": "configs.md",
     "examples/README.md": "examples.md",
 }
+# Long lists that would bury the pages of the user's guide among the results of a search.
+UNSEARCHED = ("benchmarks.md", "changelog.md", "decisions.md")
 SHOWN = (".md", ".svg", ".png")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 ITEM = re.compile(r"( *)([-*]|\d+\.)( +)(?=\S)")
@@ -47,6 +49,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     beside = {name: source for source, name in BESIDE.items()}
     source = ROOT / beside.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    if page.file.src_uri in UNSEARCHED:
+        page.meta["search"] = {"exclude": True}
     return set_in(outside_fences(markdown, lambda text: LINK.sub(lambda link: followed(link, source), text)))
 
 
