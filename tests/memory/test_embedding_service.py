@@ -229,6 +229,8 @@ async def test_a_model_that_loads_for_too_long_is_waited_for_once(model: Model, 
         assert await service.query("y") == (None, "the embedder is loading")
     gate.set()
     await until(lambda: service.status().state == "ready")
+    # A busy machine takes longer than a millisecond for the vector itself.
+    service._patience_ms = 600_000
     assert (await service.query("x"))[0] is not None
     await service.close()
 
