@@ -25,7 +25,7 @@ class ChatAnswer:
 class ChatFailed(LayerloreError):
     """No answer came. The text says why; it can be stored and shown, since it repeats no texts and no keys.
 
-    ``retryable``: a later attempt may succeed, not before ``retry_after_ms`` if that is passed.
+    ``retryable``: a later attempt may succeed, not before ``retry_after_ms`` if that is set.
     ``spent``: what the failed requests cost.
     ``of_setup``: no job can succeed until a key, a name or an account is corrected.
     """

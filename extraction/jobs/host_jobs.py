@@ -396,7 +396,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: Sent, 
 
 
 async def _drop_changed(engine: Engine, parts: list[JobPart], named: _Named) -> list[JobPart]:
-    """The parts whose material is what was passed; the others are handed back. Raises Conflict if none is left."""
+    """The parts whose material is as the model got it; the others are handed back. Raises Conflict if none is left."""
     if not parts:
         raise Conflict(f"job_id: there is nothing left to do for it; nothing was stored; {_AGAIN}")
     same = [part for part in parts if _fingerprint(part.material) == named.kinds[part.name][1]]

@@ -90,8 +90,8 @@ class EntriesInput:
     """The messages that entries are extracted from.
 
     ``began``: the cursor; ``read_from``: the seq after which reading began (messages in between say nothing);
-    ``ended``: where the cursor moves to. ``said``: the texts of the messages as they were passed. ``known``: ids of the
-    entries that were passed as known. ``more``: further messages follow.
+    ``ended``: where the cursor moves to. ``said``: the texts of the messages as the model got them. ``known``: ids of
+    the entries that the model got as known. ``more``: further messages follow.
     """
 
     began: int

@@ -289,6 +289,6 @@ async def lock_thread(tx: Tx, claim: Claim) -> Thread:
 
 
 def check_unchanged(now: Sequence[Message], given: Sequence[Message]) -> None:
-    """Raises Stale unless the messages are as they were passed."""
+    """Raises Stale unless the messages are as the model got them."""
     if list(now) != list(given):
         raise Stale("messages were changed or deleted meanwhile")

@@ -430,7 +430,8 @@ def _take_part(
 
 
 def _line_tokens(counter: TokenCounter, message: Message, lines: Mapping[int, TranscriptLine], rest: str | None) -> int:
-    """Tokens that a message takes in the transcript. ``rest``: what of the message is passed, if not all of it."""
+    """Tokens that a message takes in the transcript. ``rest``: the part of the message that the model gets, if not all
+    of it."""
     text = rest
     if text is None:
         text = lines[message.seq].text if message.seq in lines else ""

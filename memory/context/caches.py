@@ -1,5 +1,5 @@
-"""Caches of the context: of threads that are requested again and again what was noted, extracts from what fell out of a
-window, the window's messages, and the whole text, each made once until it is another."""
+"""Caches of the context. For threads that are requested often they hold the notes, the extracts from messages outside
+the window, the window's messages and the whole text. Each is made once until it changes."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -137,8 +137,8 @@ class ObservationCache:
         self._threads = _Newest[ThreadObservations]()
 
     async def get(self, tx: Tx, scope: Scope, thread_uid: str) -> ThreadObservations | None:
-        """The observations of a thread; None if none exist. What they are is asked each time, themselves only when
-        they are others."""
+        """The observations of a thread; None if none exist. Each call reads their mark, and reads them again only if
+        the mark has changed."""
         state = await observations.state(tx, scope, thread_uid)
         if not state:
             return None
@@ -315,7 +315,7 @@ class WindowMessages:
         return known.folded
 
     def _find(self, message: Message) -> _ReadMessage | None:
-        """What is stored of just this message as it was weighed, and was not cut."""
+        """The entry for exactly this message, uncut, since it was last weighed."""
         known = self._read.get(message.seq)
         if known is not None and known.weighed is message:
             return known

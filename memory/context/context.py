@@ -94,7 +94,8 @@ def render_text(
 
 
 def _describe(tag: Tag, messages: Sequence[Message]) -> str:
-    """What the block is; of the conversation the days, since no line gives its time, and *tomorrow* may be over."""
+    """The description of the block. A conversation's has its days, since no line gives its time, and *tomorrow* may be
+    over."""
     days = f" {name_days([each.said_at for each in messages])}." if tag == "conversation" else ""
     return f"{_FRAMES[tag]}{days}"
 

@@ -31,7 +31,7 @@ _MARK = 2
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A model's summary of the messages ``told``."""
+    """A model's summary. ``told``: the messages that it covers."""
 
     text: str
     told: RunState

@@ -94,8 +94,9 @@ def _round_up(tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryClaim:
-    """What memories may claim: ``most`` tokens, and no more than all threads hold (``outside``), or in others where
-    all messages of this one are shown (``elsewhere``). It depends on what is stored, not on what is asked."""
+    """The room that memories may claim: ``most`` tokens, but at most as many as all threads hold (``outside``), or the
+    other threads if all messages of this one are shown (``elsewhere``). It depends on what is stored, not on what is
+    asked."""
 
     most: int = 0
     outside: int = 0

@@ -90,8 +90,8 @@ class MessageNotes(NamedTuple):
 
 
 def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]) -> dict[int, MessageNotes]:
-    """The input of ``take_notes``, by the messages' seqs. ``known``: what was taken of messages of the thread before,
-    and is taken over where the message, its place and its calls are the same."""
+    """The input of ``take_notes``, by the messages' seqs. ``known``: earlier notes of the thread, which are reused if
+    the message, its place and its calls are the same."""
     messages = strip_messages(messages)
     calls = read_calls(messages)
     found: dict[int, MessageNotes] = {}

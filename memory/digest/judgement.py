@@ -20,7 +20,7 @@ _LEAST_OF_USER = 0.7
 _SAID_BY_AGENT = 0.7
 _AGENT_SHARE = 0.5
 _OUTCOME = 0.8
-# The extra weight of a user's word; the word of people who talk to each other does not.
+# The extra weight of a user's word. People who talk to each other get none.
 _RULED, _CORRECTED = 6.5, 8.0
 _FACT, _TOLD_OF_SELF, _WORD = 2.5, 0.8, 0.6
 _PASTED = 0.9

@@ -402,7 +402,7 @@ async def _show_dropped(
         lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
         shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
     if "undo" not in shown:
-        # Nothing that is deleted is stored, but versions are.
+        # Without a record to undo, the earlier version can still be restored by its number.
         shown["undo"] = f"update_working_memory(restore_version={was}{_name_document(of, sent)})"
     return shown
 
@@ -489,7 +489,7 @@ def render_block(
 ) -> str:
     """Render the document as a block; empty where nothing is stored.
 
-    ``text`` is shown in place of the content, if it is passed. ``form``: an empty document with a template (or a
+    ``text`` replaces the content, if it is set. ``form``: an empty document with a template (or a
     schema) is shown as the form to fill in. ``current`` is the number of the current version, where the document is an
     earlier one.
     """

@@ -61,7 +61,7 @@ class MiniLmEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.load()
-        # One at a time: on one thread a batch is as slow, and padding would be computed with it.
+        # One at a time: a batch saves no time on one thread, and padding would be computed with it.
         return normalize_rows(
             [self._mean(clip_text(text, MOST_CHARACTERS)) for text in texts], len(texts), self.dimension
         )

@@ -120,7 +120,7 @@ def measure_standing(cosines: NDArray[np.float64]) -> float:
 
 
 def measure_unknown(rows_with_word: Sequence[int], weights: Sequence[float]) -> tuple[float, float]:
-    """The share of words that no row has, by number and by weight; 0 where no word exists."""
+    """The share of words that no row has, by number and by weight; 0 without words."""
     if not rows_with_word:
         return 0.0, 0.0
     unknown = [not count for count in rows_with_word]

@@ -314,8 +314,8 @@ class Engine:
             await keep(tx, scope, request, self.now(), answer)
 
     def forget_texts(self, scope: Scope) -> None:
-        """Forget what this process has cached of a scope's texts, which are erased. The caches of other processes are
-        not read."""
+        """Forget what this process has cached of a scope's texts, which are erased. Other processes do not show what
+        they have cached."""
         self.caches.forget(scope)
         if self.embedding is not None:
             self.embedding.forget(scope)

@@ -2,13 +2,14 @@
 
 - `thinking`: a reasoning part with its signature; `redacted_thinking`: one with the encrypted text as `data`.
 - `image` and `document` with a `source`: image and file parts. A file that the provider keeps under a `file_id` is a
-file part with the metadata {"file_id": ...}, of type `image/*` if it is an image. - `document` with text inside and
-`search_result`: text parts, so that they can be searched, after a file part with the title, context and address if
-there are any. - `tool_use`, `server_tool_use`: tool call parts; `mcp_tool_use` likewise, named mcp__SERVER__TOOL. -
-`tool_result`, `mcp_tool_result`: a tool result part. Content that is text is the result itself, text with images or
-documents is a list of parts, and a list with anything else in it stays the JSON it is. - The results of tools that the
-provider runs (`web_search_tool_result` and its like): a tool result part with the content as it is; `is_error` when
-the content's type says so.
+  file part with the metadata {"file_id": ...}, of type `image/*` if it is an image.
+- `document` with text inside and `search_result`: text parts, so that they can be searched, after a file part with the
+  title, context and address if there are any.
+- `tool_use`, `server_tool_use`: tool call parts; `mcp_tool_use` likewise, named mcp__SERVER__TOOL.
+- `tool_result`, `mcp_tool_result`: a tool result part. Content that is text is the result itself, text with images or
+  documents is a list of parts, and a list with anything else in it stays the JSON it is.
+- The results of tools that the provider runs (`web_search_tool_result` and its like): a tool result part with the
+  content as it is; `is_error` when the content's type says so.
 """
 
 from typing import Any

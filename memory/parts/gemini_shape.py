@@ -5,8 +5,8 @@
 - `inlineData`, `fileData`: image and file parts.
 - `functionCall`, `functionResponse`: tool call and tool result parts. One without an id is "function:" and its name, and
   the second of that name in a content has ":2" behind it: responses stand in the order of their calls. The result of a
-  response {"output": x} is x, {"error": x} is a failure, anything else is the result itself. - `executableCode`,
-  `codeExecutionResult`: a call of the tool code_execution and its result.
+  response {"output": x} is x, {"error": x} is a failure, anything else is the result itself.
+- `executableCode`, `codeExecutionResult`: a call of the tool code_execution and its result.
 """
 
 from collections import Counter

@@ -198,7 +198,7 @@ def fold_sentence(sentence: str) -> str:
 
 
 class _FirstWord(NamedTuple):
-    """The acts of a sentence that may begin with a word. ``leads_in``: the word belongs to no expression, and the
+    """The possible acts of a sentence that begins with a word. ``leads_in``: the word belongs to no expression, and the
     sentence begins behind it."""
 
     address: bool

@@ -264,7 +264,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
 
 
 def _take(values: Floats, at: Ints) -> Floats:
-    """The values at these rows, 0 if none exists (-1)."""
+    """The values at these rows, 0 for a missing row (-1)."""
     if len(values):
         return np.where(at >= 0, values[at], 0.0)
     return values

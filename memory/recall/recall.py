@@ -226,7 +226,7 @@ async def prepare_recall(
 @dataclass(frozen=True, slots=True)
 class _ReadBefore:
     """The rows that are read while the queries are embedded, in one transaction: the newest rows without a vector, the
-    matches of the words, whether there is ``nothing`` to find, whatever is asked, and the ``subject`` that applies."""
+    matches of the words, whether there is ``nothing`` to find for any question, and the ``subject`` that applies."""
 
     unembedded: Sequence[PendingRow]
     matches: WordMatches

@@ -139,7 +139,8 @@ class Topic:
         return all(f" {each} " in said for each in self.as_one)
 
     def resembles(self, text: str) -> bool:
-        """Whether a name in the text begins as a subject word does, and is another: their meaning is the same."""
+        """Whether a name in the text begins as a subject word does, and is another: vectors cannot distinguish
+        names."""
         return any(
             said.capital and said.folded[:_ALIKE] == word.folded[:_ALIKE] and len(said.folded) > _ALIKE
             for said in split_said(text)

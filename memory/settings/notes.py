@@ -280,8 +280,8 @@ class LlmSettings(Section):
 
 
 class RetentionRules(Section):
-    """How long what was deleted is stored, and whether messages go by themselves, the oldest first: by default none
-    do."""
+    """The time for which a delete can be undone, and whether old messages are erased by themselves, which they are
+    not by default."""
 
     deleted_days: Annotated[int, Unit("days")] = Field(
         default=30,

@@ -174,7 +174,7 @@ _SHOWN_BY: Mapping[str, Literal["context_tokens", "recall_tokens"]] = {
 
 @dataclass(frozen=True, slots=True)
 class DaysRead:
-    """What is stored of each day since one, and how many entries of each kind can be seen (None: of none)."""
+    """The stored counts of each day since one, and the number of visible entries of each kind (None: without one)."""
 
     stored: Sequence[DayCount]
     spent: dict[int, Spent]

@@ -146,7 +146,7 @@ def _values(given: StoredJson, names: Sequence[str]) -> Iterator[Any]:
 
 
 def _count(given: StoredJson, names: Sequence[str], where: str, *, most: int = MOST_TOKENS) -> int | None:
-    """The first given one of the counts; None if none is passed. Raises InvalidInput, LimitExceeded."""
+    """The first of the counts that is present; None without any. Raises InvalidInput, LimitExceeded."""
     name = next((name for name in names if given.get(name) is not None), None)
     if name is None:
         return None

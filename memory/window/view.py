@@ -25,11 +25,11 @@ class Window:
 
 
 def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0) -> Window:
-    """Build the window of a thread, of which the newest visible messages are passed, in order, and ``older`` are not.
+    """Build the window of a thread, from its newest visible messages, in order; ``older`` counts the others.
 
     Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of the
     user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap.
-    Before the gap, which images and results count as the newest depends on the messages that are passed.
+    Before the gap, which images and results count as the newest depends on the messages in the call.
 
     ``limit="observed"`` shows everything: only the room that there is cuts it.
     """

@@ -39,7 +39,7 @@ _SCHEMA = ("resume_schema", "resumeSchema")
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """One tool call; ``tool_name`` is empty where none is passed, ``resume_schema`` None."""
+    """One tool call. A missing ``tool_name`` is empty, a missing ``resume_schema`` None."""
 
     tool_call_id: str
     tool_name: str
@@ -192,8 +192,8 @@ _HANDED = "handed"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One answer as it was passed. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null from
-    nothing."""
+    """One answer as the caller sent it. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null
+    from nothing."""
 
     tool_call_id: str
     data: Any

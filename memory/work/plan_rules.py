@@ -11,7 +11,7 @@ An update is either
      position that
   no other step took, else gets a new one. One that is known by id or description keeps the phase and status that are
   not given, and its result while the status stays;
-- or a patch: whatever is passed changes. A step with ``id`` or ``index`` (from 0, before the update) changes that step;
+- or a patch: only its keys change. A step with ``id`` or ``index`` (from 0, before the update) changes that step;
 a step with neither is appended. The description of a step that is still open cannot be appended: who sends that means
 the step, or a whole plan.
 

@@ -4,7 +4,7 @@
     running    -> suspended, completed, failed, cancelled   by the holder of the newest claim
     running    -> running                                   by its holder, or by a resumer once the claim has run out
     suspended  -> running                                   by a resumer
-    running, suspended -> cancelled by any caller
+    running, suspended -> cancelled                         by any caller
     completed, failed, cancelled: nothing follows
 
 A claim is a fencing token: each start and each resume gets a new one, which makes the one before invalid.

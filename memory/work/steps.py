@@ -457,7 +457,7 @@ async def list_steps(
 
 
 def show_step(step: Step) -> StoredJson:
-    """A step as an answer has it: as it was passed, and its seq."""
+    """A step in an answer: as the caller sent it, with its seq."""
     return {
         "seq": step.seq,
         "type": step.type,
@@ -483,7 +483,7 @@ async def list_events(
     """List events with a seq above ``after``, of the types (none: all), in order: of a thread, or (None) the resource.
 
     ``next`` is the ``after`` of the next page, or of the next look when ``more`` is false: all up to it was covered,
-    whether its type was requested or not. ``last_seq`` is the newest that was passed.
+    whether its type was requested or not. ``last_seq`` is the newest seq of the thread.
 
     In an unknown thread nothing has changed yet. Raises InvalidInput.
     """

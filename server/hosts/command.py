@@ -26,7 +26,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """Which hosts, and what they launch. ``options``: launch options by setting, as they were passed; ``url`` and
+    """Which hosts, and what they launch. ``options``: launch options by setting, as the user gave them; ``url`` and
     ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too; ``projects``: a memory for each project, where
     the host is opened in a folder."""
 
@@ -40,7 +40,7 @@ class InstallRequest:
 
 
 def install(settings: Settings, asked: InstallRequest) -> int:
-    """Tell the hosts of this server. Returns the exit code: 1 if a file had to stay as it is.
+    """Add this server to the configuration of the hosts. Returns the exit code: 1 if a file had to stay as it is.
 
     Raises SettingsError for a host, URL or combination that is not allowed.
     """

@@ -1,4 +1,4 @@
-"""Telling hosts of this server, and taking that back."""
+"""Adds this server to the configuration of hosts, and removes it again."""
 
 import contextlib
 import hashlib

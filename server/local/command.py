@@ -21,7 +21,7 @@ _GREETING_BYTES = 256 * 1024
 
 
 def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
-    """Serve until nobody has been connected for a while, or until told to stop. Returns the exit code: 2 for invalid
+    """Serve until no host has been connected for a while, or a stop is requested. Returns the exit code: 2 for invalid
     settings."""
     try:
         settings = load_launched(flags)
@@ -45,7 +45,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
 
 
 def _refuse(listener: Listener, why: str) -> None:
-    """Tell those who have connected why nobody serves them: each further server would end alike."""
+    """Send the hosts that have connected the reason why they are not served: each further server would end alike."""
     listener.withdraw()
     listener.socket.setblocking(False)
     with contextlib.suppress(OSError):

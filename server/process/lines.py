@@ -8,7 +8,7 @@ EDGE_BYTES = 8 * 1024
 
 
 class TooLong:
-    """A line above the limit, of which up to EDGE_BYTES of its beginning and of its end are stored."""
+    """A line above the limit, of which up to EDGE_BYTES of its beginning and of its end stay."""
 
     __slots__ = ("head", "tail")
 

@@ -76,7 +76,8 @@ class _Relay:
         self._answered = 0
         self._code = 0
         self._done = False  # whether the connection that ends now was the last
-        # What is known changes under the first, and a sender holds the second, so that none waits with the first.
+        # The state changes under the first. A sender holds the second instead, so that no thread waits while it holds
+        # the first.
         self._state = threading.Condition()
         self._sending = threading.Lock()
         self._writing = threading.Lock()

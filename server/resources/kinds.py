@@ -114,7 +114,7 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Thr
 
 
 async def read_entries(call: Call, cursor: str = "") -> EntryPage:
-    """What is stored of the user as entries, those kept last first, in a project its own before the person's. No tool
+    """The entries about the user, the newest first; in a project, its own before the person's. No tool
     gives them all: a model searches them. Raises InvalidInput."""
     return await curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 

@@ -145,7 +145,8 @@ class ScopeWatch:
             self._totals = found.totals
 
     def news(self, asked: Watched, found: Found) -> list[ServerEvent]:
-        """The resources that differ from their marks; moves the marks on. Each URI is passed as it is watched."""
+        """The resources that differ from their marks; moves the marks on. Each URI is spelled as the client watches
+        it."""
         changed = set(self._changed(asked, found))
         self.mark(asked, found)
         events: list[ServerEvent] = []

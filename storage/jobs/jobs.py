@@ -377,7 +377,7 @@ async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
 
 async def fail(tx: Tx, claim: Claim, *, error: str, retry_at: int, dead: bool, now: int) -> bool:
     """Note why an attempt failed: the job is due again at ``retry_at``, or dead. The text is masked and names no
-    content; its first ERROR_CHARS are stored. False: the job is somebody else's by now, or has ended."""
+    content; its first ERROR_CHARS are stored. False: another worker has the job by now, or it has ended."""
     changed = await tx.run(
         _FAIL,
         **_values(claim, now),
@@ -389,8 +389,8 @@ async def fail(tx: Tx, claim: Claim, *, error: str, retry_at: int, dead: bool, n
 
 
 async def note_failure(tx: Tx, claim: Claim, *, error: str, now: int) -> bool:
-    """Note why an attempt failed, and leave the job to its holder until the lease ends, to try again. False: the job is
-    somebody else's by now, or has ended."""
+    """Note why an attempt failed, and leave the job to its holder until the lease ends, to try again. False: another
+    worker has the job by now, or it has ended."""
     return await tx.run(_NOTE_FAILURE, **_values(claim, now), new_error=error[:ERROR_CHARS]) == 1
 
 

@@ -101,7 +101,7 @@ def _seen(part: Json) -> StoredJson:
 
 
 def without_data(parts: list[Json], seq: int) -> list[Json]:
-    """The parts, with a place where there was base64. Changes nothing that is passed."""
+    """The parts, with a place where there was base64. It does not change its argument."""
     return [_light(part, f"@{seq}.{index}") for index, part in enumerate(parts)]
 
 
@@ -488,7 +488,7 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
 
 
 def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
-    """The entry of a replaced message. Its words hold its day, which it keeps unless another is passed."""
+    """The entry of a replaced message. Its words hold its day, which it keeps unless the call names another."""
     said_at = draft.said_at if draft.said_at is not None else old.said_at
     message = Message(
         thread.thread_id,

@@ -61,7 +61,7 @@ async def between(
     """Read the first and the newest messages with ``after`` < seq < ``before``, at most the given number of each, in
     order.
 
-    None comes twice: where there are fewer than both together, the newest come first and the first are the rest.
+    None comes twice: where there are fewer than both together, the newest are read in full and the first are the rest.
     """
     later = await _read(tx, scope, thread, newest_first=True, after=after, before=before, most=newest)
     end = later[0].seq if later else before

@@ -84,7 +84,7 @@ async def put_entries(
     search_text: SearchText,
 ) -> list[EntryPut]:
     """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
-    another for one whose id that is in use. An entry that was forgotten here, or marked as wrong, after its last
+    another one if the id is in use. An entry that was forgotten here, or marked as wrong, after its last
     mention there stays so, and a pinned one stays pinned unless it is overwritten."""
     await scopes.hold(tx, scope)
     return [await _put(tx, scope, each, mode, new_ids, search_text) for each in moved]
@@ -160,7 +160,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: it is not forgotten or marked as wrong, and its sources are there."""
+    """An entry. ``told``: it is neither forgotten nor marked as wrong, and its sources exist."""
 
     entry: Entry
     told: bool

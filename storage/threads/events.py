@@ -42,7 +42,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events in order. ``last_seq`` is the newest seq that was passed, whether or not its event is among them."""
+    """Events in order. ``last_seq`` is the newest seq of the log, whether or not its event is among them."""
 
     events: list[Event]
     more: bool

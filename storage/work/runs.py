@@ -279,7 +279,7 @@ async def create(
     parent_run_id: str | None = None,
 ) -> bool:
     """Add a run to a thread that the transaction holds: one that is suspended, that runs with a claim, or that has ended
-    already. False when the id that is in use in the scope, also by an invisible run of a deleted thread."""
+    already. False if the id is in use in the scope, also by an invisible run of a deleted thread."""
     made = await tx.run(
         _CREATE,
         **of_thread(scope, thread.thread_uid),

@@ -154,8 +154,7 @@ resources = Table(
     PrimaryKeyConstraint(*SCOPE),
 )
 
-# The number of a change, in order and without a gap, given under the row lock of the thread (or of the resource,
-# below).
+# The changes, numbered in order and without a gap under the row lock of the thread (or of the resource, below).
 events = Table(
     "events",
     metadata,
