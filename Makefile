@@ -1,7 +1,7 @@
 # Each target sets up what it needs: a .venv in this folder, from locked versions.
 PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs examples scripts plugins
-# The word lists in memory/ are of many languages, so its spelling is not checked.
-SPELLED_FILES := server extraction storage prompts docs scripts examples plugins configs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
+# The words in these folders are of many languages, so their spelling is not checked.
+SPELLED_FILES := $(filter-out memory tests benchmarks,$(PYTHON_FILES)) configs $(wildcard *.md)
 
 # Bytecode is kept wherever this runs: without it each process that the tests start compiles all modules again, and each
 # of pytest's workers rewrites the assertions of all tests.
@@ -50,8 +50,8 @@ check: .venv/.ready
 
 # The lines that the fast tests run, without those of the processes that they start. The report is in .coverage-html/.
 .PHONY: coverage
-coverage: .venv/.ready
-	.venv/bin/python -m pytest -n auto --dist worksteal -m "not programs" --ignore tests/interop --ignore tests/explorer --cov --cov-report term:skip-covered --cov-report html:.coverage-html
+coverage:
+	PYTEST_ADDOPTS="$$PYTEST_ADDOPTS --cov --cov-report term:skip-covered --cov-report html:.coverage-html" $(MAKE) test
 
 fix: .venv/.ready
 	.venv/bin/ruff format $(PYTHON_FILES)

@@ -408,11 +408,11 @@ class MemoryFitter:
         says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
-        room = most - count_cost(counter, wrap_memory_block(["-"], [UNSURE]))
+        room = most - count_cost(counter, wrap_memory_block(["-", UNSURE]))
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
         unsure = [UNSURE] if packed and recalled.confidence == "unsure" else []
-        text = wrap_memory_block(fitting, [*unsure, *render_lines(mark_best(packed, self._scores))])
+        text = wrap_memory_block([*fitting, *unsure, *render_lines(mark_best(packed, self._scores))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         # A line that does not fit is cut to what is left: where more is left, there is none.

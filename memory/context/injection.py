@@ -47,9 +47,8 @@ class _Lines:
 
     def render(self) -> str:
         said = render_lines([line for _, line in self.messages])
-        return wrap_memory_block(
-            [text for _, text in self.entries], [*([UNSURE] if self.is_unsure and said else []), *said]
-        )
+        unsure = [UNSURE] if self.is_unsure and said else []
+        return wrap_memory_block([*(text for _, text in self.entries), *unsure, *said])
 
     def without_last(self) -> "_Lines":
         if self.messages:
@@ -150,7 +149,7 @@ def _fit(
 
 def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines:
     counter, is_unsure = engine.tokens, recalled.confidence != "sure"
-    room -= count_cost(counter, wrap_memory_block(["-"], [UNSURE]))
+    room -= count_cost(counter, wrap_memory_block(["-", UNSURE]))
     entries: list[tuple[str, str]] = []
     left = int(room * _ENTRY_SHARE) if recalled.hits else room
     for entry in recalled.entries:

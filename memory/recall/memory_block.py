@@ -182,8 +182,8 @@ async def find_entries(
     return drop_expired([hit.message for hit in found.hits], now)
 
 
-def wrap_memory_block(kept: Sequence[str], said: Sequence[str] = ()) -> str:
+def wrap_memory_block(lines: Sequence[str]) -> str:
     """The lines of entries and of messages as the block; "" without any."""
-    if not kept and not said:
+    if not lines:
         return ""
-    return wrap_block("memory", "\n".join([*kept, *said]), DESCRIPTION)
+    return wrap_block("memory", "\n".join(lines), DESCRIPTION)
