@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import typer
 from generate_settings import _own, _shown_default, _type, sections
 from generate_tools import argument
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from layerlore.memory.parts.parts import PART_KEYS
-from layerlore.server.commands.command_line import app
+from layerlore.server.command_line.app import load_all
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.resources.kinds import KINDS
 from layerlore.server.resources.uris import template_of
@@ -108,7 +107,7 @@ def _in_answer(tool: Declaration, path: list[str]) -> bool:
 
 
 def _is_command(words: list[str]) -> bool:
-    command = typer.main.get_command(app)
+    command = load_all()
     for word in words:
         if not isinstance(command, TyperGroup) or word not in command.commands:
             return False

@@ -32,7 +32,7 @@ def main() -> None:
         code = getattr(importlib.import_module(module), function)(sys.argv[2:], os.environ) if module else None
         if code is not None:
             return _end(code)
-        return _end(importlib.import_module("layerlore.server.commands.command_line").run())
+        return _end(importlib.import_module("layerlore.server.command_line.app").run())
     try:
         fds = claim_stdio()
     except StreamClosed as closed:
@@ -45,7 +45,7 @@ def main() -> None:
     )
     if launch is not None:
         importlib.import_module("layerlore.server.relay.relay").relay(launch, fds, sys.argv[1:])
-    return _end(_interpreter().load_program("layerlore.server.stdio.command").serve(flags, fds))
+    return _end(_interpreter().load_program("layerlore.server.stdio.launch").serve(flags, fds))
 
 
 def _end(code: int) -> None:

@@ -6,13 +6,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
 from composed import COMPOSE, OURS, ROOT, SERVICES, SITE_NAME, environment_of, file_of, make_secrets
 from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from layerlore.server.commands.command_line import app
+from layerlore.server.command_line.app import load_all
 from layerlore.server.settings.settings import load_settings
 
 
@@ -65,7 +64,7 @@ def test_the_tables_are_made_once_and_before_the_servers_start() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_our_program_takes_what_a_service_gives_it(name: str, secrets: Path) -> None:
     command, *words = SERVICES[name]["command"]
-    typer.main.get_command(app).commands[command].make_context(command, words)  # type: ignore[attr-defined]
+    load_all().commands[command].make_context(command, words)
     environ = environment_of(name)
     config = file_of(name, environ.pop("LAYERLORE_CONFIG"), secrets)
     settings = load_settings(environ=environ, config=str(config))

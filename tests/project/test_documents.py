@@ -18,7 +18,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-import typer
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -28,9 +27,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from layerlore.server.access.principal import RIGHTS
-from layerlore.server.cli.demo import show_connecting
-from layerlore.server.cli.doctor import doctor
-from layerlore.server.commands.command_line import app
+from layerlore.server.command_line.app import app, load_all
+from layerlore.server.command_line.commands.demo import show_connecting
+from layerlore.server.command_line.commands.doctor import run_doctor
 from layerlore.server.process.program import launch_command
 from layerlore.server.settings.rates import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings
@@ -267,7 +266,7 @@ def test_every_command_of_a_document_runs_this_checkouts_program_with_what_it_ta
 
 def assert_taken(words: list[str]) -> None:
     """The words after the program's name are a command line of ours. Raises typer's errors if they are not."""
-    command, name = typer.main.get_command(app), "layerlore"
+    command, name = load_all(), "layerlore"
     while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
         name, *words = words
         command = command.commands[name]
@@ -300,8 +299,8 @@ def test_every_command_that_demo_and_doctor_print_is_this_program(
     monkeypatch.setenv("PATH", os.defpath)  # An activated environment has the program by its short name.
     settings = Settings(data_dir=tmp_path)
     show_connecting(Console(width=1000), settings)
-    doctor(settings, as_json=False)
-    doctor(Settings(data_dir=tmp_path, http={"host": "192.168.1.5"}), as_json=False)
+    run_doctor(settings, as_json=False)
+    run_doctor(Settings(data_dir=tmp_path, http={"host": "192.168.1.5"}), as_json=False)
     printed = capsys.readouterr().out
     program, *more = launch_command()
     told = re.findall(rf"{re.escape(' '.join([program, *more]))}((?: [a-z][a-z-]*)*)", printed)

@@ -17,7 +17,7 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from layerlore.server.commands.command_line import run
+from layerlore.server.command_line.app import run
 
 sys.path.append(str(Path(__file__).parents[2]))  # bad requests are sent by what the benchmark sends them with
 

@@ -14,6 +14,7 @@ import pytest
 from launch_environment import own_environment
 from mcp import Client
 
+from layerlore.server.command_line.app import ENTRIES, load_all
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import load_settings
@@ -55,16 +56,22 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_stdio_loads_no_command_line_and_no_database() -> None:
-    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.command")
+    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.launch")
     assert {"mcp", "layerlore.server.tools.toolsets"} <= loaded
     assert not {"layerlore.memory.engine.engine", "layerlore.memory.text.quotation"} & loaded
-    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.commands.command_line"}
+    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.command_line.app"}
 
 
 def test_the_version_and_the_help_load_no_server() -> None:
     for option in ("--version", "--help"):
-        loaded = loaded_by(f"import layerlore.server.commands.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
+        loaded = loaded_by(f"import layerlore.server.command_line.app as c; sys.argv[1:] = ['{option}']; c.run()")
         assert not loaded & {"mcp", "sqlalchemy", "tiktoken", "asyncpg"}
+
+
+def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with() -> None:
+    for name, command in load_all().commands.items():
+        begin = " ".join((command.help or "").split("\n\n")[0].split())
+        assert ENTRIES[name].help == begin, name
 
 
 def test_the_version_is_printed() -> None:
@@ -124,7 +131,7 @@ def test_json_is_asked_for_in_one_way(cli: Cli) -> None:
 
 
 def test_keys_load_neither_the_sdk_nor_an_engine() -> None:
-    loaded = loaded_by("import layerlore.server.commands.command_line, layerlore.server.cli.keys")
+    loaded = loaded_by("import layerlore.server.command_line.app, layerlore.server.command_line.commands.keys")
     assert not loaded & {"mcp", "tiktoken", "layerlore.memory.engine.engine", "layerlore.server.runtime.runtime"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.server.cli.demo import DemoFailed, demo, make_snippets, show_connecting
+from layerlore.server.command_line.commands.demo import DemoFailed, make_snippets, run_demo, show_connecting
 from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.settings.local_key import read_or_make_key
 from layerlore.server.settings.settings import Settings
@@ -96,7 +96,7 @@ def test_a_server_that_does_not_start_is_named_with_its_last_words(
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
     with pytest.raises(DemoFailed, match="the last line of its log: the disk is gone"):
-        demo(Settings(data_dir=tmp_path))
+        run_demo(Settings(data_dir=tmp_path))
     assert "Connect your agents" not in capsys.readouterr().out
 
 

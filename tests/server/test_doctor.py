@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.server.cli.database_check import look_at_database
-from layerlore.server.cli.doctor import MODEL_KEYS, doctor
+from layerlore.server.command_line.commands.doctor import MODEL_KEYS, run_doctor
+from layerlore.server.command_line.database_check import look_at_database
 from layerlore.server.settings.database_url import check, without_password
 from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
@@ -42,7 +42,7 @@ def no_model_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def report(settings: Settings, capsys: pytest.CaptureFixture[str]) -> tuple[int, Report]:
     """The exit code, and the findings by section and name."""
     capsys.readouterr()
-    code = doctor(settings, as_json=True)
+    code = run_doctor(settings, as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed["usable"] == (code == 0)
     assert all(finding["mend"] for finding in printed["findings"] if finding["state"] != "ok")
@@ -185,7 +185,7 @@ def test_the_file_of_the_key_is_told_and_the_key_never(tmp_path: Path, capsys: A
         for more in ({}, {"host": "0.0.0.0"}, {"auth": False}):
             settings = Settings(data_dir=tmp_path, http=more)
             for as_json in (True, False):
-                doctor(settings, as_json=as_json)
+                run_doctor(settings, as_json=as_json)
                 printed = capsys.readouterr()
                 assert key not in printed.out + printed.err
             if not more:
@@ -209,7 +209,7 @@ def test_model_keys_are_told_by_name_and_never_by_value(
     for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(name, "sk-S3CRET")
     monkeypatch.setenv("MISTRAL_API_KEY", "")
-    assert doctor(Settings(data_dir=tmp_path), as_json=False) == 0
+    assert run_doctor(Settings(data_dir=tmp_path), as_json=False) == 0
     shown = capsys.readouterr().out
     assert "OPENAI_API_KEY, GROQ_API_KEY;" in shown
     assert "MISTRAL_API_KEY" not in shown

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from layerlore.server.capture.sessions import Session, Sessions
-from layerlore.server.hosts.hook_check import check_hooks
+from layerlore.server.command_line.hook_check import check_hooks
 from layerlore.server.hosts.places import Places
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over

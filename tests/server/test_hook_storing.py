@@ -19,7 +19,7 @@ from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.service import MOST_FAILURES, HookService
 from layerlore.server.capture.sessions import Sessions
 from layerlore.server.capture.transcripts import read_new
-from layerlore.server.cli.removal import ErasureRequest, erase
+from layerlore.server.command_line.commands.erase import ErasureRequest, run_erase
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
 from layerlore.server.runtime.runtime import close_engine, open_engine
@@ -258,7 +258,7 @@ async def test_an_erasure_leaves_no_word_of_it_in_the_data_folder_and_the_sessio
     (data / "local").mkdir()
     (data / "local" / "base-1.answers").write_text(word, encoding="utf-8")
     assert find_word(data, word)
-    assert await asyncio.to_thread(lambda: erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+    assert await asyncio.to_thread(lambda: run_erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
     assert find_word(data, word) == []
     async with opened(data, hooks, resource=resource) as store:
         store.transcript = transcript
@@ -283,7 +283,7 @@ async def test_a_server_that_runs_meanwhile_does_not_write_down_again_what_was_e
         before = {each.session: each for each in Sessions(store.hooks).list_all()}
         assert (before["s"].messages, before["other"].shown) == (1, 1)
         settings = store.settings
-        assert await asyncio.to_thread(lambda: erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+        assert await asyncio.to_thread(lambda: run_erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
         store.write(claude(2, "user", "Something new."))
         await store.hook()
         assert await store.said() == ["Something new."]

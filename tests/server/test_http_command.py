@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.access import exposure
 from layerlore.server.access.exposure import is_loopback
-from layerlore.server.http.command import serve
+from layerlore.server.command_line.commands.serve import serve_process
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key, read_or_make_key
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.sqlite import driver
@@ -291,7 +291,7 @@ async def test_an_address_that_others_can_reach_is_refused_with_exit_code_2(tmp_
 
 @pytest.mark.parametrize("host", ["::", "127.9.9.9", "192.168.1.5", "example.com", "localhost.example.com", ""])
 async def test_no_other_name_passes_for_loopback(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve(Settings(http={"host": host}), lambda: exposure.Served(False)) == 2
+    assert serve_process(Settings(http={"host": host}), lambda: exposure.Served(False)) == 2
     assert "http.host may be 127.0.0.1, ::1, localhost" in capsys.readouterr().err
     assert all(is_loopback(own) for own in ("127.0.0.1", "::1", "localhost"))
 

@@ -99,7 +99,7 @@ def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
 def test_reindex_says_how_far_it_is_where_there_is_no_terminal(
     kept: Cli, folder: Path, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layerlore.server.cli.reindex.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("layerlore.server.command_line.commands.reindex.LINE_SECONDS", 0.0)
     monkeypatch.setattr(vector_writer, "BATCH", 2)
     say(folder, *(f"text {n}" for n in range(5)))
     lines = kept("reindex")[1].splitlines()

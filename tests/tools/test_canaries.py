@@ -17,11 +17,11 @@ from layerlore.extraction.chat.port import ChatAnswer
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Material
 from layerlore.extraction.kinds.registry import make_kinds
-from layerlore.server.cli.jobs import jobs as jobs_command
-from layerlore.server.cli.recall import recall as recall_command
-from layerlore.server.cli.removal import restore as restore_command
-from layerlore.server.cli.usage import By
-from layerlore.server.cli.usage import usage as usage_command
+from layerlore.server.command_line.commands.erase import restore_deleted as restore_command
+from layerlore.server.command_line.commands.jobs import show_jobs as jobs_command
+from layerlore.server.command_line.commands.recall import run_recall as recall_command
+from layerlore.server.command_line.commands.usage import By
+from layerlore.server.command_line.commands.usage import show_usage as usage_command
 from layerlore.server.runtime import runtime
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Scope

@@ -12,9 +12,9 @@ import pytest
 from mcp import Client
 from sqlalchemy import text
 
-from layerlore.server.cli.doctor import doctor
-from layerlore.server.cli.owner import OwnerFilter
-from layerlore.server.cli.removal import redact
+from layerlore.server.command_line.commands.doctor import run_doctor
+from layerlore.server.command_line.commands.erase import run_redact
+from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import Settings, load_settings
@@ -148,7 +148,7 @@ def test_secrets_beside_a_damaged_message_are_masked(folder: Path, capsys: pytes
         folder, f'"type":"text","text":"{SAID[BROKEN]}'.encode(), f'"tyqe":"text","text":"{SAID[BROKEN]}'.encode()
     )
     overwrite(folder, SAID[BROKEN].encode(), b"password=Tr0ub4dor99x ".ljust(len(SAID[BROKEN]), b"."))
-    assert redact(settings_of(folder), OwnerFilter(), everything=True, dry_run=False, as_json=True) == 0
+    assert run_redact(settings_of(folder), OwnerFilter(), everything=True, dry_run=False, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["secrets"]["messages"] == 1
 
 
@@ -206,11 +206,11 @@ def test_doctor_names_what_is_damaged_and_the_way_out_and_changes_nothing(
     folder: Path, damage: Callable[[Path], None], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert doctor(settings_of(folder), as_json=True) == 0
+    assert run_doctor(settings_of(folder), as_json=True) == 0
     assert '"nothing is damaged"' in capsys.readouterr().out
     damage(folder)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    assert doctor(settings_of(folder), as_json=True) == 1
+    assert run_doctor(settings_of(folder), as_json=True) == 1
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)["findings"]}["integrity"]
     assert named in found["value"]
     assert found["mend"] == WAY_OUT

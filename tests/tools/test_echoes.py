@@ -17,7 +17,7 @@ from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.text.own_tools import ARGUMENTS, TELLING
-from layerlore.server.cli.reindex import reindex
+from layerlore.server.command_line.commands.reindex import run_reindex
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.index import lexical
 
@@ -347,7 +347,7 @@ async def test_what_was_indexed_of_echoes_before_is_cleaned_up_by_reindex(
             "other", {"role": "assistant", "content": f"It says:\n{recalled}\nThe zebra it is.", "id": "own"}
         )
     assert len(await tools.hits("zebra peppermint", limit=20)) > 2
-    reindexed = functools.partial(reindex, settings_for(), rebuild=False)
+    reindexed = functools.partial(run_reindex, settings_for(), rebuild=False)
     assert await anyio.to_thread.run_sync(reindexed) == 0
     assert [hit["id"] for hit in await tools.hits("peppermint", limit=20)] == ["fact"]
     assert {hit["id"] for hit in await tools.hits("zebra", limit=20)} == {"fact", "own"}

@@ -1,0 +1,1 @@
+"""The command line for people: one file a command."""

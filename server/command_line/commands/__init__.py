@@ -1,0 +1,1 @@
+"""The commands. A module is imported when its command runs."""

@@ -1,0 +1,85 @@
+"""``layerlore backup`` and ``layerlore restore --from``: copy the whole SQLite file, and put a copy back."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.commands.erase import restore_deleted
+from layerlore.server.command_line.options import TenantOption
+from layerlore.server.relay.asking import end_idle
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.drivers.database import sqlite_path
+from layerlore.storage.drivers.migrations.runner import latest_version
+from layerlore.storage.drivers.sqlite.backup import make_backup, put_in_place
+from layerlore.storage.drivers.sqlite.database import MEMORY
+
+
+def run_backup(settings: Settings, file: str) -> int:
+    """Copy the memory into a new file, even while servers run. Returns the exit code.
+
+    Raises InvalidInput, NotFound, Conflict, StorageUnavailable or OSError.
+    """
+    target = Path(file).expanduser().absolute()
+    make_backup(_store(settings, "use pg_dump (docs/tenants.md)"), target)
+    sys.stdout.write(f"backed up to {target}: {target.stat().st_size:,} bytes\n")
+    return 0
+
+
+def restore_backup(settings: Settings, file: str) -> int:
+    """Replace the memory with a backup. Returns the exit code.
+
+    Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew, DatabaseTooOld or OSError.
+    """
+    store = _store(settings, "use pg_restore (docs/tenants.md)")
+    end_idle(str(settings.data_dir))
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    done = put_in_place(Path(file).expanduser().absolute(), store, stamp)
+    behind = "" if done.version == latest_version("sqlite") else "; the next start updates it"
+    sys.stdout.write(f"restored {store}: version {done.version}{behind}\n")
+    if done.aside is not None:
+        sys.stdout.write(f"the former file was kept: {done.aside}\n")
+    for damaged in done.unreadable:
+        sys.stdout.write(f"damaged in the backup: {damaged}\n")
+    sys.stdout.write("whatever was erased, masked or revoked after the backup is back: repeat it\n")
+    return 0
+
+
+def _store(settings: Settings, on_postgres: str) -> Path:
+    path = sqlite_path(settings.database.get_secret_value(), settings.database_file)
+    if path is None:
+        raise InvalidInput(f"this command is for SQLite; for Postgres, {on_postgres}")
+    if settings.memory == "off" or path == MEMORY:
+        raise InvalidInput("there is no database file: memory is off, or the database is in memory")
+    return Path(path).absolute()
+
+
+def backup(
+    flags: dict[str, Any],
+    file: Annotated[str, typer.Argument(help="The new file. An existing one is never replaced.", show_default=False)],
+) -> int:
+    """Copy the whole memory into a file, even while servers run. `layerlore restore --from` puts it back."""
+    return run_backup(read_settings(flags), file)
+
+
+def restore(
+    flags: dict[str, Any],
+    deletion: Annotated[str | None, typer.Argument(help="The deletion to undo. Without it, list them.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Undo the newest deletion in this thread.")] = None,
+    tenant: TenantOption = LOCAL_TENANT,
+    from_: Annotated[str, typer.Option("--from", help="Instead, replace the memory with this backup.")] = "",
+) -> int:
+    """Undo a deletion, or list those that can be undone. With --from, put back a backup of the whole file."""
+    if from_:
+        if deletion is not None or thread is not None or tenant != LOCAL_TENANT or {"agent", "resource"} & flags.keys():
+            why = "it takes no deletion, and no --thread, --tenant, --agent or --resource"
+            return fail(f"restore --from puts back everybody's memory: {why}", 2)
+        return restore_backup(read_settings(flags), from_)
+    if deletion is not None and thread is not None:
+        return fail("restore takes a deletion or --thread, not both", 2)
+    return restore_deleted(read_settings(flags), tenant, deletion, thread)

@@ -1,0 +1,303 @@
+"""``layerlore doctor``: what the memory needs, what is missing or degraded, and how to fix it."""
+
+import asyncio
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from layerlore.extraction.chat.models import choose_models, describe_models
+from layerlore.memory.embedding.minilm import find_weights
+from layerlore.memory.embedding.port import EmbeddingFailed
+from layerlore.memory.parts.tokens import ESTIMATE, load_counter, shipped_encodings
+from layerlore.server.access.exposure import reached_by_others
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.database_check import DatabaseState, find_obstacle, look_at_database
+from layerlore.server.command_line.findings import Finding, check_mode, expect
+from layerlore.server.command_line.hook_check import check_hooks
+from layerlore.server.command_line.options import AsJson
+from layerlore.server.process.program import shell_command
+from layerlore.server.process.version import VERSION
+from layerlore.server.relay.asking import find_servers
+from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
+from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT
+from layerlore.storage.drivers.sqlite.database import MEMORY
+
+MODEL_KEYS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
+    *("OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "COHERE_API_KEY", "TOGETHERAI_API_KEY"),
+    *("FIREWORKS_AI_API_KEY", "AZURE_API_KEY", "AWS_ACCESS_KEY_ID", "VOYAGE_API_KEY"),
+)
+_NEWER_SQLITE = "use a Python for which pysqlite3 has a wheel, or one that was built with a current SQLite"
+_STYLES = {"ok": ("ok  ", "green"), "degraded": ("!   ", "yellow"), "failed": ("FAIL", "bold red")}
+
+
+def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -> int:
+    """Print the findings, and ``more`` of others. Returns the exit code: 1 if the database cannot be used. Raises
+    InvalidInput."""
+    findings = [*examine(settings), *more]
+    healthy = all(finding.state != "failed" for finding in findings)
+    if as_json:
+        report = {"usable": healthy, "findings": [asdict(finding) for finding in findings]}
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    else:
+        _show(Console(soft_wrap=True, markup=False, highlight=False), findings)
+    if healthy:
+        return 0
+    return 1
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """All findings, section by section. Each trial is undone."""
+    state = asyncio.run(look_at_database(settings, whole=True))
+    yield Finding("layerlore", "version", VERSION)
+    yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
+    yield from _settings(settings)
+    yield _shared(settings)
+    yield from _database(settings, state)
+    yield from _sqlite(state)
+    yield from _search(state)
+    yield _embedder(settings)
+    yield _tokens()
+    yield from _http(settings)
+    yield from _models(settings)
+
+
+def _settings(settings: Settings) -> Iterator[Finding]:
+    yield Finding("layerlore", "scope", f"agent {settings.agent}, resource {settings.resource}")
+    if settings.project:
+        yield Finding("layerlore", "project", f"{settings.project}, beside the memory of {settings.resource}")
+    of_folder = find_project(os.curdir, str(settings.data_dir))
+    if of_folder.claimed:
+        yield Finding("layerlore", "project's name", describe_claim(of_folder), "degraded", f"confirm it: {CONFIRM}")
+    off = "nothing is stored or remembered: set memory = on"
+    yield expect("layerlore", "memory", settings.memory != "off", yes=settings.memory, no="off", mend=off)
+    as_sent = f"stored as sent (redaction = {settings.redaction})"
+    yield expect(
+        "layerlore",
+        "secrets",
+        settings.redaction == "all",
+        yes="masked before they are stored",
+        no=as_sent,
+        mend="set redaction = all to mask secrets in messages",
+    )
+
+
+def _shared(settings: Settings) -> Finding:
+    """The server that the hosts of this machine share."""
+    running = [told for _, told in find_servers(str(settings.data_dir))]
+    if running:
+        shown = "; ".join(f"pid {told['pid']}, hosts connected: {told['hosts']}" for told in running)
+    else:
+        shown = "none runs now" if settings.local.share else "off: each host has a server of its own (local.share)"
+    return Finding("layerlore", "shared server", shown)
+
+
+def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
+    yield Finding("database", "kind", f"{state.kind} {state.server}".strip())
+    where = "in memory: everything is lost when the server ends" if state.where == MEMORY else state.where
+    yield Finding("database", "where", where)
+    mend = (
+        "start its server, or correct the URL"
+        if state.kind == "postgres"
+        else state.mend or "repair it, or name another database"
+    )
+    there = "yes" if state.exists else "yes; the first start creates it"
+    yield expect(
+        "database", "reachable", not state.failure, yes=there, no=f"no: {state.failure}", mend=mend, state="failed"
+    )
+    if state.exists and not state.failure:
+        yield _schema(state)
+    if state.file is not None and not state.failure:
+        yield expect(
+            "database",
+            "integrity",
+            not state.damage,
+            yes="nothing is damaged",
+            no="; ".join(state.damage),
+            mend=WAY_OUT,
+            state="failed",
+        )
+    file = state.file
+    if file is not None and file.is_file():
+        size = f"{file.stat().st_size:,} bytes"
+        yield check_mode("database", "file", size, file, closed="rwx", risk="can read the memory")
+    yield _data_folder(settings.data_dir)
+
+
+def _data_folder(folder: Path) -> Finding:
+    """Where the database is, unless another one is named, with the keys and what hosts share."""
+    if obstacle := find_obstacle(folder):
+        mend = "name in data_dir a folder that can be written to, or make this one writable"
+        return Finding("database", "data folder", f"{folder}: {obstacle}", "degraded", mend)
+    if folder.is_dir():
+        return check_mode(
+            "database", "data folder", str(folder), folder, closed="w", risk="can replace the files in it"
+        )
+    return Finding("database", "data folder", f"{folder}, created by the first start that needs it")
+
+
+def _schema(state: DatabaseState) -> Finding:
+    behind = f"version {state.version} of {state.latest}: the next start updates them"
+    return expect(
+        "database",
+        "tables",
+        state.version <= state.latest,
+        yes=behind if state.version < state.latest else f"up to date (version {state.version})",
+        no=f"version {state.version}, but this layerlore knows versions only up to {state.latest}",
+        mend="a newer layerlore wrote this database: upgrade layerlore, or name another database",
+        state="failed",
+    )
+
+
+def _sqlite(state: DatabaseState) -> Iterator[Finding]:
+    able = driver.abilities()
+    yield Finding("SQLite", "version", f"{able.version}, from {able.module}")
+    if state.kind != "sqlite":
+        return
+    yield expect(
+        "SQLite",
+        "several processes",
+        able.wal_safe,
+        yes="may share one file",
+        no="can corrupt a file that several of them write",
+        mend=f"SQLite before {_version(driver.SAFE_WAL_VERSION)} has that defect: "
+        f"let one process write, or {_NEWER_SQLITE}",
+    )
+    yield expect(
+        "SQLite",
+        "secure delete",
+        able.fts5_secure_delete,
+        yes="rows and words of the index",
+        no="rows only",
+        mend=f"erased words stay in the pages of the index for a while: {_NEWER_SQLITE}",
+    )
+    yield Finding("SQLite", "extensions", "can be loaded" if able.extensions else "cannot be loaded by this Python")
+
+
+def _version(numbers: tuple[int, int, int]) -> str:
+    return ".".join(str(number) for number in numbers)
+
+
+def _search(state: DatabaseState) -> Iterator[Finding]:
+    able = driver.abilities()
+    if state.kind == "postgres":
+        yield Finding("search", "full text", "tsvector")
+        yield Finding("search", "vectors", "compared by Postgres itself, without an extension")
+        return
+    yield expect(
+        "search", "full text", able.fts5, yes="FTS5", no="this SQLite has no FTS5", mend=_NEWER_SQLITE, state="failed"
+    )
+    yield expect(
+        "search",
+        "vectors",
+        able.vector_extension is not None,
+        yes=f"sqlite-vec {able.vector_extension}",
+        no="compared in Python, which is several times slower: sqlite-vec cannot be loaded",
+        mend=_NEWER_SQLITE,
+    )
+
+
+def _embedder(settings: Settings) -> Finding:
+    name = settings.embedding.embedder
+    match name:
+        case "none":
+            mend = "set embedding.embedder = use to find other wordings, too"
+            return Finding("search", "embedder", "none: recall finds exact words only", "degraded", mend)
+        case "use":
+            return Finding("search", "embedder", "use: multilingual, on this machine")
+        case "english":
+            try:
+                find_weights()
+            except EmbeddingFailed as error:
+                return Finding("search", "embedder", "english, which is not installed", "degraded", str(error))
+            return Finding("search", "embedder", "english, on this machine")
+    return Finding("search", "embedder", f"{name}: stored texts and queries are sent to its provider")
+
+
+def _tokens() -> Finding:
+    counter = load_counter()
+    folder = shipped_encodings()
+    mend = "no encoding file was found, so four characters count as one token; reinstall litellm, which includes it"
+    counts = counter.name != ESTIMATE
+    return expect("tokens", "encoding", counts, yes=f"{counter.name}, from {folder}", no=counter.name, mend=mend)
+
+
+def _http(settings: Settings) -> Iterator[Finding]:
+    http, file = settings.http, key_file(settings.data_dir)
+    host = f"[{http.host}]" if ":" in http.host else http.host
+    yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `{shell_command('serve')}` runs")
+    try:
+        key = read_key(settings.data_dir)
+    except (KeyUnusable, OSError) as error:
+        yield Finding("HTTP", "key", f"cannot be used: {file}", "degraded", str(error))
+        return
+    if not http.auth:
+        yield Finding("HTTP", "key", "none is required (http.auth = false)")
+    elif reached_by_others(settings):
+        yield Finding("HTTP", "key", f"the keys from `{shell_command('keys')}`, and [jwt]")
+    elif key is None:
+        yield Finding("HTTP", "key", f"written to {file} by the first `{shell_command('serve')}`")
+    else:
+        yield check_mode("HTTP", "key", f"in {file}", file, closed="rwx", risk="can read the key")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    chosen = choose_models(settings.llm.model, settings.llm.by_kind, os.environ)
+    yield expect(
+        "models",
+        "background",
+        bool(chosen.distinct) or not chosen.asked_for_auto,
+        yes=describe_models(chosen),
+        no=describe_models(chosen),
+        mend="set the key of a provider, or name a model in llm.model",
+    )
+    if chosen.distinct:
+        limits = [f"{settings.llm.daily_tokens:,} tokens"] if settings.llm.daily_tokens else []
+        limits += [f"${settings.llm.daily_usd:g}"] if settings.llm.daily_usd else []
+        yield Finding("models", "daily budget", " and ".join(limits) or "none")
+    present = [name for name in MODEL_KEYS if os.environ.get(name)]
+    local = not settings.embedding.is_remote
+    needed = [
+        *(["the background model's provider may need one"] if chosen.distinct else []),
+        *([] if local else ["the embedder's provider may need one"]),
+    ]
+    needs = "; ".join(needed) or "no model in use needs one"
+    yield Finding("models", "keys", f"{', '.join(present) or 'none'}; {needs}")
+
+
+def _show(console: Console, findings: list[Finding]) -> None:
+    for section, members in groupby(findings, lambda finding: finding.section):
+        console.print(section, style="bold")
+        for finding in members:
+            mark, style = _STYLES[finding.state]
+            console.print(f"  {mark} ", style=style, end="")
+            console.print(f"{finding.name:<18} {finding.value}")
+    wrong = [finding for finding in findings if finding.state != "ok"]
+    console.print()
+    if not wrong:
+        console.print("Nothing is degraded.", style="green")
+        return
+    console.print("How to fix it:", style="bold")
+    for finding in wrong:
+        console.print(f"  {finding.section}, {finding.name}: {finding.mend}", style=_STYLES[finding.state][1])
+
+
+def doctor(
+    flags: dict[str, Any],
+    as_json: AsJson = False,
+) -> int:
+    """Check everything that the memory needs, and say what is degraded and how to fix it. Changes nothing."""
+    settings = read_settings(flags)
+    hooks = check_hooks(settings)
+    return int(run_doctor(settings, as_json=as_json, more=hooks))

@@ -1,0 +1,296 @@
+"""``layerlore erase``, ``redact`` and ``restore``: erase what is stored about somebody for good, mask stored secrets, and
+list deletions or undo one.
+
+Erasing and redacting work while servers run.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.removal.deletion import list_deletions
+from layerlore.memory.removal.deletion import restore_deletion as undo
+from layerlore.memory.removal.erasure import ErasureReceipt, show_receipt
+from layerlore.memory.removal.erasure import erase as erase_for_good
+from layerlore.memory.removal.redaction import RedactionResult
+from layerlore.memory.removal.redaction import redact as mask_stored
+from layerlore.memory.rules.ages import age, iso
+from layerlore.memory.rules.validation import check_id
+from layerlore.memory.text.quotation import join_lines
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.capture.sessions import erase_hook_files
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
+from layerlore.server.command_line.owner import OwnerFilter, describe_scope, scope_of, scope_options
+from layerlore.server.process.program import shell_command
+from layerlore.server.settings.settings import Settings, SettingsError
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.removal.deletions import Deletion
+
+LINE_SECONDS = 5.0
+"""Progress is printed this often."""
+
+_FILE_IN_USE = "another process uses the file; it is rewritten within a minute, or when a server starts"
+_BYTES_ERASED = {
+    "erased": "the file was rewritten: no byte of it is left there",
+    "owed": _FILE_IN_USE,
+    "vacuum": "Postgres reuses the space by itself; old log files and backups are yours to delete",
+}
+_BYTES_MASKED = {
+    "erased": "the file was rewritten: no byte of a masked secret is left there",
+    "owed": _FILE_IN_USE,
+    "vacuum": "Postgres reuses the space of the old rows by itself; old log files and backups are yours to delete",
+}
+_BY_ERASE = Origin("command line", "erase", "command:erase")
+_BY_REDACT = Origin("command line", "redact", "command:redact")
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRequest:
+    """The data to erase. ``agent`` None: for all agents; ``thread`` empty: everything."""
+
+    tenant: str
+    resource: str
+    agent: str | None
+    thread: str
+
+
+def run_erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure: bool, as_json: bool) -> int:
+    """Erase, or (``dry_run``) only count, and print the receipt. Without ``sure`` it asks first. Returns the exit code.
+
+    Raises SettingsError without a terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
+    DatabaseTooNew.
+    """
+    if not (dry_run or sure or sys.stdin.isatty()):
+        raise SettingsError(
+            "erase asks before it erases, and there is no terminal to ask at: use --yes to erase without asking, or "
+            "--dry-run to see how much it would erase"
+        )
+    receipt = asyncio.run(_erase(settings, asked, dry_run=dry_run, sure=sure))
+    if receipt is None:
+        sys.stderr.write("layerlore: nothing was erased\n")
+        return 1
+    if as_json:
+        answer = {"asked": _as_json(asked), **show_receipt(receipt)}
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write(_text(asked, receipt))
+    return 0
+
+
+async def _erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure: bool) -> ErasureReceipt | None:
+    """The receipt; None if the person at the terminal declined."""
+    async with open_known_memory(
+        settings, off="there is nothing to erase", absent="there is nothing to erase"
+    ) as engine:
+        if not (dry_run or sure):
+            expected = await _act(engine, asked, dry_run=True)
+            if expected.rows and not await asyncio.to_thread(_agreed, asked, expected):
+                return None
+        receipt = await _act(engine, asked, dry_run=dry_run)
+    if not dry_run and asked.tenant == LOCAL_TENANT:
+        erase_hook_files(settings, asked.resource, asked.agent, asked.thread)
+    return receipt
+
+
+async def _act(engine: Engine, asked: ErasureRequest, *, dry_run: bool) -> ErasureReceipt:
+    return await erase_for_good(
+        engine,
+        Tenant(check_id(asked.tenant, "--tenant", engine.limits.id_chars)),
+        asked.resource,
+        agent_id=asked.agent,
+        thread_id=asked.thread,
+        dry_run=dry_run,
+        origin=_BY_ERASE,
+    )
+
+
+def _agreed(asked: ErasureRequest, expected: ErasureReceipt) -> bool:
+    sys.stderr.write(f"{_counted(expected)}This erases it all for good, for {_whose(asked)}. Continue? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _whose(asked: ErasureRequest) -> str:
+    thread = f"thread {join_lines(asked.thread)!r} of " if asked.thread else ""
+    agent = "all agents" if asked.agent is None else f"agent {join_lines(asked.agent)!r}"
+    return f"{thread}resource {join_lines(asked.resource)!r} of tenant {join_lines(asked.tenant)!r} with {agent}"
+
+
+def _counted(receipt: ErasureReceipt) -> str:
+    return "".join(f"{number:>9,}  {name}\n" for name, number in sorted(receipt.counts.items()))
+
+
+def _text(asked: ErasureRequest, receipt: ErasureReceipt) -> str:
+    if not receipt.rows:
+        return f"nothing is stored for {_whose(asked)}\n"
+    head = "would be erased" if receipt.dry_run else "erased"
+    lines = [f"{head}, for {_whose(asked)}:", *_counted(receipt).splitlines(), f"{receipt.rows:>9,}  rows in all"]
+    if receipt.bytes is not None:
+        lines += [_BYTES_ERASED[receipt.bytes], f"receipt {receipt.id}, resource mark {receipt.resource}"]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(asked: ErasureRequest) -> Json:
+    return {
+        "tenant": asked.tenant,
+        "resource": asked.resource,
+        **({"agent": asked.agent} if asked.agent is not None else {}),
+        **({"thread": asked.thread} if asked.thread else {}),
+    }
+
+
+def run_redact(settings: Settings, whose: OwnerFilter, *, everything: bool, dry_run: bool, as_json: bool) -> int:
+    """Mask the stored secrets of some or all memories, or (``dry_run``) only count them, and print the counts. Progress
+    goes to standard error. Returns the exit code.
+
+    Raises NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
+    """
+    done = asyncio.run(_redact(settings, whose.check(), everything, dry_run))
+    if as_json:
+        sys.stdout.write(json.dumps(_masked_as_json(whose, done), ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(_lines(settings, whose, done)) + "\n")
+    return 0
+
+
+async def _redact(settings: Settings, whose: OwnerFilter, everything: bool, dry_run: bool) -> RedactionResult:
+    async with open_known_memory(settings, off="there is nothing to mask", absent="there is nothing to mask") as engine:
+        return await mask_stored(
+            engine, whose.matches, everything=everything, dry_run=dry_run, origin=_BY_REDACT, report=_report_progress()
+        )
+
+
+def _report_progress() -> Callable[[int], None]:
+    so_far, reported_at = 0, time.monotonic()
+
+    def report(rows: int) -> None:
+        nonlocal so_far, reported_at
+        so_far += rows
+        if time.monotonic() - reported_at >= LINE_SECONDS:
+            reported_at = time.monotonic()
+            sys.stderr.write(f"layerlore: {so_far:,} rows checked\n")
+
+    return report
+
+
+def _lines(settings: Settings, whose: OwnerFilter, done: RedactionResult) -> list[str]:
+    rows, secrets = (sum(counts.values()) for counts in (done.rows, done.secrets))
+    if rows:
+        head = "would be masked" if done.dry_run else "masked"
+        counted = [f"{done.secrets[table]:>9,}  in {done.rows[table]:,} rows of {table}" for table in sorted(done.rows)]
+        lines = [f"{head}, for {whose.describe()}:", *counted, f"{secrets:>9,}  secrets in {rows:,} rows"]
+    else:
+        lines = [f"nothing to mask: no known secret is stored for {whose.describe()}"]
+    if done.rows and done.bytes is not None:
+        anew = f"servers make new vectors for the masked texts; so does {shell_command('reindex')}"
+        lines += [_BYTES_MASKED[done.bytes], anew]
+    if done.rows.get("runs"):
+        would = "would be" if done.dry_run else "were"
+        lines.append(f"checkpoints {would} masked, too: a run that resumes from one finds marks instead of secrets")
+    if done.left:
+        lines.append('redaction is "derived": messages were left as they were sent; --all masks them, too')
+    elif settings.redaction != "all":
+        lines.append(f'redaction is "{settings.redaction}": new messages are stored as they are sent')
+    return lines
+
+
+def _masked_as_json(whose: OwnerFilter, done: RedactionResult) -> Json:
+    return {
+        **{name: value for name, value in asdict(whose).items() if value is not None},
+        "dry_run": done.dry_run,
+        "rows": dict(sorted(done.rows.items())),
+        "secrets": dict(sorted(done.secrets.items())),
+        "left_as_sent": done.left,
+        **({"bytes": done.bytes} if done.bytes is not None else {}),
+    }
+
+
+def restore_deleted(settings: Settings, tenant: str, deletion_uid: str | None, thread_id: str | None) -> int:
+    """Undo a deletion, or the newest one in a thread, for a tenant's agent and resource, which the settings name; with
+    neither, list the deletions. Returns the exit code.
+
+    Raises NotFound, Conflict, StorageUnavailable, DatabaseTooNew or InvalidInput.
+    """
+    return asyncio.run(_restore(settings, scope_of(settings, tenant), deletion_uid, thread_id))
+
+
+async def _restore(settings: Settings, scope: Scope, deletion_uid: str | None, thread_id: str | None) -> int:
+    async with open_known_memory(settings, off="nothing can be restored", absent="nothing was deleted") as engine:
+        if deletion_uid is None:
+            deletions = await list_deletions(engine, scope)
+            if thread_id is None:
+                _list(engine, scope, deletions)
+                return 0
+            deletion_uid = _newest_of(thread_id, scope, deletions)
+        restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore", "command:restore"))
+    thread, count = f"the thread {restored.thread_id!r}", _messages(restored)
+    sys.stdout.write(
+        f"restored {thread}, with {count}\n" if restored.kind == "thread" else f"restored {count} of {thread}\n"
+    )
+    return 0
+
+
+def _newest_of(thread_id: str, scope: Scope, deletions: list[Deletion]) -> str:
+    for deletion in deletions:
+        if deletion.thread_id == thread_id:
+            return deletion.deletion_uid
+    raise NotFound(
+        f"there is no deletion in thread {thread_id!r} to undo; `{shell_command('restore', *scope_options(scope))}` lists those "
+        "there are"
+    )
+
+
+def _messages(deletion: Deletion) -> str:
+    return f"{deletion.message_count} message{'' if deletion.message_count == 1 else 's'}"
+
+
+def _list(engine: Engine, scope: Scope, deletions: list[Deletion]) -> None:
+    if not deletions:
+        sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
+        return
+    for deletion in deletions:
+        when = f"{iso(deletion.deleted_at)} ({age(deletion.deleted_at, engine.now())})"
+        columns = (deletion.deletion_uid, f"{deletion.kind:<8}", f"{_messages(deletion):>13}", when, deletion.thread_id)
+        sys.stdout.write("  ".join(columns) + "\n")
+    sys.stdout.write(
+        f"\n`{shell_command('restore', 'ID', *scope_options(scope))}` undoes one. Each is erased after {engine.deleted_days} days.\n"
+    )
+
+
+def erase(
+    flags: dict[str, Any],
+    resource: Annotated[str, typer.Option(help="Whose memory to erase.", show_default=False)],
+    tenant: TenantOption = LOCAL_TENANT,
+    agent: Annotated[str | None, typer.Option(help="Only what this agent stored.", show_default=False)] = None,
+    thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how much would be erased.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Erase everything stored about a person, or one conversation, for good. Prints a receipt."""
+    asked = ErasureRequest(tenant, resource, agent, thread)
+    return run_erase(read_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=as_json)
+
+
+def redact(
+    flags: dict[str, Any],
+    tenant: TenantFilter = None,
+    agent: AgentFilter = None,
+    resource: ResourceFilter = None,
+    everything: Annotated[bool, typer.Option("--all", help='With redaction = "derived", mask messages, too.')] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many would be masked.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Redact secrets that were stored before their pattern was known, or before redaction was on."""
+    whose = OwnerFilter(tenant, agent, resource)
+    return run_redact(read_settings(flags), whose, everything=everything, dry_run=dry_run, as_json=as_json)

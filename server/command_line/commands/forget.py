@@ -1,0 +1,388 @@
+"""``layerlore forget``, ``edit`` and ``undo``: take something out of the memory or change it, after a look at what that
+would do, and take it back."""
+
+import asyncio
+import difflib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from layerlore.memory.entries.curation import show_entry
+from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
+from layerlore.memory.entries.remember_requests import RememberRequest, remember
+from layerlore.server.access.caller import Caller
+from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.commands.recall import PATIENCE_MS
+from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.process.program import shell_command
+from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.settings.settings import Settings, SettingsError
+from layerlore.server.tools import curation, entries, threads, working_memory
+from layerlore.server.tools.arguments import check_arguments
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Declaration
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Scope
+
+Plain = Callable[..., Awaitable[Any]]
+"""A function that takes a Call first, as a tool does."""
+Ask = Callable[..., Awaitable[Any]]
+"""Calls a tool, or a function that takes a Call, with arguments by name. Returns its answer."""
+Edited = Literal["entries", "profile", "session", "thread"]
+
+_ID = linear_re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CONFIRM = linear_re.compile(r'forget\(confirm="(\w+)"\)')
+_UNDO = linear_re.compile(r'undo\(undo_id="(\w+)"\)')
+_UNDONE = {
+    "messages": ("message", "messages"),
+    "entries": ("entry", "entries"),
+    "documents": ("document", "documents"),
+    "plans": ("plan", "plans"),
+}
+
+
+@asynccontextmanager
+async def calling(
+    settings: Settings, scope: Scope, *, off: str, absent: str, by_meaning: bool = False
+) -> AsyncIterator[Ask]:
+    """The tools, called as the person at this machine; ``by_meaning``: with the embedder, which takes a moment to load.
+    Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
+    change: Json = {"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS}
+    embedding = settings.embedding.model_copy(update=change if by_meaning else {"embedder": "none"})
+    settings = settings.model_copy(update={"embedding": embedding})
+    async with open_known_memory(settings, off=off, absent=absent) as engine:
+        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
+        caller = Caller(person, scope, settings.thread, "", "command line")
+
+        async def ask(tool: Declaration | Plain, **arguments: Any) -> Any:
+            engine_of_agent = engine.for_agent(scope.agent_id)
+            if not isinstance(tool, Declaration):
+                return await tool(Call("edit", engine_of_agent, settings, caller, frozenset()), **arguments)
+            values, given = check_arguments(tool.tool, arguments)
+            return await tool.function(Call(tool.name, engine_of_agent, settings, caller, given), **values)
+
+        yield ask
+
+
+def print_json(answer: Json) -> None:
+    sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """``dry_run``: only show what would happen; ``sure``: do not ask."""
+
+    dry_run: bool
+    sure: bool
+
+    def check(self, command: str) -> None:
+        """Raises SettingsError if the user cannot be asked."""
+        if not (self.dry_run or self.sure or sys.stdin.isatty()):
+            raise SettingsError(
+                f"{command} asks first, and there is no terminal to ask at: use --yes to do it without asking, or "
+                "--dry-run to see what it would do"
+            )
+
+    async def ask(self, question: str) -> bool:
+        """Whether to go on."""
+        if self.dry_run:
+            return False
+        return self.sure or await asyncio.to_thread(_agreed, question)
+
+
+def _agreed(question: str) -> bool:
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
+    """Forget entries by their ids, or all about some words, after a look at it. Returns the exit code: 1 if nothing was
+    forgotten.
+
+    Raises SettingsError, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
+    """
+    consent.check("forget")
+    scope = scope_of(settings, tenant)
+    return asyncio.run(_forget(settings, scope, list(what), consent, as_json))
+
+
+async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool) -> int:
+    ids = all(_ID.fullmatch(each) for each in what)
+    async with calling(
+        settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
+    ) as ask:
+        chosen: Json = {"ids": what}
+        if ids:
+            shown = "\n".join(
+                [f"- entry {each}: {(await ask(_show_entry, entry_id=each))['content']}" for each in what]
+            )
+            preview = f"This would be forgotten:\n{shown}"
+        else:
+            told: str = await ask(entries.forget, query=" ".join(what))
+            found = _CONFIRM.search(told)
+            if found is None:
+                return _finish({"forgotten": False, "note": told}, told, as_json, 0)
+            chosen, preview = {"confirm": found[1]}, told[: told.rindex("Nothing is forgotten yet.")].rstrip()
+        if not as_json or not (consent.sure or consent.dry_run):
+            sys.stderr.write(mask_controls(preview) + "\n")
+        if not await consent.ask("Forget all of it?"):
+            said = "nothing was forgotten"
+            return _finish({"forgotten": False, "preview": preview}, said, as_json, 0 if consent.dry_run else 1)
+        answer: str = await ask(entries.forget, **chosen)
+    undone_by = _UNDO.search(answer)
+    undo_id = undone_by[1] if undone_by else ""
+    counted = answer.partition(" Erased for good")[0]
+    text = counted + (f" `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it." if undo_id else "")
+    return _finish({"forgotten": True, "note": counted, **({"undo": undo_id} if undo_id else {})}, text, as_json, 0)
+
+
+def _finish(answer: Json, text: str, as_json: bool, code: int) -> int:
+    if as_json:
+        print_json(answer)
+    else:
+        sys.stdout.write(mask_controls(text) + "\n")
+    return code
+
+
+async def _show_entry(call: Call, entry_id: str) -> EntryRow:
+    return await show_entry(call.engine, call.scope, entry_id)
+
+
+@dataclass(frozen=True, slots=True)
+class EditRequest:
+    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation;
+    ``text`` is the new text, None: an editor asks for it."""
+
+    what: Edited
+    id: str
+    text: str | None
+
+    def check(self) -> "EditRequest":
+        """The same. Raises InvalidInput for what does not go together."""
+        if (self.what == "profile") == bool(self.id):
+            raise InvalidInput(
+                "edit profile takes no id" if self.id else f"edit {self.what} needs an id; `layerlore show` has the ids"
+            )
+        return self
+
+
+def run_edit(settings: Settings, tenant: str, asked: EditRequest, consent: Consent, *, as_json: bool) -> int:
+    """Change a text that is remembered, after a look at what changes. Returns the exit code: 1 if nothing was changed.
+
+    Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
+    """
+    asked.check()
+    if asked.text is None and not sys.stdin.isatty():
+        raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
+    consent.check("edit")
+    return asyncio.run(_edit(settings, scope_of(settings, tenant), asked, consent, as_json))
+
+
+async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: Consent, as_json: bool) -> int:
+    off, absent = "there is nothing to edit", "nothing is remembered"
+    async with calling(settings, scope, off=off, absent=absent) as ask:
+        before, version = await _read_text(ask, asked)
+        after = asked.text if asked.text is not None else await asyncio.to_thread(_open_editor, before)
+        after = after.strip()
+        if after == before.strip():
+            return _finish({"changed": False}, "nothing changed", as_json, 0)
+        shown = _describe_difference(before, after)
+        if not as_json or not (consent.sure or consent.dry_run):
+            sys.stderr.write(mask_controls(shown) + "\n")
+        if not await consent.ask("Keep this?"):
+            said = "nothing was changed"
+            return _finish({"changed": False, "preview": shown}, said, as_json, 0 if consent.dry_run else 1)
+        answer: Json = await _write_text(ask, asked, after, version)
+    undo_id = answer.get("undo", "")
+    undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it" if undo_id else ""
+    return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
+
+
+async def _read_text(ask: Ask, asked: EditRequest) -> tuple[str, int]:
+    """The text as it is, and of a document its version."""
+    match asked.what:
+        case "entries":
+            return (await ask(_show_entry, entry_id=asked.id))["content"], 0
+        case "thread":
+            listed = (await ask(threads.list_threads, thread_id=asked.id))["threads"]
+            if not listed:
+                raise NotFound(f"there is no conversation {asked.id!r}; `layerlore show threads` lists them")
+            return listed[0].get("title", ""), 0
+    document = await ask(working_memory.get_working_memory, format="json", **_of_document(asked))
+    content = document["content"]
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    return text, document["version"]
+
+
+def _of_document(asked: EditRequest) -> Json:
+    if asked.what == "profile":
+        return {"scope": "resource"}
+    return {"scope": "thread", "thread_id": asked.id}
+
+
+async def _write_text(ask: Ask, asked: EditRequest, text: str, version: int) -> Json:
+    answer: Json
+    match asked.what:
+        case "entries" if not text:
+            raise InvalidInput(f"an entry cannot be empty; `layerlore forget {asked.id}` forgets it")
+        case "entries":
+            answer = await ask(_correct, entry_id=asked.id, content=text)
+        case "thread":
+            answer = await ask(threads.update_thread, thread_id=asked.id, title=text)
+        case _ if not text:
+            answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(asked))
+        case _:
+            answer = await ask(
+                working_memory.update_working_memory,
+                content=text,
+                mode="replace",
+                expected_version=version,
+                **_of_document(asked),
+            )
+    return answer
+
+
+async def _correct(call: Call, entry_id: str, content: str) -> RememberedEntry:
+    request = RememberRequest(content, replaces=entry_id, by_person=True)
+    return await remember(call.engine, call.scope, "", request, sent=call.sent())
+
+
+def _open_editor(text: str) -> str:
+    """The text as a person leaves it in an editor. Raises InvalidInput if none exists or it fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "layerlore.md")
+        file.write_text(text + "\n", encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - what the person names
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise InvalidInput(f"the editor {editor!r} failed ({error}); EDITOR names another, or use --text") from None
+        return file.read_text(encoding="utf-8")
+
+
+def _describe_difference(before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="")
+    return "\n".join(line for line in lines if not line.startswith("@@"))
+
+
+def run_undo(settings: Settings, tenant: str, undo_id: str, *, as_json: bool) -> int:
+    """Undo an act (``last``: the newest), or without an id list those that can be undone. Returns the exit code.
+
+    Raises NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
+    """
+    scope = scope_of(settings, tenant)
+    answer = asyncio.run(_undo(settings, scope, undo_id))
+    if as_json:
+        print_json(answer)
+    elif undo_id:
+        _show_undone(answer)
+    else:
+        _list(scope, answer["acts"])
+    return 0
+
+
+async def _undo(settings: Settings, scope: Scope, undo_id: str) -> Json:
+    async with calling(settings, scope, off="nothing can be undone", absent="nothing was done") as ask:
+        answer: Json = await ask(curation.undo, undo_id=undo_id)
+        return answer
+
+
+def _show_undone(answer: Json) -> None:
+    if answer.get("already"):
+        sys.stdout.write(f"{answer['undo_id']} ({answer['tool']}) is undone already\n")
+        return
+    counts = [
+        f"{answer[name]} {one if answer[name] == 1 else many}"
+        for name, (one, many) in _UNDONE.items()
+        if name in answer
+    ]
+    back = f"back: {', '.join(counts)}" if counts else "it was so already"
+    sys.stdout.write(f"undid {answer['undo_id']} ({answer['tool']}); {back}\n")
+    for why in answer.get("left", ()):
+        sys.stdout.write(f"left as it is: {mask_controls(why)}\n")
+
+
+def _list(scope: Scope, acts: list[Json]) -> None:
+    if not acts:
+        sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
+        return
+    rows = [
+        [act["undo_id"], mask_controls(act["what"]), act["tool"], _when(act["at"]), act["until"][:10]] for act in acts
+    ]
+    print_table(("id", "what", "by", "at", "until"), rows)
+    sys.stdout.write(f"`{shell_command('undo', 'ID', *scope_options(scope))}` undoes one; `last` is the newest.\n")
+
+
+def _when(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def forget(
+    flags: dict[str, Any],
+    what: Annotated[
+        list[str], typer.Argument(metavar="WHAT...", help="Ids of notes, or words: all about them.", show_default=False)
+    ],
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Forget notes, or all that is remembered about something. Shows first what would go; undo brings it back."""
+    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json)
+
+
+def edit(
+    flags: dict[str, Any],
+    what: Annotated[
+        Literal["entries", "profile", "session", "thread"],
+        typer.Argument(
+            metavar="WHAT",
+            help="entries, profile, session (a conversation's session memory) or thread (its title).",
+            show_default=False,
+        ),
+    ],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Of the note or the conversation; none for profile.")] = "",
+    text: Annotated[
+        str | None, typer.Option(help="The new text. Without it, an editor (EDITOR) opens.", show_default=False)
+    ] = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Correct what is remembered. Shows first what changes; undo brings back what was there."""
+    asked = EditRequest(what, id_, text)
+    return run_edit(read_settings(flags), tenant, asked, Consent(dry_run, yes), as_json=as_json)
+
+
+def undo(
+    flags: dict[str, Any],
+    undo_id: Annotated[
+        str, typer.Argument(metavar="ID", help="What to undo; last is the newest. Without it, list what can be.")
+    ] = "",
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
+    return run_undo(read_settings(flags), tenant, undo_id, as_json=as_json)

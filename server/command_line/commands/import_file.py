@@ -1,0 +1,333 @@
+"""``layerlore import``: what an export, or another program, has kept is stored."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+import typer
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.moving.exchange import take_shared
+from layerlore.memory.moving.imports import Import
+from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.commands.export import Project
+from layerlore.server.command_line.database_check import look_at_database
+from layerlore.server.command_line.foreign_import import ForeignImport
+from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.progress import Came, show_progress
+from layerlore.server.command_line.sharing import (
+    describe_project,
+    find_project_scope,
+    find_shared_file,
+    looks_shared,
+    read_shared,
+)
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
+from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.project import is_project
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit.stored_bytes import Quota
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.moving.moved_threads import Mode
+
+STANDARD_INPUT = "-"
+MOST_LINE_BYTES = 64 * 1024 * 1024
+"""One line of an export holds one message at most."""
+SHOWN = 20
+"""So many of what was left out are printed, unless JSON is."""
+_BATCH_LINES = 250
+_BATCH_BYTES = 2 * 1024 * 1024
+_OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """The source of an import, and its options. ``source``: the program it is from; "": as it looks. ``project``:
+    whose memory takes it in; "": that of the settings. ``everyone``: each agent and resource of the file becomes one
+    of the tenant's. ``accept``: what others share counts as the user's."""
+
+    tenant: str
+    file: str
+    source: str
+    mode: Mode
+    project: str
+    everyone: bool
+    accept: bool
+    dry_run: bool
+    as_json: bool
+
+
+def run_import(settings: Settings, asked: ImportRequest) -> int:
+    """Import a file, and print what became of what is in it. Returns the exit code: 1 where the file ended too early.
+
+    Raises InvalidInput, LimitExceeded beyond the quota, StorageUnavailable, DatabaseTooNew or OSError.
+    """
+    return asyncio.run(_import(settings, asked))
+
+
+async def _import(settings: Settings, asked: ImportRequest) -> int:
+    if settings.memory != "on":
+        raise InvalidInput(f"memory is {settings.memory}: nothing is stored, and so nothing can be imported")
+    scope = (
+        find_project_scope(settings, asked.tenant, asked.project) if asked.project else scope_of(settings, asked.tenant)
+    )
+    source = _find_source(asked)
+    async with _open(settings, dry_run=asked.dry_run) as engine:
+        placing, sent = _Placing(scope, asked), _sent(settings, asked)
+        if source == "shared":
+            given = read_shared(engine, find_shared_file(_path(asked)))
+            report, ended = (
+                await take_shared(engine, scope, given, sent, accept=asked.accept, dry_run=asked.dry_run),
+                True,
+            )
+        elif source == "layerlore":
+            taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
+            report, ended = await _import_lines(asked, taking), taking.ended
+        else:
+            storing = ForeignImport(
+                engine, placing.place_resource, asked.mode, sent, source=source, dry_run=asked.dry_run
+            )
+            report, ended = await _import_foreign(settings, asked, source, storing), True
+    _print(asked, scope, source, report)
+    if not ended:
+        sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
+        return 1
+    return 0
+
+
+def _path(asked: ImportRequest) -> Path:
+    return Path(asked.file).expanduser()
+
+
+def _find_source(asked: ImportRequest) -> Format:
+    if asked.file == STANDARD_INPUT:
+        if asked.source not in ("", "layerlore"):
+            raise InvalidInput(f"an import from {asked.source} needs a file, and no standard input")
+        if asked.accept:
+            raise InvalidInput("--accept needs the file that a project shares, and no standard input")
+        return "layerlore"
+    path = find_shared_file(_path(asked)) if not asked.source else _path(asked)
+    if asked.source == "shared" or (path.is_file() and not asked.source and looks_shared(path)):
+        if not asked.project:
+            raise InvalidInput(
+                f"{asked.file} is what a project shares: --project auto (that of this folder) or --project NAME says whose "
+                "memory takes it in"
+            )
+        return "shared"
+    if asked.accept:
+        raise InvalidInput(f"--accept is for what a project shares, and {asked.file} is another kind of file")
+    return next((each for each in FORMATS if each == asked.source), None) or find_format(_path(asked))
+
+
+async def _import_lines(asked: ImportRequest, taking: Import) -> ImportReport:
+    try:
+        with _input(asked.file) as source, show_progress("import", _size(source)) as came:
+            await _take_lines(taking, source, came)
+        return await taking.finish()
+    finally:
+        await taking.settle()
+
+
+async def _import_foreign(
+    settings: Settings, asked: ImportRequest, source: Format, storing: ForeignImport
+) -> ImportReport:
+    progress = ReadProgress()
+    found = read_foreign(_path(asked), source, settings.capture, progress)
+    stored = storing.report
+    with show_progress("import", _path_size(_path(asked))) as came:
+        while (each := await asyncio.to_thread(next, found, None)) is not None:
+            await storing.take(each)
+            came(progress.done, f"{stored.count('message'):,} messages, {stored.count('entry'):,} entries")
+        return await storing.finish()
+
+
+def _path_size(path: Path) -> int | None:
+    """The size of a file whose reader reports its position."""
+    if path.suffix in (".json", ".zip") and path.is_file():
+        return path.stat().st_size
+    return None
+
+
+@asynccontextmanager
+async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
+    """The engine; its database is made if none exists, but not to try something."""
+    if dry_run and not (await look_at_database(settings)).exists:
+        settings = settings.model_copy(update={"memory": "off"})
+    engine = await open_engine(settings)
+    try:
+        yield engine
+    finally:
+        await close_engine(engine)
+
+
+def _sent(settings: Settings, asked: ImportRequest) -> Sent:
+    rates = settings.rates
+    limited = asked.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
+    quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes) if limited else None
+    return Sent(Origin("command line", "import", "command:import"), quota=quota)
+
+
+class _Placing:
+    """Where a scope of the file is to be stored."""
+
+    def __init__(self, scope: Scope, asked: ImportRequest) -> None:
+        self._scope = scope
+        self._asked = asked
+        self._first: Scope | None = None
+
+    def place_resource(self, resource: str) -> Scope:
+        """Where what another program keeps of a resource is to be stored; "": of no one person."""
+        if not resource:
+            return self._scope
+        check_id(resource, "resource", Limits().id_chars)
+        return self.place(Scope("", self._scope.agent_id, resource))
+
+    def place(self, named: Scope) -> Scope:
+        """Where what an export has of a scope is to be stored."""
+        if self._asked.everyone:
+            return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
+        if self._first not in (None, named):
+            raise InvalidInput(
+                "the file holds several agents or resources: --everyone stores each as one of the tenant's own; what came "
+                f"before {describe_scope(named)} was stored"
+            )
+        self._first = named
+        return self._scope
+
+
+def _input(file: str) -> IO[bytes]:
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer
+    return Path(file).expanduser().open("rb")
+
+
+def _size(source: IO[bytes]) -> int | None:
+    try:
+        name = source.name
+        if isinstance(name, str):
+            return Path(name).stat().st_size
+        return None
+    except (AttributeError, OSError):
+        return None
+
+
+async def _take_lines(taking: Import, source: IO[bytes], came: Came) -> None:
+    number = done = 0
+    while True:
+        lines, number, size = await asyncio.to_thread(_read_some, source, number)
+        if not size:
+            return
+        await taking.take(lines)
+        done += size
+        came(done, f"{taking.report.count('message'):,} messages")
+
+
+def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int, int]:
+    """Some lines, the number of the last, and their bytes: 0 at the end. Raises InvalidInput."""
+    found: list[NumberedLine] = []
+    size = 0
+    while len(found) < _BATCH_LINES and size < _BATCH_BYTES:
+        raw = source.readline(MOST_LINE_BYTES)
+        if not raw:
+            break
+        number += 1
+        size += len(raw)
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            whole = "it is cut off" if not raw.endswith(b"\n") else str(error)
+            raise InvalidInput(f"line {number} is no JSON: {whole}; what came before it was stored") from None
+        if not isinstance(line, dict):
+            raise InvalidInput(f"line {number} is no JSON object; what came before it was stored")
+        found.append(NumberedLine(number, line))
+    return found, number, size
+
+
+def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
+    if asked.as_json:
+        sys.stdout.write(
+            json.dumps({"from": source, "dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n"
+        )
+        return
+    whose = describe_project(scope) if is_project(scope.resource_id) else describe_scope(scope)
+    whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else whose
+    what = f"{asked.file} ({source})"
+    sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} {what} for {whose}\n")
+    used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]
+    rows = [
+        [kind, *(f"{counts[name]:,}" if counts[name] else "" for name in used)]
+        for kind, counts in report.counts.items()
+        if counts.total()
+    ]
+    if rows:
+        print_table(("kind", *used), rows, numbers=used)
+    if report.masked:
+        sys.stdout.write(f"{report.masked:,} secrets were masked\n")
+    for each in report.skipped[:SHOWN]:
+        times = f" (and {each.count - 1:,} more)" if each.count > 1 else ""
+        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
+    if len(report.skipped) > SHOWN:
+        sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
+
+
+Source = Literal[
+    "layerlore",
+    "shared",
+    "chatgpt",
+    "claude",
+    "claude-code",
+    "codex",
+    "server-memory",
+    "mem0",
+    "basic-memory",
+    "claude-mem",
+]
+
+
+def import_(
+    flags: dict[str, Any],
+    file: Annotated[
+        str,
+        typer.Argument(help="An export, or what another program keeps; - is standard input.", show_default=False),
+    ],
+    from_: Annotated[
+        Source | None,
+        typer.Option("--from", help="The program that the file is from. Default: as it looks.", show_default=False),
+    ] = None,
+    existing: Annotated[
+        Literal["merge", "overwrite", "skip"],
+        typer.Option(
+            help="Of two things under one id: merge keeps the newer, overwrite what the file has, skip what is stored."
+        ),
+    ] = "merge",
+    project: Project = "",
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="Store each agent and resource of the file as one of the tenant's.")
+    ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Trust what a project's shared file holds as your own words.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Store nothing: only show what would be stored.")] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Store what a file holds: nothing twice, and again after it was interrupted. Says what is left out, and why."""
+    if project and everyone:
+        return fail("import takes --project or --everyone, not both", 2)
+    asked = ImportRequest(tenant, file, from_ or "", existing, project, everyone, accept, dry_run, as_json)
+    return run_import(read_settings(flags), asked)

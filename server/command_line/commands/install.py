@@ -1,0 +1,288 @@
+"""``layerlore install`` and ``layerlore uninstall``."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.commands.bridge import parse_endpoint
+from layerlore.server.command_line.owner import show_project
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host
+from layerlore.server.hosts.entries import NAME, HostLaunch
+from layerlore.server.hosts.hook_files import HookFile, find_hooks
+from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
+from layerlore.server.hosts.installation import Told, tell_host, untell_host
+from layerlore.server.hosts.links import make_link
+from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.records import read_records
+from layerlore.server.hosts.runtime import find_command, stage_runtime
+from layerlore.server.settings.launch import FLAGS
+from layerlore.server.settings.project import AUTO, confirm_project
+from layerlore.server.settings.settings import Settings, SettingsError
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRequest:
+    """Which hosts, and what they launch. ``options``: launch options by setting, as the user gave them; ``url`` and
+    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too; ``projects``: a memory for each project, where
+    the host is opened in a folder."""
+
+    hosts: tuple[str, ...]
+    options: dict[str, str]
+    url: str = ""
+    key_file: str = ""
+    project: bool = False
+    capture: bool = False
+    projects: bool = False
+
+
+def run_install(settings: Settings, asked: InstallRequest) -> int:
+    """Add this server to the configuration of the hosts. Returns the exit code: 1 if a file had to stay as it is.
+
+    Raises SettingsError for a host, URL or combination that is not allowed.
+    """
+    places = Places()
+    if not asked.hosts:
+        return _list(places)
+    chosen = _choose(asked, places)
+    if not chosen:
+        sys.stdout.write(
+            "none of the hosts that this knows is installed here: name one to write its file all the same\n"
+        )
+        return 1
+    planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, asked, host, places)]
+    if asked.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
+        sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
+    stage_runtime(settings.data_dir)
+    told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
+    _report(told)
+    if any(each.outcome in ("added", "updated") for each in told):
+        sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
+    if asked.capture:
+        without = [host.title for host in chosen if not find_hooks(host.name, ())]
+        sys.stdout.write(
+            f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
+        )
+    return _code(told)
+
+
+def show_plan(settings: Settings, asked: InstallRequest) -> int:
+    """Print what ``install`` would write, and the link that does it where a host has one; write nothing."""
+    places = Places()
+    for host in _choose(asked, places) if asked.hosts else HOSTS:
+        for file, changes in _plan(settings, asked, host, places):
+            sys.stdout.write(f"{host.title}: {file.path}\n\n")
+            text: str | None = None
+            for change in changes:
+                text = file.with_value(text, change.keys, change.value)
+            sys.stdout.write("".join(f"    {line}\n" for line in (text or "").splitlines()) + "\n")
+        if link := make_link(host, _launch(settings, asked, host)):
+            sys.stdout.write(f"  or open: {link}\n\n")
+    return 0
+
+
+def run_uninstall(settings: Settings, asked: InstallRequest) -> int:
+    """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
+    places = Places()
+    hosts = _choose(replace(asked, hosts=asked.hosts or (ALL,)), places, installed=False)
+    written = list(read_records(settings.data_dir))
+    ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, asked, places)]
+    # The last first: an earlier one's folder may hold it.
+    ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
+    told = [untell_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
+    _report([each for each in told if each.outcome != "not there"])
+    if all(each.outcome == "not there" for each in told):
+        sys.stdout.write("no host's file names this server\n")
+    return _code(told)
+
+
+def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) -> list[Host]:
+    unknown = [name for name in asked.hosts if name not in BY_NAME and name != ALL]
+    if unknown:
+        raise SettingsError(f"no host is named {unknown[0]!r}; there are: {', '.join([*BY_NAME, ALL])}")
+    if ALL not in asked.hosts:
+        return [host for host in HOSTS if host.name in asked.hosts]
+    hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
+    if asked.project:
+        return [host for host in hosts if host.project]
+    return hosts
+
+
+def _plan(
+    settings: Settings, asked: InstallRequest, host: Host, places: Places
+) -> list[tuple[HostFile, list[HostChange]]]:
+    """The new content of each of a host's files."""
+    server = HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))
+    files = [(_file(host, asked, places), [server])]
+    if asked.capture:
+        if asked.url:
+            raise SettingsError("--capture needs the server of this machine: leave --http out")
+        program = find_command(settings.data_dir)
+        for written, changes in find_hooks(host.name, program, _options(asked, host)):
+            path = _path_of(written, asked, places)
+            same = next((kept for file, kept in files if file.path == path), None)
+            if same is not None:
+                same.extend(changes)
+            elif path is not None:
+                files.append((HostFile(path, written.format, _top(asked)), changes))
+    return files
+
+
+def _find_ours(host: Host, asked: InstallRequest, places: Places) -> list[tuple[HostFile, list[tuple[str, ...]]]]:
+    """A host's files in which ours may stand, and under which keys."""
+    files = [(_file(host, asked, places), [(*host.keys, NAME)])]
+    for written, changes in find_hooks(host.name, ()):
+        path = _path_of(written, asked, places)
+        if path is not None and path != files[0][0].path:
+            files.append((HostFile(path, written.format, _top(asked)), [change.keys for change in changes]))
+    return files
+
+
+def _path_of(written: HookFile, asked: InstallRequest, places: Places) -> Path | None:
+    if not asked.project:
+        return places.find(written.file)
+    if written.project:
+        return Path.cwd() / written.project
+    return None
+
+
+def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
+    if not asked.project:
+        return HostFile(host.find_file(places), host.format)
+    if not host.project:
+        of_projects = ", ".join(each.name for each in HOSTS if each.project)
+        raise SettingsError(f"{host.title} has no file for one project; these have: {of_projects}")
+    return HostFile(Path.cwd() / host.project, host.format, _top(asked))
+
+
+def _top(asked: InstallRequest) -> Path | None:
+    if asked.project:
+        return Path.cwd()
+    return None
+
+
+def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
+    """The program that a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands
+    in its file."""
+    program = find_command(settings.data_dir)
+    options = _options(asked, host)
+    if not asked.url:
+        return HostLaunch((*program, *options))
+    endpoint = str(parse_endpoint(asked.url))
+    if asked.key_file:
+        key = str(Path(asked.key_file).expanduser().absolute())
+        return HostLaunch((*program, "bridge", endpoint, "--key-file", key, *options))
+    if not host.url:
+        raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
+    if options:
+        raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
+    return HostLaunch((), endpoint)
+
+
+def _options(asked: InstallRequest, host: Host) -> tuple[str, ...]:
+    flags = {setting: flag for flag, setting in FLAGS.items()}
+    given = dict(asked.options)
+    if asked.projects and host.opens_folders:
+        given["project"] = AUTO
+    return tuple(part for name, value in given.items() for part in (flags[name], _absolute(name, value)))
+
+
+def _absolute(name: str, value: str) -> str:
+    if name in ("data_dir", "config"):
+        return str(Path(value).expanduser().absolute())
+    return value
+
+
+def _list(places: Places) -> int:
+    rows = []
+    for host in HOSTS:
+        file = HostFile(host.find_file(places), host.format)
+        rows.append((host.name, host.title, _state(host, file, places), str(file.path)))
+    print_table(("name", "host", "here", "file"), rows)
+    sys.stdout.write("`layerlore install all` tells every host that is here; `layerlore install NAME` tells one.\n")
+    return 0
+
+
+def _state(host: Host, file: HostFile, places: Places) -> str:
+    try:
+        told = file.find(file.read(), (*host.keys, NAME)) is not None
+    except HostFileRefused:
+        return "its file cannot be read"
+    if told:
+        return "knows this server"
+    if host.is_installed(places):
+        return "yes"
+    return "no"
+
+
+def _report(told: Sequence[Told]) -> None:
+    for each in told:
+        line = f"{BY_NAME[each.host].title}: {each.outcome}: {each.why or each.path}"
+        sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _code(told: Sequence[Told]) -> int:
+    if any(each.outcome == "refused" for each in told):
+        return 1
+    return 0
+
+
+Hosts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[HOST ... | all]", help="Which hosts. Without one, list them.", show_default=False),
+]
+OfProject = Annotated[
+    bool, typer.Option("--project", help="The file of the project in the current folder, not the person's.")
+]
+
+
+def install(
+    flags: dict[str, Any],
+    hosts: Hosts = None,
+    http: Annotated[
+        str, typer.Option(metavar="URL", help="Connect to this server over HTTP instead of launching one.")
+    ] = "",
+    key_file: Annotated[str, typer.Option(help="The file that holds the key for --http.")] = "",
+    project: OfProject = False,
+    capture: Annotated[
+        bool, typer.Option("--capture", help="Hooks, too: the host shows what is remembered, and stores what is said.")
+    ] = False,
+    projects: Annotated[
+        bool,
+        typer.Option("--projects", help="A memory for each project, of the folder that the host is opened in."),
+    ] = False,
+    print_: Annotated[bool, typer.Option("--print", help="Only print what would be written, and where.")] = False,
+) -> int:
+    """Add this server to the configuration of hosts, such as claude-code or cursor; `all` adds it to each host that is
+    here.
+
+    The launch options that are given (--agent, --resource, --data-dir ...) become those of the host's server."""
+    if key_file and not http:
+        return fail("install: --key-file goes with --http", 2)
+    options = {name: value for name, value in flags.items() if isinstance(value, str)}
+    asked = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
+    settings = read_settings(flags)
+    return show_plan(settings, asked) if print_ else run_install(settings, asked)
+
+
+def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:
+    """Take back from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
+    return run_uninstall(read_settings(flags), InstallRequest(tuple(hosts or ()), {}, project=project))
+
+
+def project(
+    flags: dict[str, Any],
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Use the name that its repository's configuration gives it.")
+    ] = False,
+) -> int:
+    """Show which project the current folder belongs to, as `--project auto` finds it."""
+    return show_project(read_settings(flags), confirm=confirm)

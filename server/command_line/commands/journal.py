@@ -1,0 +1,212 @@
+"""``layerlore journal``: who wrote to the memory and when, for the operator of an installation."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import typer
+
+from layerlore.memory.engine.journal import make_line, resource_mark
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.validation import parse_time
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.database import open_known_database
+from layerlore.server.command_line.options import (
+    AgentFilter,
+    AsJson,
+    ResourceFilter,
+    TenantFilter,
+    parse_length,
+)
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.settings.settings import Settings, SettingsError
+from layerlore.storage.audit import journal as stored
+from layerlore.storage.audit.journal import Journaled, JournalFilter, Outcome
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Act, Database, Tx
+from layerlore.storage.drivers.database import sqlite_path
+
+T = TypeVar("T")
+
+_MARK_SHOWN = 12
+_HEADINGS = ("at", "tenant", "agent", "resource", "principal", "client", "tool", "outcome", "counts")
+_BY = Origin("command line", "journal", "command:journal")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRequest:
+    """The filters of the command line; None: no filter. Times are lengths before now (7d) or ISO 8601."""
+
+    tenant: str | None = None
+    agent: str | None = None
+    since: str | None = None
+    until: str | None = None
+    principal: str | None = None
+    tool: str | None = None
+    outcome: Outcome | None = None
+    resource: str | None = None
+    limit: int = 100
+
+
+def show_journal(settings: Settings, asked: JournalRequest, *, as_json: bool) -> int:
+    """Print the newest lines, the newest last, as a table or as one JSON object a line. Returns the exit code.
+
+    Raises SettingsError for an invalid time, NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
+    """
+    now = time.time_ns() // 1_000_000
+    since, until = (
+        _parse_time(given, flag, now) for given, flag in ((asked.since, "--since"), (asked.until, "--until"))
+    )
+
+    async def read(database: Database) -> list[Journaled]:
+        key = await database.read_installation(hmac_key)
+        mark = None if asked.resource is None else resource_mark(key, asked.resource)
+        wanted = JournalFilter(
+            asked.tenant, asked.agent, since, until, asked.principal, asked.tool, asked.outcome, mark
+        )
+        return await database.read_installation(stored.read_lines, wanted, limit=asked.limit)
+
+    rows = asyncio.run(_in_database(settings, "SELECT", read))
+    if as_json:
+        sys.stdout.writelines(json.dumps(_as_json(row)) + "\n" for row in rows)
+    elif rows:
+        print_table(_HEADINGS, [_row(row) for row in rows])
+    else:
+        sys.stdout.write("the journal has no such lines\n")
+    return 0
+
+
+def prune_journal(settings: Settings, older_than: str) -> int:
+    """Remove the lines of all tenants that are older than a length of time (365d). Returns the exit code.
+
+    Raises what ``journal`` raises.
+    """
+    now = time.time_ns() // 1_000_000
+    before = _parse_ago(older_than, now)
+    if before is None:
+        raise SettingsError(f"--prune: {older_than!r} is not a length of time; use one such as 365d, 12h or 30m")
+    pruned = asyncio.run(_in_database(settings, "DELETE", lambda database: _prune(database, settings, before, now)))
+    sys.stdout.write(f"pruned {pruned} line{'' if pruned == 1 else 's'} from before {iso(before)}\n")
+    return 0
+
+
+async def _prune(database: Database, settings: Settings, before: int, now: int) -> int:
+    key, scope = await database.read_installation(hmac_key), Scope(LOCAL_TENANT, settings.agent, settings.resource)
+
+    async def prune_some(tx: Tx) -> int:
+        gone = await stored.prune(tx, before=before)
+        if gone:
+            await stored.append(tx, scope, make_line(key, scope, _BY, "done", now, counts={"pruned": gone}))
+        return gone
+
+    pruned = 0
+    while gone := await database.write_installation(prune_some):
+        pruned += gone
+    return pruned
+
+
+async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
+    """Use the database as the owner of its tables, if the settings name one."""
+    if sqlite_path(settings.database.get_secret_value(), settings.database_file) is None:
+        owner = settings.postgres.owner_url
+        settings = settings.model_copy(update={"database": owner}) if owner.get_secret_value() else settings
+    async with open_known_database(settings, off="there is no journal", absent="there is no journal") as database:
+        if not await database.read_installation(stored.may, act):
+            raise InvalidInput(
+                "this role may only append to the journal. Read it as the role that owns the tables, with --owner-url "
+                "or the variable LAYERLORE_POSTGRES__OWNER_URL"
+            )
+        return await use(database)
+
+
+def _parse_ago(given: str, now: int) -> int | None:
+    length = parse_length(given, digits=6)
+    if length is None:
+        return None
+    return now - length
+
+
+def _parse_time(given: str | None, flag: str, now: int) -> int | None:
+    if given is None:
+        return None
+    ago = _parse_ago(given, now)
+    try:
+        if ago is None:
+            return parse_time(given, flag)
+        return ago
+    except InvalidInput:
+        raise SettingsError(
+            f"{flag}: {given!r} is not a time; use a length before now such as 7d, 12h or 30m, or ISO 8601 such as "
+            "2025-03-01T14:30:00Z"
+        ) from None
+
+
+def _as_json(row: Journaled) -> Json:
+    line = row.line
+    return {
+        "id": row.row_id,
+        "at": iso(line.at),
+        "tenant": row.tenant_id,
+        "agent": row.agent_id,
+        "resource_mark": line.resource_mark,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "outcome": line.outcome,
+        "reason": line.reason,
+        "counts": dict(line.counts),
+    }
+
+
+def _row(row: Journaled) -> list[str]:
+    line = row.line
+    outcome = line.outcome if line.reason is None else f"{line.outcome}: {line.reason}"
+    counts = ", ".join(f"{name} {number:,}" for name, number in line.counts.items())
+    who = (row.tenant_id, row.agent_id, line.resource_mark[:_MARK_SHOWN], line.principal, line.client, line.tool)
+    return [_printable(each) for each in (iso(line.at), *who, outcome, counts)]
+
+
+def _printable(text: str) -> str:
+    """Replace control characters that a terminal would obey: a client chooses its own name."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def journal(
+    flags: dict[str, Any],
+    tenant: TenantFilter = None,
+    agent: AgentFilter = None,
+    resource: ResourceFilter = None,
+    since: Annotated[
+        str | None, typer.Option(help="Lines since then: 7d, 12h, or ISO 8601.", show_default=False)
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Lines until then.", show_default=False)] = None,
+    principal: Annotated[str | None, typer.Option(help="Only by this principal.", show_default=False)] = None,
+    tool: Annotated[str | None, typer.Option(help="Only by this tool, job or command.", show_default=False)] = None,
+    outcome: Annotated[
+        Literal["done", "repeated", "denied", "failed"] | None,
+        typer.Option(help="Only with this outcome.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most lines to show, the newest ones.")] = 100,
+    as_json: AsJson = False,
+    prune: Annotated[
+        str | None, typer.Option(help="Instead, remove lines older than this, such as 365d.", show_default=False)
+    ] = None,
+    owner_url: Annotated[
+        str | None, typer.Option(help="Postgres: URL of the role that owns the tables.", show_default=False)
+    ] = None,
+) -> int:
+    """Show who wrote to the memory of any tenant, and when. What was written is never shown."""
+    settings = read_settings({**flags, "postgres": {"owner_url": owner_url}} if owner_url else flags)
+    filters = (tenant, agent, since, until, principal, tool, outcome, resource)
+    if prune is not None:
+        if any(given is not None for given in filters):
+            return fail("journal --prune removes all old lines: it takes no filter", 2)
+        return prune_journal(settings, prune)
+    return show_journal(settings, JournalRequest(*filters, limit), as_json=as_json)

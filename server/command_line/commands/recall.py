@@ -1,0 +1,139 @@
+"""``layerlore recall``: show people what an agent would recall, and why."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.server.access.caller import Caller
+from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.owner import scope_of
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.relay.recalling import MOST_TOKENS, mask_controls
+from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.arguments import check_arguments
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.recall import recall_memory
+from layerlore.storage.core.records import Json, Scope
+
+PATIENCE_MS = 20_000
+"""Long enough to load the embedder: a person prefers a full answer to a quick one."""
+# The parts of a score before and after its signals. A signal that added nothing has no column.
+_FIRST, _LAST = ("relevance", "ranking"), ("cosine", "recency")
+_NO_NUMBERS = ("query", "words", "context_words")
+
+
+def run_recall(
+    settings: Settings,
+    tenant: str,
+    question: str,
+    *,
+    limit: int,
+    thread_id: str,
+    min_score: float = 0.0,
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Print what recall_memory returns to a tenant's agent about the resource of the settings; with ``explain``, also a table
+    of the parts of each hit's score. Returns the exit code.
+
+    Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
+    """
+    asked: Json = {
+        "query": question,
+        "limit": limit,
+        "thread_id": thread_id,
+        "max_tokens": MOST_TOKENS,
+        "min_score": min_score,
+    }
+    forms: list[Json] = [{"format": "json", "explain": explain}] if as_json else [{"format": "text"}]
+    if explain and not as_json:
+        forms.append({"format": "json", "explain": True})
+    answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [asked | form for form in forms]))
+    sys.stdout.write(mask_controls(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
+    for parts in explained:
+        _show(parts["hits"])
+    return 0
+
+
+async def _call(settings: Settings, scope: Scope, asked: list[Json]) -> list[Any]:
+    """Call the tool once with each set of arguments. Returns its answers."""
+    patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS})
+    settings = settings.model_copy(update={"embedding": patient})
+    async with open_known_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
+        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
+        caller = Caller(person, scope, settings.thread, "", "command line")
+        answers = []
+        for arguments in asked:
+            values, given = check_arguments(recall_memory.tool, arguments)
+            call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, given)
+            answers.append(await recall_memory.function(call, **values))
+        return answers
+
+
+def _show(hits: list[Json]) -> None:
+    if not hits:
+        return
+    signals = _find_signals(hits)
+    parts = (*_FIRST, *signals, *_LAST)
+    rows = [[str(number), mask_controls(_place(hit)), *_scores(hit, parts)] for number, hit in enumerate(hits, 1)]
+    print_table(("hit", "from", "score", *parts, "words"), rows, numbers=("hit", "score", *parts))
+    sys.stdout.write(
+        "score = relevance x e^(ranking - the best ranking of its query); "
+        f"ranking = {' + '.join(signals) or '0'}, above 0 x recency\n"
+    )
+
+
+def _find_signals(hits: list[Json]) -> list[str]:
+    """The signals that added something to a hit."""
+    others = (*_FIRST, *_LAST, *_NO_NUMBERS)
+    return [name for name in hits[0]["parts"] if name not in others and any(hit["parts"][name] for hit in hits)]
+
+
+def _place(hit: Json) -> str:
+    if hit["kind"] == "entry":
+        return f"entry {hit['id']}"
+    if hit["kind"] == "message":
+        return f"{hit['thread_id']} #{hit['seq']}"
+    kind = hit["kind"].replace("_", " ")
+    return f"{kind} of {hit['thread_id']}" if "thread_id" in hit else kind
+
+
+def _scores(hit: Json, shown: Sequence[str]) -> list[str]:
+    parts = hit["parts"]
+    words = [*parts["words"], *(f"({word})" for word in parts["context_words"])]
+    numbers = ["" if parts.get(name) is None else f"{parts[name]:.2f}" for name in shown]
+    return [f"{hit['score']:.2f}", *numbers, mask_controls(", ".join(words))]
+
+
+def recall(
+    flags: dict[str, Any],
+    question: Annotated[str, typer.Argument(help="What to search for.", show_default=False)],
+    explain: Annotated[bool, typer.Option("--explain", help="Show how each hit got its score.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="The most hits to show.")] = 5,
+    thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    min_score: Annotated[
+        float, typer.Option(min=0, max=1, help="Hold back hits of a lower score.", show_default=False)
+    ] = 0,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Show what an agent gets when it recalls this."""
+    return run_recall(
+        read_settings(flags),
+        tenant,
+        question,
+        limit=limit,
+        thread_id=thread,
+        min_score=min_score,
+        explain=explain,
+        as_json=as_json,
+    )

@@ -1,0 +1,190 @@
+"""``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
+
+import ipaddress
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from layerlore.server.access.credentials import Anybody, ApiKeys, ByForm, Credentials, LocalKey, local_principal
+from layerlore.server.access.exposure import Served, allowed, reached_by_others, refusal, warning
+from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
+from layerlore.server.access.protocol_errors import SCOPES
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.database import look_up_served
+from layerlore.server.explorer.routes import Explorer
+from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
+from layerlore.server.http.request_guards import describe_listening
+from layerlore.server.http.supervisor import supervise
+from layerlore.server.http.transport import serve_http
+from layerlore.server.http.worker import WorkerLink
+from layerlore.server.limits.limiter import make_gate
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.process.sdk_private import lifespan_state
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.relay.hooking import run_hook
+from layerlore.server.runtime.process import STARTING, Process
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.settings.http import HttpSettings
+from layerlore.server.settings.launch import FLAGS
+from layerlore.server.settings.local_key import key_file, read_or_make_key
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import ApiKey
+
+METADATA = "/.well-known/oauth-protected-resource"
+
+
+def serve_process(settings: Settings, look: Callable[[], Served], place: tuple[int, int] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 2 for settings that are refused.
+
+    ``look`` opens the database and returns whom it may serve. ``place``: the index of this worker, and the descriptor that
+    leads to its parent. Raises what ``look`` raises, SettingsError for [jwt], and OSError or KeyUnusable for the file of
+    the local key.
+    """
+    configure_logging(settings.log_level)
+    http = settings.http
+    if refused := refusal(settings, cache(look)):
+        sys.stderr.write(f"layerlore: {refused}\n")
+        return 2
+    key = read_or_make_key(settings.data_dir) if http.auth and not reached_by_others(settings) else None
+    stop = StopRequest()
+    server = build_server(settings, stop=stop)
+    _add_open_routes(server, settings)
+
+    lines = ""
+    if key is not None:
+        lines += f"its key is in {key_file(settings.data_dir)}; send it as Authorization: Bearer KEY\n"
+    if warned := warning(settings):
+        lines += warned + "\n"
+
+    def report_listening(host: str, port: int) -> None:
+        sys.stderr.write(describe_listening(host, port) + lines)
+        sys.stderr.flush()
+
+    async def opened() -> str:
+        """Wait until the database is open. Returns what people are shown. Raises StorageUnavailable."""
+        process: Process = lifespan_state(server)
+        await process.runtime()
+        return lines
+
+    gate = make_gate(
+        server,
+        settings.rates_to_hold,
+        _credentials(server, settings, key),
+        metadata_url=_metadata_url(settings),
+        public_url=http.public_url,
+    )
+    if http.explore:
+        Explorer(public_url=http.public_url, open_to_all=not http.auth).add_to(server, gate)
+    return serve_http(
+        server,
+        http.host,
+        http.port,
+        allowed(settings),
+        gate,
+        on_listening=report_listening,
+        stop=stop,
+        max_sessions=http.max_sessions,
+        session_idle_timeout=http.session_idle_seconds,
+        limits=_limits(http),
+        worker=None if place is None else WorkerLink(*place, stop, opened),
+    )
+
+
+def _limits(http: HttpSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        head_seconds=http.head_seconds,
+        body_seconds=http.body_seconds,
+        write_seconds=http.write_seconds,
+        most=http.max_connections,
+        most_of_address=http.max_connections_per_address,
+        exempt=(*THIS_MACHINE, *(ipaddress.ip_network(each) for each in http.trusted_proxies)),
+    )
+
+
+def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Credentials:
+    person = local_principal(settings.agent, settings.resource)
+    if not settings.http.auth:
+        return Anybody(person)
+
+    async def find(digest: str) -> ApiKey | None:
+        process: Process = lifespan_state(server)
+        return await (await process.runtime()).api_key(digest)
+
+    return ByForm(
+        keys=ApiKeys(find, lambda: time.time_ns() // 1_000_000),
+        jwt=JwtTokens(settings.jwt, settings.agent, KeySet(settings.jwt)) if settings.jwt.issuer else None,
+        local=None if key is None else LocalKey(key, person),
+    )
+
+
+def _metadata_url(settings: Settings) -> str:
+    """The URL where clients learn who issues tokens; "" without an issuer."""
+    if settings.jwt.issuer and settings.http.public_url:
+        return settings.http.public_url + METADATA
+    return ""
+
+
+def _add_open_routes(server: ToolServer, settings: Settings) -> None:
+    async def health(_: Request) -> Response:
+        """The process is running."""
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: Request) -> Response:
+        """The database is open, migrated and writable."""
+        why_not = await lifespan_state(server).unready()
+        if not why_not:
+            return JSONResponse({"status": "ready"})
+        status = {"status": why_not} if why_not == STARTING else {"status": "unavailable", "reason": why_not}
+        return JSONResponse(status, status_code=503)
+
+    async def metadata(_: Request) -> Response:
+        """The issuer of tokens for this server (RFC 9728)."""
+        return JSONResponse(
+            {
+                "resource": settings.http.public_url,
+                "authorization_servers": [settings.jwt.issuer],
+                "scopes_supported": SCOPES.split(),
+                "bearer_methods_supported": ["header"],
+            }
+        )
+
+    server.custom_route("/health", methods=["GET"])(health)
+    server.custom_route("/ready", methods=["GET"])(ready)
+    if _metadata_url(settings):
+        server.custom_route(METADATA, methods=["GET"])(metadata)
+
+
+def serve(
+    flags: dict[str, Any],
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Other machines need credentials.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Require no credential from this machine.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve on this port together.")] = None,
+    worker: Annotated[tuple[int, int] | None, typer.Option(hidden=True)] = None,
+) -> int:
+    """Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765."""
+    http: dict[str, Any] = {"host": host, "port": port, "auth": False if no_auth else None, "workers": workers}
+    given = {name: value for name, value in http.items() if value is not None}
+    settings = read_settings({**flags, "http": given})
+    if settings.http.workers > 1 and worker is None:
+        return int(supervise(settings, sys.argv[1:]))
+    return serve_process(settings, lambda: look_up_served(settings), worker)
+
+
+def hook(
+    flags: dict[str, Any],
+    host: Annotated[str, typer.Argument(help="Such as claude-code.", show_default=False)],
+    event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
+) -> int:
+    """Called by hosts, which tell of the event on standard input: keep what was said, and show what is known about it."""
+    launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
+    run_hook((host, event, *launch), os.environ)
+    return 0

@@ -1,0 +1,94 @@
+"""``layerlore show``: what is remembered, in pages at a terminal, and how to mend it."""
+
+import asyncio
+import io
+import json
+import os
+import pydoc
+import shutil
+import sys
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from layerlore.server.access.caller import Caller
+from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.stored_views import Asked, read_view
+from layerlore.server.command_line.view_layout import lay_out
+from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.call import Call
+from layerlore.storage.core.records import Json, Scope
+
+_UNCUT = 10_000  # columns
+
+
+def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -> int:
+    """Print what a tenant's agent remembers about the resource of the settings. Returns the exit code.
+
+    Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
+    """
+    asked.check()
+    scope = scope_of(settings, tenant)
+    found = asyncio.run(_read(settings, scope, asked))
+    if as_json:
+        sys.stdout.write(json.dumps(found, ensure_ascii=False, indent=2) + "\n")
+        return 0
+    terminal = sys.stdout.isatty()
+    size = shutil.get_terminal_size(fallback=(_UNCUT, 0))  # the variable COLUMNS goes first
+    written = io.StringIO()
+    console = Console(
+        file=written, width=size.columns, force_terminal=terminal, highlight=False, markup=False, emoji=False
+    )
+    whose = f"everybody of tenant {scope.tenant_id!r}" if asked.everybody else describe_scope(scope)
+    console.print(f"What is remembered of {whose}:", style="dim")
+    console.print(lay_out(asked.view, found))
+    text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+    if terminal and text.count("\n") >= size.lines:
+        os.environ.setdefault("LESS", "-R")  # shows colours
+        pydoc.pager(text)
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+async def _read(settings: Settings, scope: Scope, asked: Asked) -> Json:
+    # Nothing here is found by its meaning.
+    embedding = settings.embedding.model_copy(update={"embedder": "none"})
+    settings = settings.model_copy(update={"embedding": embedding})
+    async with open_known_memory(settings, off="there is nothing to show", absent="nothing is remembered") as engine:
+        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
+        caller = Caller(person, scope, settings.thread, "", "command line")
+        call = Call("show", engine.for_agent(scope.agent_id), settings, caller, frozenset())
+        return await read_view(call, asked)
+
+
+def show(
+    flags: dict[str, Any],
+    what: Annotated[
+        Literal["all", "threads", "thread", "entries", "profile", "plan", "runs", "events"],
+        typer.Argument(
+            metavar="WHAT",
+            help="threads, thread, entries, profile, plan, runs or events. Without it: how much there is of each.",
+            show_default=False,
+        ),
+    ] = "all",
+    conversation: Annotated[
+        str, typer.Argument(metavar="ID", help="Of which conversation: of thread, plan, runs, events.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most rows to show, the newest ones.")] = 50,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="With threads: those of all agents and resources of the tenant.")
+    ] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Show what is remembered, and how to mend it. Changes nothing."""
+    asked = Asked(what, conversation, limit, everybody)
+    return show_view(read_settings(flags), tenant, asked, as_json=as_json)

@@ -1,0 +1,169 @@
+"""``layerlore usage``: the tokens and money that were spent, and with ``--stored`` the bytes that are stored."""
+
+import asyncio
+import json
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.memory.usage.model_usage import NANO
+from layerlore.memory.usage.prices import add_lines, present_model
+from layerlore.memory.usage.usage_answers import UsageOfModel
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.database import open_known_database
+from layerlore.server.command_line.hook_usage import show_hooks
+from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit import stored_bytes
+from layerlore.storage.audit import usage as stored
+from layerlore.storage.audit.stored_bytes import Counted
+from layerlore.storage.audit.usage import OfOwner, Spent
+from layerlore.storage.core.records import Json, Scope, Tenant
+from layerlore.storage.core.transaction import Database
+
+By = Literal["thread", "resource", "agent"]
+
+_NUMBERS = ("calls", "input", "output", "US dollars", "unpriced")
+_GONE = "(deleted)"
+_NO_MODEL = "(none named)"
+_ALL = "(all)"
+
+
+def show_usage(settings: Settings, tenant: str, by: By, *, as_json: bool) -> int:
+    """Print what a tenant spent: in each thread of the agent and resource of the settings, for each resource of that agent,
+    or for each agent. Returns the exit code.
+
+    Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
+    """
+    scope = scope_of(settings, tenant)
+    rows = asyncio.run(_rows(settings, scope, by))
+    if as_json:
+        shown = {"by": by, "rows": [_as_json(by, row) for row in rows], "total": _total(rows)}
+        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+    elif rows:
+        _show(by, rows)
+    else:
+        sys.stdout.write(f"nothing was spent: no step with usage was recorded for {_whose(scope, by)}\n")
+    return 0
+
+
+def _whose(scope: Scope, by: By) -> str:
+    if by == "thread":
+        return describe_scope(scope)
+    whose = "any agent" if by == "agent" else f"agent {scope.agent_id!r}"
+    if scope.tenant_id == LOCAL_TENANT:
+        return whose
+    return f"{whose} of tenant {scope.tenant_id!r}"
+
+
+async def _rows(settings: Settings, scope: Scope, by: By) -> list[OfOwner]:
+    async with open_known_database(settings, off="no usage either", absent="nothing was spent") as database:
+        return await _read(database, scope, by)
+
+
+async def _read(database: Database, scope: Scope, by: By) -> list[OfOwner]:
+    if by == "thread":
+        return await database.read(stored.by_thread, scope)
+    if by == "resource":
+        return await database.read(stored.by_resource, Tenant(scope.tenant_id), scope.agent_id)
+    return await database.read(stored.by_agent, Tenant(scope.tenant_id))
+
+
+def _as_json(by: By, row: OfOwner) -> Json:
+    return {by: row.owner, "source": row.line.source, **present_model(row.line.model, row.line.spent)}
+
+
+def _total(rows: list[OfOwner]) -> UsageOfModel:
+    return present_model("", add_lines(row.line for row in rows))
+
+
+def _show(by: By, rows: list[OfOwner]) -> None:
+    shown = [
+        [
+            _GONE if row.owner is None else row.owner,
+            row.line.model or _NO_MODEL,
+            row.line.source,
+            *_numbers(row.line.spent),
+        ]
+        for row in rows
+    ]
+    whole = ["total", "", "", *_numbers(add_lines(row.line for row in rows))]
+    print_table((by, "model", "for", *_NUMBERS), shown, numbers=_NUMBERS, total=whole)
+
+
+def _numbers(spent: Spent) -> tuple[str, ...]:
+    dollars, nano = divmod(spent.cost_nano_usd, NANO)
+    cost = f"{dollars:,}.{nano:09d}".rstrip("0")
+    return (
+        f"{spent.calls:,}",
+        f"{spent.input_tokens:,}",
+        f"{spent.output_tokens:,}",
+        f"{cost}{'00'[: max(0, 2 - len(cost.partition('.')[2]))]}",
+        f"{spent.unpriced_calls:,}" if spent.unpriced_calls else "",
+    )
+
+
+def show_stored(settings: Settings, tenant: str, *, as_json: bool) -> int:
+    """Print the stored bytes of each resource of a tenant, and of all, beside a recount. Returns 0, or 1 if they differ.
+
+    Raises NotFound, StorageUnavailable, DatabaseTooNew, LimitExceeded or InvalidInput.
+    """
+    rows = asyncio.run(_recount(settings, Tenant(check_id(tenant, "--tenant", Limits().id_chars))))
+    if as_json:
+        shown = {"tenant": tenant, "resources": [_stored_as_json(row) for row in rows]}
+        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+    elif rows:
+        headings = ("resource", "bytes", "recounted")
+        print_table(headings, [_stored_row(row) for row in rows], numbers=headings[1:])
+    else:
+        sys.stdout.write(f"nothing is stored for tenant {tenant!r}\n")
+    wrong = [row for row in rows if row.bytes != row.recounted]
+    if wrong:
+        sys.stderr.write(
+            "layerlore: the counted bytes differ from the stored bytes; this is a defect, please report it\n"
+        )
+    return int(bool(wrong))
+
+
+async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
+    async with open_known_database(settings, off="nothing is stored", absent="nothing is stored") as database:
+        return [row for row in await database.read(stored_bytes.recount, tenant) if row.bytes or row.recounted]
+
+
+def _stored_as_json(row: Counted) -> Json:
+    whose = {} if row.resource is None else {"resource": row.resource}
+    return {**whose, "bytes": row.bytes, "recounted": row.recounted}
+
+
+def _stored_row(row: Counted) -> list[str]:
+    differs = f"{row.recounted:,}" if row.recounted != row.bytes else "the same"
+    return [_ALL if row.resource is None else row.resource, f"{row.bytes:,}", differs]
+
+
+def usage(
+    flags: dict[str, Any],
+    by: Annotated[
+        Literal["thread", "resource", "agent"],
+        typer.Option(help="Show the threads of this resource, the resources of this agent, or all agents."),
+    ] = "thread",
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Instead, show the bytes stored for each resource, with a recount.")
+    ] = False,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Instead, show what hosts' hooks kept and showed on each day.")
+    ] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Show the tokens and money that recorded steps and background work spent, or how much is stored."""
+    if hooks:
+        return show_hooks(read_settings(flags), as_json=as_json)
+    if stored:
+        return show_stored(read_settings(flags), tenant, as_json=as_json)
+    return show_usage(read_settings(flags), tenant, by, as_json=as_json)

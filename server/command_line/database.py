@@ -1,0 +1,63 @@
+"""The database that a command works on. A command that only reads does not create one."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from layerlore.server.access.exposure import Served
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line.database_check import look_at_database
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+
+
+async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
+    """Check that the database exists. ``off`` and ``absent`` say what follows if memory is off, or if it does not exist.
+
+    Raises InvalidInput or NotFound.
+    """
+    state = await look_at_database(settings)
+    if settings.memory == "off":
+        raise InvalidInput(f"memory is off: nothing is stored, and so {off}")
+    if not state.exists:
+        raise NotFound(f"{absent}: there is no database at {state.where}")
+
+
+@asynccontextmanager
+async def open_known_database(settings: Settings, *, off: str, absent: str) -> AsyncIterator[Database]:
+    """Open an existing database without an engine, which takes seconds to load; close it afterwards. Raises InvalidInput,
+    NotFound, StorageUnavailable or DatabaseTooNew."""
+    await expect_database(settings, off=off, absent=absent)
+    async with open_or_create_database(settings) as database:
+        yield database
+
+
+@asynccontextmanager
+async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]:
+    """Open a database, creating it if need be; close it afterwards. Raises StorageUnavailable, DatabaseTooNew or
+    InvalidInput."""
+    database = await open_database(settings.database.get_secret_value(), settings.database_file)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def look_up_served(settings: Settings) -> Served:
+    """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
+    DatabaseTooNew or InvalidInput."""
+    if settings.memory != "off":
+        return asyncio.run(_look_up_served(settings))
+    return Served(False)
+
+
+async def _look_up_served(settings: Settings) -> Served:
+    async with open_or_create_database(settings) as database:
+        now = time.time_ns() // 1_000_000
+        any_key = await database.read_installation(api_keys.any_usable, now)
+        others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
+        return Served(any_key, database.unfit if others else "")

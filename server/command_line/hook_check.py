@@ -1,0 +1,143 @@
+"""Whether the hooks of each host do what they should, for ``layerlore doctor``: a silent hook goes unnoticed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
+from layerlore.server.capture.sessions import HookActivity, HookState, now_ms, read_hook_state
+from layerlore.server.command_line.findings import Finding
+from layerlore.server.hosts.catalog import BY_NAME
+from layerlore.server.hosts.hook_files import find_hooks
+from layerlore.server.hosts.places import Places
+from layerlore.server.process.program import shell_command
+from layerlore.server.process.safe_files import read_regular
+from layerlore.server.relay.hook_events import HOOK_EVENTS
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core import linear_re
+
+SECTION = "hooks"
+SILENT_MS = DAY_MS
+"""A host that was used so much later than its hooks fired last has lost them."""
+UNUSED_MS = 14 * DAY_MS
+"""The same for a host whose use nothing shows."""
+_MOST_BYTES = 64 * 1024 * 1024
+_WAITING_MS = 60 * MINUTE_MS
+# Where the newest transcripts show that a host was used.
+_USED = {
+    "claude-code": ("HOME/.claude/projects", "*/*.jsonl"),
+    "codex": ("CODEX/sessions", "*/*/*/*.jsonl"),
+    "gemini-cli": ("HOME/.gemini/tmp", "*/chats/*.json*"),
+    "cursor": ("HOME/.cursor/projects", "*/agent-transcripts/**/*.jsonl"),
+}
+_ENABLED_IN_CODEX = (
+    r'\[plugins\."layerlore@[^"]*"\][^\n]*\n(?:[ \t]*(?:[^\s\[][^\n]*)?\n)*?[ \t]*enabled[ \t]*=[ \t]*true'
+)
+# Signs that our plugin, which has the same hooks, is installed and on.
+_PLUGINS = {
+    "claude-code": ("HOME/.claude/settings.json", r'"layerlore@[^"]*"\s*:\s*true'),
+    "codex": ("CODEX/config.toml", _ENABLED_IN_CODEX),
+    "gemini-cli": ("HOME/.gemini/extensions/layerlore/hooks/hooks.json", r"hook gemini-cli"),
+}
+
+
+def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Finding]:
+    """The findings about the hooks of the hosts that are here, or whose hooks ever fired. Changes nothing."""
+    places, state = places or Places(), read_hook_state(settings)
+    any_set_up = False
+    for name in HOOK_EVENTS:
+        host, own, plugin = BY_NAME[name], _is_set_up(name, places), _has_plugin(name, places)
+        any_set_up = any_set_up or own or plugin
+        activity = state.hosts.get(name)
+        if activity is not None or own or plugin:
+            yield _check_host(name, own or plugin, activity, _find_used(name, places))
+            if own and plugin:
+                mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
+                yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
+        elif host.is_installed(places):
+            install = shell_command("install", name, "--capture")
+            yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
+    yield from _check_spool(state)
+    if any_set_up and (not settings.local.share or settings.memory == "off"):
+        off = "memory is off" if settings.memory == "off" else "no server is shared (local.share = false)"
+        yield Finding(SECTION, "server", f"{off}: hooks keep and show nothing", "degraded", "set local.share = true")
+
+
+def _check_host(name: str, set_up: bool, activity: HookActivity | None, used: int) -> Finding:
+    title, again = BY_NAME[name].title, shell_command("install", name, "--capture")
+    if activity is None:
+        mend = f"restart it and begin a session; if nothing changes, run `{again}` and look at what it shows of hooks"
+        return Finding(SECTION, title, "they are set up, and have never fired", "degraded", mend)
+    now = now_ms()
+    each = activity.tokens // activity.sessions
+    value = (
+        f"last fired {_ago(activity.last, now)} ({activity.event}); {_count(activity.sessions, 'session')}, "
+        f"{_count(activity.messages, 'message')} kept, {each:,} tokens shown a session"
+    )
+    mend = f"run `{again}`, and restart it"
+    if not set_up:
+        return Finding(SECTION, title, f"{value}; they are no longer set up", "degraded", mend)
+    if used > activity.last + SILENT_MS:
+        return Finding(SECTION, title, f"{value}; silent since, though it was used {_ago(used, now)}", "degraded", mend)
+    if not used and now > activity.last + UNUSED_MS:
+        return Finding(SECTION, title, f"{value}; silent since", "degraded", f"if you used it since, {mend}")
+    return Finding(SECTION, title, value)
+
+
+def _check_spool(state: HookState) -> Iterator[Finding]:
+    if state.waiting:
+        late = bool(state.oldest) and now_ms() > state.oldest + _WAITING_MS
+        value = f"{_count(state.waiting, 'event')} that no server has stored yet"
+        mend = f"start a host, or look into the server's log (`{shell_command('local', 'status')}`)"
+        yield Finding(SECTION, "waiting", value, "degraded" if late else "ok", mend if late else "")
+    if state.unfit:
+        mend = f"look at the files that end in .unfit in {state.folder}, report them, and remove them"
+        yield Finding(SECTION, "set aside", f"{_count(state.unfit, 'event')} that cannot be read", "degraded", mend)
+
+
+def _is_set_up(name: str, places: Places) -> bool:
+    """Whether the host's own file calls one of our hooks for it."""
+    file = find_hooks(name, ("layerlore",))[0][0].file
+    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
+
+
+def _has_plugin(name: str, places: Places) -> bool:
+    file, pattern = _PLUGINS.get(name, ("", ""))
+    return bool(file) and _stands_in(places.find(file), pattern)
+
+
+def _stands_in(path: Path, pattern: str) -> bool:
+    try:
+        text = read_regular(str(path), _MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return linear_re.Pattern(pattern, 0).search(text) is not None
+
+
+def _find_used(name: str, places: Places) -> int:
+    """When the host last wrote a transcript, in milliseconds since 1970; 0 where nothing shows it."""
+    folder, pattern = _USED.get(name, ("", ""))
+    if folder:
+        return max((_read_time(path) for path in places.find(folder).glob(pattern)), default=0)
+    return 0
+
+
+def _read_time(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
+def _ago(then: int, now: int) -> str:
+    minutes = max(0, now - then) // MINUTE_MS
+    if not minutes:
+        return "just now"
+    if minutes < 100:
+        return f"{_count(minutes, 'minute')} ago"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} hours ago"
+    return age(then, now)
+
+
+def _count(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"

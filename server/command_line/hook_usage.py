@@ -1,0 +1,42 @@
+"""``layerlore usage --hooks``: what hosts' hooks kept, and what they showed to models, on each day."""
+
+import json
+import sys
+
+from layerlore.server.capture.sessions import HookActivity, read_hook_state
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Json
+
+_NUMBERS = ("sessions", "messages kept", "times shown", "tokens shown", "a session")
+
+
+def show_hooks(settings: Settings, *, as_json: bool) -> int:
+    """Print a line for each day and host, newest first. Returns 0."""
+    state = read_hook_state(settings)
+    if as_json:
+        days = [{"day": day, "host": host, **_as_json(done)} for (day, host), done in state.days.items()]
+        hosts = {host: {**_as_json(done), "last": done.last, "event": done.event} for host, done in state.hosts.items()}
+        shown = {"days": days, "hosts": hosts, "waiting": state.waiting, "unfit": state.unfit}
+        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+    elif state.days:
+        rows = [[day, host, *_numbers(done)] for (day, host), done in state.days.items()]
+        whole = HookActivity()
+        for done in state.hosts.values():
+            whole.sessions += done.sessions
+            whole.messages += done.messages
+            whole.shown += done.shown
+            whole.tokens += done.tokens
+        print_table(("day", "host", *_NUMBERS), rows, numbers=_NUMBERS, total=["all", "", *_numbers(whole)])
+    else:
+        sys.stdout.write("no hook has kept or shown anything yet: `layerlore install --capture` sets them up\n")
+    return 0
+
+
+def _as_json(done: HookActivity) -> Json:
+    return {"sessions": done.sessions, "messages": done.messages, "shown": done.shown, "tokens": done.tokens}
+
+
+def _numbers(done: HookActivity) -> list[str]:
+    each = done.tokens // done.sessions if done.sessions else 0
+    return [f"{number:,}" for number in (done.sessions, done.messages, done.shown, done.tokens, each)]

@@ -1,1 +1,0 @@
-"""The arguments of each command on the command line."""

@@ -1,1 +1,0 @@
-"""``layerlore export`` and ``layerlore import``: files, progress, and what is printed."""

@@ -1,1 +1,0 @@
-"""The memory, laid out for people at a terminal: ``layerlore show``."""
