@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import cast
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.journal import make_line, mark, resource_mark
@@ -21,13 +21,11 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.audit import journal
-from layerlore.storage.core import installation
-from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Origin, Scope, Tenant
-from layerlore.storage.core.transaction import Tx
+from layerlore.storage.core.transaction import ErasedBytes, Tx
 from layerlore.storage.derived import notes
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.removal import erasure
 from layerlore.storage.removal.erasure import Counts
 from layerlore.storage.threads import events
@@ -35,10 +33,6 @@ from layerlore.storage.threads.events import NewEvent
 
 log = logging.getLogger(__name__)
 
-Bytes = Literal["erased", "owed", "vacuum"]
-"""The state of the erased bytes. ``erased``: the SQLite file was rewritten and its log emptied. ``owed``: another
-process is at the file; a running server, or the next one to start, rewrites it within a minute. ``vacuum``: Postgres
-reuses the space by itself; its old log files and backups are the operator's."""
 TOKEN_MINUTES = 10
 _MAC_BYTES = 15
 
@@ -58,7 +52,7 @@ class ErasureReceipt:
     resource: str
     thread: str
     counts: Mapping[str, int]
-    bytes: Bytes | None
+    bytes: ErasedBytes | None
     dry_run: bool
 
     @property
@@ -212,22 +206,9 @@ async def finish_erasures(engine: Engine) -> int:
     return erased
 
 
-async def rewrite_if_owed(engine: Engine) -> Bytes:
-    """Rewrite SQLite's file if bytes of what was erased may be left in it."""
-    database = engine.database
-    if not isinstance(database, SqliteDatabase):
-        return "vacuum"
-    owed = await database.read_installation(installation.rewrite_owed)
-    if owed is None:
-        return "erased"
-    try:
-        if not await database.rewrite():
-            return "owed"
-    except StorageUnavailable as error:
-        log.warning("what was erased may have left bytes in the file; it is rewritten later: %s", error)
-        return "owed"
-    await database.write_installation(installation.rewritten, owed)
-    return "erased"
+async def rewrite_if_owed(engine: Engine) -> ErasedBytes:
+    """See to the bytes of what was erased, as the database can."""
+    return await engine.database.rewrite_erased()
 
 
 async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: Origin) -> ErasedMemory:

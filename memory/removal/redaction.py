@@ -18,13 +18,13 @@ from layerlore.memory.engine.journal import WriteOutcome
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.engine.speech import said
 from layerlore.memory.observations import observation_text
-from layerlore.memory.removal.erasure import Bytes, rewrite_if_owed
+from layerlore.memory.removal.erasure import rewrite_if_owed
 from layerlore.storage.core import installation
 from layerlore.storage.core.content_columns import CONTENT, Form
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import parts_of, to_json
 from layerlore.storage.core.records import Json, Message, Origin, Scope
-from layerlore.storage.core.transaction import Tx
+from layerlore.storage.core.transaction import ErasedBytes, Tx
 from layerlore.storage.messages import indexed_rows, places
 from layerlore.storage.removal import redaction
 from layerlore.storage.removal.redaction import Change, Put, StoredRow
@@ -133,7 +133,7 @@ class RedactionResult:
     secrets: Mapping[str, int]
     left: bool
     dry_run: bool
-    bytes: Bytes | None
+    bytes: ErasedBytes | None
 
 
 async def redact(

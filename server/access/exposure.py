@@ -13,6 +13,7 @@ from layerlore.server.access.browser_sessions import is_own_page
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
+from layerlore.storage.drivers.database import has_roles
 
 ANY_PORT = ":*"
 
@@ -131,7 +132,7 @@ def refusal(settings: Settings, look: Callable[[], Served]) -> str:
         if reached:
             return f"--no-auth: {reached}; {_KEEP_OR_ASK}"
         return ""
-    if settings.on_postgres and (unfit := look().unfit):
+    if has_roles(settings.database.get_secret_value()) and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
             f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} creates the tables for it)"

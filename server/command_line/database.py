@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from layerlore.server.access.exposure import Served
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.database_check import look_at_database
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.database_check import look_at_database
 
 
 async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
@@ -20,7 +20,7 @@ async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
 
     Raises InvalidInput or NotFound.
     """
-    state = await look_at_database(settings)
+    state = await look_at_database(settings.database.get_secret_value(), settings.database_file)
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {off}")
     if not state.exists:

@@ -6,7 +6,7 @@ from typing import Any
 
 from layerlore.server.foreign.content import Foreign, ForeignConversation, as_text, read_ms, say
 from layerlore.storage.core.records import Json
-from layerlore.storage.drivers.sqlite.foreign_file import ForeignFile
+from layerlore.storage.drivers.foreign_file import ForeignFile
 
 # Newer names first: versions before 8 named the two sessions after the programs that had them.
 _CONTENT_SESSION = ("content_session_id", "claude_session_id")

@@ -45,7 +45,6 @@ from layerlore.memory.settings.section import (
 )
 from layerlore.server.settings.agents import AgentProfiles, AgentSettings
 from layerlore.server.settings.capture import CaptureSettings
-from layerlore.server.settings.database_url import check as check_url
 from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.jwt import JwtSettings
 from layerlore.server.settings.launch import ALONE
@@ -53,6 +52,8 @@ from layerlore.server.settings.project import choose_project
 from layerlore.server.settings.rates import WAITING_AT_ONCE, RateSettings
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.database_url import check as check_url
+from layerlore.storage.drivers.database_url import check_roles
 
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
@@ -94,8 +95,7 @@ def _known_form(value: SecretStr) -> SecretStr:
 
 
 def _of_postgres(value: SecretStr) -> SecretStr:
-    if value.get_secret_value().startswith("sqlite:"):
-        raise ValueError("must be a postgresql:// URL")
+    check_roles(value.get_secret_value())
     return value
 
 
@@ -312,11 +312,6 @@ class Settings(BaseSettings):
         own = self.agents.get(agent)
         is_own = own is not None and own.memory == self.memory and "memory" in own.model_fields_set
         return describe_closed(self.memory, agent if is_own else "")
-
-    @property
-    def on_postgres(self) -> bool:
-        """Whether the database is Postgres."""
-        return self.database.get_secret_value().startswith("postgres")
 
     @property
     def rates_to_hold(self) -> RateSettings:

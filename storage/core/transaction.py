@@ -197,6 +197,12 @@ class StoreFunctionSuspended(RuntimeError):
     """A store function awaited something other than its transaction. It was rolled back; this is a defect."""
 
 
+ErasedBytes = Literal["erased", "owed", "vacuum"]
+"""The state of the erased bytes. ``erased``: the SQLite file was rewritten and its log emptied. ``owed``: another
+process is at the file; a running server, or the next one to start, rewrites it within a minute. ``vacuum``: Postgres
+reuses the space by itself; its old log files and backups are the operator's."""
+
+
 class Database(Protocol):
     """SQLite or Postgres. ``read`` gives one consistent snapshot; ``write`` returns after the commit.
 
@@ -237,6 +243,10 @@ class Database(Protocol):
     @property
     def health(self) -> Health:
         """Whether it can be written now."""
+        ...
+
+    async def rewrite_erased(self) -> ErasedBytes:
+        """See to it that nothing of what was erased is left in the bytes of the database, as far as it can."""
         ...
 
     async def check_quickly(self, seconds: float) -> None:

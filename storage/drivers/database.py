@@ -35,6 +35,16 @@ def sqlite_path(url: str, default: Path) -> str | None:
     return f"/{bare}"
 
 
+def is_in_memory(url: str, default: Path) -> bool:
+    """Whether the database that a URL names ends with the process. Raises InvalidInput for a URL of no known form."""
+    return sqlite_path(url, default) == MEMORY
+
+
+def has_roles(url: str) -> bool:
+    """Whether one role may own the tables of this database, and another serve. A file has no roles."""
+    return url.startswith(("postgresql:", "postgres:"))
+
+
 async def open_database(
     url: str,
     default: Path,

@@ -91,7 +91,10 @@ def test_a_package_that_belongs_to_one_place_is_imported_only_there() -> None:
 
 
 def test_only_drivers_know_which_database_it_is() -> None:
-    asked = re.compile(r"sqlalchemy\.dialects|import dialects|\bdialect\b\W+==|backend\.name\W+==")
+    asked = re.compile(
+        r"sqlalchemy\.dialects|import dialects|\bdialect\b\W+==|backend\.name\W+==|\bkind\W+==\W+(sqlite|postgres)"
+        r"|isinstance\([^)]*(Sqlite|Postgres)|storage\.drivers\.(sqlite|postgres)|sqlite_path|on_postgres"
+    )
     named = re.compile(r"""["'](sqlite|postgres|postgresql)["']|\b(sqlite|postgresql)_where\b|storage\.drivers""")
     elsewhere = {
         (name, found[0])

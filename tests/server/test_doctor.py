@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.server.command_line.commands.doctor import MODEL_KEYS, run_doctor
-from layerlore.server.command_line.database_check import look_at_database
-from layerlore.server.settings.database_url import check, without_password
 from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.database_check import look_at_database
+from layerlore.storage.drivers.database_url import check, without_password
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite import driver
@@ -271,7 +271,7 @@ async def test_a_postgres_database_is_looked_at_and_left_alone(
 @pytest.mark.anyio
 @pytest.mark.parametrize("tail", ["@127.0.0.1:1/db", "@/db?host=/nowhere", "@no.such.host.invalid/db"])
 async def test_a_postgres_that_does_not_answer_is_a_failure_without_the_password(tail: str) -> None:
-    state = await look_at_database(Settings(database=f"postgresql://me:S3CRET{tail}"))
+    state = await look_at_database(f"postgresql://me:S3CRET{tail}", Path())
     assert state.failure
     assert "S3CRET" not in repr(state)
 
@@ -279,7 +279,7 @@ async def test_a_postgres_that_does_not_answer_is_a_failure_without_the_password
 @pytest.mark.anyio
 async def test_a_database_that_is_not_there_is_named_by_the_server(postgres_server_url: str) -> None:
     name = without_password(postgres_server_url).rpartition("/")[2]
-    state = await look_at_database(Settings(database=postgres_server_url.replace(f"/{name}", "/nowhere")))
+    state = await look_at_database(postgres_server_url.replace(f"/{name}", "/nowhere"), Path())
     assert "nowhere" in state.failure
 
 

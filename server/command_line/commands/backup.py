@@ -14,10 +14,7 @@ from layerlore.server.command_line.options import TenantOption
 from layerlore.server.relay.asking import end_idle
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database import sqlite_path
-from layerlore.storage.drivers.migrations.runner import latest_version
-from layerlore.storage.drivers.sqlite.backup import make_backup, put_in_place
-from layerlore.storage.drivers.sqlite.database import MEMORY
+from layerlore.storage.drivers.backup import back_up, is_latest, put_back
 
 
 def run_backup(settings: Settings, file: str) -> int:
@@ -26,7 +23,8 @@ def run_backup(settings: Settings, file: str) -> int:
     Raises InvalidInput, NotFound, Conflict, StorageUnavailable or OSError.
     """
     target = Path(file).expanduser().absolute()
-    make_backup(_store(settings, "use pg_dump (docs/tenants.md)"), target)
+    _expect_memory(settings)
+    back_up(settings.database.get_secret_value(), settings.database_file, target)
     sys.stdout.write(f"backed up to {target}: {target.stat().st_size:,} bytes\n")
     return 0
 
@@ -36,11 +34,12 @@ def restore_backup(settings: Settings, file: str) -> int:
 
     Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew, DatabaseTooOld or OSError.
     """
-    store = _store(settings, "use pg_restore (docs/tenants.md)")
+    _expect_memory(settings)
     end_idle(str(settings.data_dir))
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    done = put_in_place(Path(file).expanduser().absolute(), store, stamp)
-    behind = "" if done.version == latest_version("sqlite") else "; the next start updates it"
+    source = Path(file).expanduser().absolute()
+    store, done = put_back(settings.database.get_secret_value(), settings.database_file, source, stamp)
+    behind = "" if is_latest(done) else "; the next start updates it"
     sys.stdout.write(f"restored {store}: version {done.version}{behind}\n")
     if done.aside is not None:
         sys.stdout.write(f"the former file was kept: {done.aside}\n")
@@ -50,13 +49,9 @@ def restore_backup(settings: Settings, file: str) -> int:
     return 0
 
 
-def _store(settings: Settings, on_postgres: str) -> Path:
-    path = sqlite_path(settings.database.get_secret_value(), settings.database_file)
-    if path is None:
-        raise InvalidInput(f"this command is for SQLite; for Postgres, {on_postgres}")
-    if settings.memory == "off" or path == MEMORY:
+def _expect_memory(settings: Settings) -> None:
+    if settings.memory == "off":
         raise InvalidInput("there is no database file: memory is off, or the database is in memory")
-    return Path(path).absolute()
 
 
 def backup(

@@ -19,7 +19,6 @@ from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.parts.tokens import ESTIMATE, load_counter, shipped_encodings
 from layerlore.server.access.exposure import reached_by_others
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.database_check import DatabaseState, find_obstacle, look_at_database
 from layerlore.server.command_line.findings import Finding, check_mode, expect
 from layerlore.server.command_line.hook_check import check_hooks
 from layerlore.server.command_line.options import AsJson
@@ -29,16 +28,13 @@ from layerlore.server.relay.asking import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.backup import WAY_OUT
-from layerlore.storage.drivers.sqlite.database import MEMORY
+from layerlore.storage.drivers.database_check import DatabaseState, find_obstacle, list_abilities, look_at_database
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
     *("OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "COHERE_API_KEY", "TOGETHERAI_API_KEY"),
     *("FIREWORKS_AI_API_KEY", "AZURE_API_KEY", "AWS_ACCESS_KEY_ID", "VOYAGE_API_KEY"),
 )
-_NEWER_SQLITE = "use a Python for which pysqlite3 has a wheel, or one that was built with a current SQLite"
 _STYLES = {"ok": ("ok  ", "green"), "degraded": ("!   ", "yellow"), "failed": ("FAIL", "bold red")}
 
 
@@ -59,14 +55,13 @@ def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = (
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, section by section. Each trial is undone."""
-    state = asyncio.run(look_at_database(settings, whole=True))
+    state = asyncio.run(look_at_database(settings.database.get_secret_value(), settings.database_file, whole=True))
     yield Finding("layerlore", "version", VERSION)
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
     yield from _settings(settings)
     yield _shared(settings)
     yield from _database(settings, state)
-    yield from _sqlite(state)
-    yield from _search(state)
+    yield from _abilities(state)
     yield _embedder(settings)
     yield _tokens()
     yield from _http(settings)
@@ -105,16 +100,16 @@ def _shared(settings: Settings) -> Finding:
 
 def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
     yield Finding("database", "kind", f"{state.kind} {state.server}".strip())
-    where = "in memory: everything is lost when the server ends" if state.where == MEMORY else state.where
-    yield Finding("database", "where", where)
-    mend = (
-        "start its server, or correct the URL"
-        if state.kind == "postgres"
-        else state.mend or "repair it, or name another database"
-    )
+    yield Finding("database", "where", state.place)
     there = "yes" if state.exists else "yes; the first start creates it"
     yield expect(
-        "database", "reachable", not state.failure, yes=there, no=f"no: {state.failure}", mend=mend, state="failed"
+        "database",
+        "reachable",
+        not state.failure,
+        yes=there,
+        no=f"no: {state.failure}",
+        mend=state.mend,
+        state="failed",
     )
     if state.exists and not state.failure:
         yield _schema(state)
@@ -125,7 +120,7 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
             not state.damage,
             yes="nothing is damaged",
             no="; ".join(state.damage),
-            mend=WAY_OUT,
+            mend=state.way_out,
             state="failed",
         )
     file = state.file
@@ -160,52 +155,12 @@ def _schema(state: DatabaseState) -> Finding:
     )
 
 
-def _sqlite(state: DatabaseState) -> Iterator[Finding]:
-    able = driver.abilities()
-    yield Finding("SQLite", "version", f"{able.version}, from {able.module}")
-    if state.kind != "sqlite":
-        return
-    yield expect(
-        "SQLite",
-        "several processes",
-        able.wal_safe,
-        yes="may share one file",
-        no="can corrupt a file that several of them write",
-        mend=f"SQLite before {_version(driver.SAFE_WAL_VERSION)} has that defect: "
-        f"let one process write, or {_NEWER_SQLITE}",
-    )
-    yield expect(
-        "SQLite",
-        "secure delete",
-        able.fts5_secure_delete,
-        yes="rows and words of the index",
-        no="rows only",
-        mend=f"erased words stay in the pages of the index for a while: {_NEWER_SQLITE}",
-    )
-    yield Finding("SQLite", "extensions", "can be loaded" if able.extensions else "cannot be loaded by this Python")
-
-
-def _version(numbers: tuple[int, int, int]) -> str:
-    return ".".join(str(number) for number in numbers)
-
-
-def _search(state: DatabaseState) -> Iterator[Finding]:
-    able = driver.abilities()
-    if state.kind == "postgres":
-        yield Finding("search", "full text", "tsvector")
-        yield Finding("search", "vectors", "compared by Postgres itself, without an extension")
-        return
-    yield expect(
-        "search", "full text", able.fts5, yes="FTS5", no="this SQLite has no FTS5", mend=_NEWER_SQLITE, state="failed"
-    )
-    yield expect(
-        "search",
-        "vectors",
-        able.vector_extension is not None,
-        yes=f"sqlite-vec {able.vector_extension}",
-        no="compared in Python, which is several times slower: sqlite-vec cannot be loaded",
-        mend=_NEWER_SQLITE,
-    )
+def _abilities(state: DatabaseState) -> Iterator[Finding]:
+    for each in list_abilities(state.kind):
+        if each.has:
+            yield Finding(each.section, each.name, each.value)
+        else:
+            yield Finding(each.section, each.name, each.value, "failed" if each.needed else "degraded", each.mend)
 
 
 def _embedder(settings: Settings) -> Finding:

@@ -20,7 +20,6 @@ from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
 from layerlore.server.command_line.commands.export import Project
-from layerlore.server.command_line.database_check import look_at_database
 from layerlore.server.command_line.foreign_import import ForeignImport
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
@@ -41,6 +40,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.drivers.database_check import look_at_database
 from layerlore.storage.moving.moved_threads import Mode
 
 STANDARD_INPUT = "-"
@@ -164,7 +164,7 @@ def _path_size(path: Path) -> int | None:
 @asynccontextmanager
 async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
     """The engine; its database is made if none exists, but not to try something."""
-    if dry_run and not (await look_at_database(settings)).exists:
+    if dry_run and not (await look_at_database(settings.database.get_secret_value(), settings.database_file)).exists:
         settings = settings.model_copy(update={"memory": "off"})
     engine = await open_engine(settings)
     try:

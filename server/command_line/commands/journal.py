@@ -31,7 +31,7 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database import sqlite_path
+from layerlore.storage.drivers.database import has_roles
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ async def _prune(database: Database, settings: Settings, before: int, now: int) 
 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Use the database as the owner of its tables, if the settings name one."""
-    if sqlite_path(settings.database.get_secret_value(), settings.database_file) is None:
+    if has_roles(settings.database.get_secret_value()):
         owner = settings.postgres.owner_url
         settings = settings.model_copy(update={"database": owner}) if owner.get_secret_value() else settings
     async with open_known_database(settings, off="there is no journal", absent="there is no journal") as database:

@@ -36,8 +36,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import sqlite_path
-from layerlore.storage.drivers.sqlite.database import MEMORY
+from layerlore.storage.drivers.database import is_in_memory
 
 T = TypeVar("T")
 
@@ -65,7 +64,7 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     """
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {_NO_KEYS}")
-    if sqlite_path(settings.database.get_secret_value(), settings.database_file) == MEMORY:
+    if is_in_memory(settings.database.get_secret_value(), settings.database_file):
         raise InvalidInput("the database is in memory: a key in it would vanish when this command ends")
     key_id, secret = make_key()
     key = _make_key(grant, key_id, time.time_ns() // 1_000_000)

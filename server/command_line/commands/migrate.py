@@ -7,13 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.database_check import look_at_database
-from layerlore.server.settings.database_url import check
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database import open_database, sqlite_path
-from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.postgres.roles import role_of
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.database_check import look_at_database
+from layerlore.storage.drivers.owner import migrate_as_owner
 
 
 def run_migrate(settings: Settings, owner_url: str) -> int:
@@ -26,40 +23,14 @@ def run_migrate(settings: Settings, owner_url: str) -> int:
 
 
 async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
-    url = settings.database.get_secret_value()
-    if sqlite_path(url, settings.database_file) is not None:
-        raise InvalidInput("--owner-url is for Postgres: a SQLite file has no roles")
-    try:
-        check(owner_url)
-    except ValueError as error:
-        raise InvalidInput(f"--owner-url: {error}") from None
-    role = (await role_of(url))[0].role
-    standing, owner = await role_of(owner_url)
-    own = standing.role
-    if own == role:
-        raise InvalidInput(f"--owner-url: {role} is the role that serves; the owner must be another role")
-    if standing.above:
-        raise InvalidInput(
-            f"--owner-url: {standing.above}, so that no policy would hold for what its functions read; "
-            f"as a superuser: CREATE ROLE layerlore_owner LOGIN NOSUPERUSER NOBYPASSRLS, to own the tables"
-        )
-    if owner and owner != own:
-        raise InvalidInput(
-            f"--owner-url: the tables belong to {owner}, not to {own}; as a superuser, in this database: "
-            f"REASSIGN OWNED BY {owner} TO {own}, then run this command again"
-        )
-    database = await PostgresDatabase.open(owner_url, pool_size=1)
-    try:
-        await database.grant(role)
-    finally:
-        await database.close()
-    state = await look_at_database(settings)
-    sys.stdout.write(f"postgres database {state.where}: version {state.latest}, owned by {database.standing.role}\n")
+    owner = await migrate_as_owner(settings.database.get_secret_value(), owner_url)
+    state = await look_at_database(settings.database.get_secret_value(), settings.database_file)
+    sys.stdout.write(f"{state.kind} database {state.where}: version {state.latest}, owned by {owner}\n")
     return 0
 
 
 async def _migrate(settings: Settings) -> int:
-    before = await look_at_database(settings)
+    before = await look_at_database(settings.database.get_secret_value(), settings.database_file)
     database = await open_database(settings.database.get_secret_value(), settings.database_file)
     await database.close()
     change = "was up to date" if before.version == before.latest else f"brought up from version {before.version}"

@@ -15,7 +15,7 @@ from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
-from layerlore.storage.core.transaction import Backend, P, Placed, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.transaction import Backend, ErasedBytes, P, Placed, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.errors import (
     IN_THE_WAY,
@@ -283,6 +283,10 @@ class PostgresDatabase:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
         async with self._connection(give_up) as connection, connection.transaction():
             return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
+
+    async def rewrite_erased(self) -> ErasedBytes:
+        """Postgres reuses the space by itself."""
+        return "vacuum"
 
     async def check_quickly(self, seconds: float) -> None:
         """Postgres checks what it reads by itself."""

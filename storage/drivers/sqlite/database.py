@@ -1,6 +1,7 @@
 """The SQLite database: one writer connection with group commit, and a few readers, each in its own thread."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
@@ -13,8 +14,8 @@ import aiosqlite
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
-from layerlore.storage.core.installation import put_trial, remove_trial
-from layerlore.storage.core.transaction import Backend, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
+from layerlore.storage.core.transaction import Backend, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, quick_check
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
@@ -24,6 +25,8 @@ from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
 from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache
+
+log = logging.getLogger(__name__)
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
@@ -261,6 +264,21 @@ class SqliteDatabase:
             return await _until_free(lambda: self._writer_thread.hop(driver.rewrite))
         except driver.DatabaseError as error:
             raise StorageUnavailable(f"the database could not be rewritten: {driver.describe_error(error)}") from error
+
+    async def rewrite_erased(self) -> ErasedBytes:
+        """Rewrite the file if bytes of what was erased may be left in it."""
+        owed = await self.read_installation(rewrite_owed)
+        if owed is None:
+            return "erased"
+        try:
+            is_rewritten = await self.rewrite()
+        except StorageUnavailable as error:
+            log.warning("what was erased may have left bytes in the file; it is rewritten later: %s", error)
+            return "owed"
+        if not is_rewritten:
+            return "owed"
+        await self.write_installation(rewritten, owed)
+        return "erased"
 
     async def check_quickly(self, seconds: float) -> None:
         """Look for damage in the file for at most ``seconds``; ``health`` reports the result. Raises

@@ -21,6 +21,12 @@ def check(url: str) -> None:
         raise ValueError("the URL cannot be read: special characters in its user and password must be percent-encoded")
 
 
+def check_roles(url: str) -> None:
+    """Raises ValueError for the URL of a file where one of a database with roles is needed."""
+    if url.startswith("sqlite:"):
+        raise ValueError("must be a postgresql:// URL")
+
+
 def _can_be_taken_apart(url: str) -> bool:
     """Whether the parts of a Postgres URL are where they belong, so that none of them holds a piece of the password."""
     try:
