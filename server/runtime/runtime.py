@@ -28,7 +28,8 @@ from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.settings.section import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
-from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller, Openings
+from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
 from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_imports import load_for

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import Caller, Openings, RequestContext, admit
+from layerlore.server.access.caller import Caller, RequestContext, admit
 from layerlore.server.access.principal import READ
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from layerlore.extraction.jobs.worker import JobWorker
     from layerlore.memory.engine.engine import Engine, Sent
     from layerlore.memory.parts.media import Media
+    from layerlore.server.access.openings import Openings
     from layerlore.storage.audit.stored_bytes import Quota
 
 DEFAULT_LINE_TOKENS = 40
@@ -61,7 +62,7 @@ class Call:
     tools: frozenset[str] = frozenset()
     describe_server: Callable[[], ProcessState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
-    openings: Openings | None = None
+    openings: "Openings | None" = None
 
     @property
     def scope(self) -> Scope:
