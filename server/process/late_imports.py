@@ -1,4 +1,7 @@
-"""Imports inside functions: a thread makes them before the first call, so that the event loop never waits for one."""
+"""Imports inside functions: a thread makes them before the first call, so that the event loop never waits for one.
+
+They are read from the compiled functions: a list beside them would say everything twice, and could lack one.
+"""
 
 import dis
 from collections.abc import Callable, Iterator
@@ -18,7 +21,7 @@ async def load_for(function: Callable[..., Any]) -> None:
 
 
 def _import_for(function: Callable[..., Any]) -> None:
-    for module, name in find_imports(function):
+    for module, name in sorted(find_imports(function)):
         __import__(module, fromlist=[name])
 
 
