@@ -1,12 +1,10 @@
 """Caches of the context. For threads that are requested often they hold the notes, the extracts from messages outside
 the window, the window's messages and the whole text. Each is made once until it changes."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from layerlore.memory.context.blocks import render_message, weigh_message
 from layerlore.memory.digest.digest import (
@@ -24,6 +22,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.recall.hit_lines import fold_message
 from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.storage.core.records import Message, Scope, Thread
+from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
@@ -44,40 +43,6 @@ _WINDOW_TOKENS = 20_000
 # Two megabytes or so.
 _ANSWERS = 40
 _ANSWER_CHARACTERS = 64_000
-
-Kept = TypeVar("Kept")
-
-
-class _Newest(Generic[Kept]):
-    """The things asked for last, each by its scope and what it was made of. Transactions of several threads ask."""
-
-    def __init__(self, most: int = _THREADS) -> None:
-        self.kept: OrderedDict[tuple[Scope, Hashable], Kept] = OrderedDict()
-        self._most = most
-        self._lock = Lock()
-
-    def find(self, scope: Scope, key: Hashable) -> Kept | None:
-        with self._lock:
-            if (scope, key) in self.kept:
-                self.kept.move_to_end((scope, key))
-            return self.kept.get((scope, key))
-
-    def find_last(self, scope: Scope, fits: Callable[[Any], bool]) -> Kept | None:
-        """Find the thing that was requested last, of those of the scope whose keys fit."""
-        with self._lock:
-            return next((self.kept[key] for key in reversed(self.kept) if key[0] == scope and fits(key[1])), None)
-
-    def keep(self, scope: Scope, key: Hashable, made: Kept) -> Kept:
-        with self._lock:
-            self.kept[scope, key] = made
-            while len(self.kept) > self._most:
-                self.kept.popitem(last=False)
-        return made
-
-    def forget(self, scope: Scope) -> None:
-        with self._lock:
-            for key in [key for key in self.kept if key[0] == scope]:
-                del self.kept[key]
 
 
 class _Blocks:
@@ -134,7 +99,7 @@ class ObservationCache:
     """The observations of the threads asked for last."""
 
     def __init__(self) -> None:
-        self._threads = _Newest[ThreadObservations]()
+        self._threads = StampedCache[tuple[Scope, str], Hashable, ThreadObservations](_THREADS)
 
     async def get(self, tx: Tx, scope: Scope, thread_uid: str) -> ThreadObservations | None:
         """The observations of a thread; None if none exist. Each call reads their mark, and reads them again only if
@@ -142,15 +107,15 @@ class ObservationCache:
         state = await observations.state(tx, scope, thread_uid)
         if not state:
             return None
-        found = self._threads.find(scope, (thread_uid, state))
+        found = self._threads.find((scope, thread_uid), state)
         if found is not None:
             return found
         rows = await observations.read(tx, scope, thread_uid, "active", "buffered")
-        return self._threads.keep(scope, (thread_uid, state), ThreadObservations(rows))
+        return self._threads.keep((scope, thread_uid), state, ThreadObservations(rows))
 
     def forget(self, scope: Scope) -> None:
         """Forget the threads of a scope."""
-        self._threads.forget(scope)
+        self._threads.forget(lambda key: key[0] == scope)
 
 
 class WeighedNote(NamedTuple):
@@ -228,11 +193,21 @@ def _weigh_note(rated: RatedNote, counter: TokenCounter) -> WeighedNote:
     return WeighedNote(*rated, line, counter.text(f"{line}\n"))
 
 
+class _ThreadPart(NamedTuple):
+    """The messages that extracts are made from. ``is_whole``: nothing was taken out of them."""
+
+    thread_uid: str
+    is_whole: bool
+    state: Hashable
+    noted: int
+
+
 class ExtractCache:
     """The extracts of the threads asked for last."""
 
     def __init__(self) -> None:
-        self._threads = _Newest[ThreadExtracts](_THREADS_OF_EXTRACTS)
+        # By the part of the thread: calls with room for more or fewer messages ask for different parts of one thread.
+        self._threads = StampedCache[tuple[Scope, _ThreadPart], None, ThreadExtracts](_THREADS_OF_EXTRACTS)
 
     async def get(
         self,
@@ -250,18 +225,26 @@ class ExtractCache:
         state = await windows.state_between(tx, scope, thread, after=after, before=before, most=_MOST_MESSAGES)
         if not state.messages:
             return None
-        key = (thread.thread_uid, state, noted, lighten is None)
-        found = self._threads.find(scope, key)
+        part = _ThreadPart(thread.thread_uid, lighten is None, state, noted)
+        found = self._threads.find((scope, part), None)
         if found is not None:
             return found
         _, sample = await windows.between(tx, scope, thread, after=after, before=before, first=0, newest=_MOST_MESSAGES)
-        former = self._threads.find_last(scope, lambda other: (other[0], other[3]) == (key[0], key[3]))
-        made = ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted, former)
-        return self._threads.keep(scope, key, made)
+        if lighten is not None:
+            sample = [lighten(message) for message in sample]
+        made = ThreadExtracts(sample, noted, self._find_former(scope, part))
+        return self._threads.keep((scope, part), None, made)
+
+    def _find_former(self, scope: Scope, part: _ThreadPart) -> ThreadExtracts | None:
+        """The extracts that were made last from another part of the same thread."""
+        for other_scope, other in reversed(self._threads.list_keys()):
+            if other_scope == scope and (other.thread_uid, other.is_whole) == (part.thread_uid, part.is_whole):
+                return self._threads.find((scope, other), None)
+        return None
 
     def forget(self, scope: Scope) -> None:
         """Forget the threads of a scope."""
-        self._threads.forget(scope)
+        self._threads.forget(lambda key: key[0] == scope)
 
 
 @dataclass(slots=True)
@@ -334,23 +317,19 @@ class WindowCache:
     are others."""
 
     def __init__(self) -> None:
-        self._threads = _Newest[WindowMessages](_WINDOWS)
+        self._threads = StampedCache[tuple[Scope, str], str, WindowMessages](_WINDOWS)
 
     def get(self, scope: Scope, thread: Thread) -> WindowMessages:
         """The content of the thread's last window."""
-        key = (thread.thread_uid, thread.thread_id)
-        return self._threads.find(scope, key) or self._threads.keep(scope, key, WindowMessages())
+        key = (scope, thread.thread_uid)
+        found = self._threads.find(key, thread.thread_id)
+        if found is not None:
+            return found
+        return self._threads.keep(key, thread.thread_id, WindowMessages())
 
     def forget(self, scope: Scope) -> None:
         """Forget the threads of a scope."""
-        self._threads.forget(scope)
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownAnswer:
-    version: Hashable
-    minute: int
-    text: str
+        self._threads.forget(lambda key: key[0] == scope)
 
 
 class AnswerCache:
@@ -358,20 +337,19 @@ class AnswerCache:
     process, and within the minute, since it shows how long ago things were."""
 
     def __init__(self) -> None:
-        self._answers = _Newest[_KnownAnswer](_ANSWERS)
+        self._answers = StampedCache[tuple[Scope, Hashable], tuple[Hashable, int], str](_ANSWERS)
 
     def find(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int) -> str | None:
         """The answer to the query; None if it may have changed."""
-        known = self._answers.find(scope, asked)
-        if known is None or version is None or (known.version, known.minute) != (version, now // MINUTE_MS):
+        if version is None:
             return None
-        return known.text
+        return self._answers.find((scope, asked), (version, now // MINUTE_MS))
 
     def keep(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int, text: str) -> None:
         """Keep an answer that was made after the ``version`` was read."""
         if version is not None and len(text) <= _ANSWER_CHARACTERS:
-            self._answers.keep(scope, asked, _KnownAnswer(version, now // MINUTE_MS, text))
+            self._answers.keep((scope, asked), (version, now // MINUTE_MS), text)
 
     def forget(self, scope: Scope) -> None:
         """Forget the answers of a scope."""
-        self._answers.forget(scope)
+        self._answers.forget(lambda key: key[0] == scope)

@@ -12,7 +12,7 @@ import functools
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from layerlore.memory.embedding.port import CLOSED, Embedder, EmbeddingFailed, Vectors
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.index.vectors import PendingRow
 
 T = TypeVar("T")
@@ -308,8 +309,8 @@ class EmbeddingService:
         self._loading = threading.Lock()
         self._loaded = False
         self._closed = False
-        self._cache: OrderedDict[tuple[str, str], QueryVector] = OrderedDict()
-        self._caching = threading.Lock()
+        # By its text, with the name of the model.
+        self._cache = StampedCache[str, str, QueryVector](CACHED_QUERIES)
         self._stored_dimension = 0
         # Rows of the index whose text the model refuses, by scope: noted by who embeds them, for who counts.
         self.refused: dict[Scope, set[int]] = {}
@@ -407,8 +408,7 @@ class EmbeddingService:
     def forget(self, scope: Scope) -> None:
         """Forget what it remembers of a scope; and all queries, which do not say whose they were."""
         self.refused.pop(scope, None)
-        with self._caching:
-            self._cache.clear()
+        self._cache.forget(lambda _: True)
 
     async def close(self) -> None:
         """End the threads. One that is within a model or a request ends after it, and is not waited for long."""
@@ -458,19 +458,10 @@ class EmbeddingService:
         self._note_success()
         vector.setflags(write=False)
         made = QueryVector(self.embedder.name, vector)
-        with self._caching:
-            self._cache[made.model, text] = made
-            if len(self._cache) > CACHED_QUERIES:
-                self._cache.popitem(last=False)
-        return made
+        return self._cache.keep(text, made.model, made)
 
     def _find_cached(self, text: str) -> QueryVector | None:
-        key = (self.embedder.name, text)
-        with self._caching:
-            made = self._cache.get(key)
-            if made is not None:
-                self._cache.move_to_end(key)
-        return made
+        return self._cache.find(text, self.embedder.name)
 
     def _find_known(self, text: str) -> Vectors | None:
         """The vector that a query of the same text has, if it may be stored."""

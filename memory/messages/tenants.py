@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Literal
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
@@ -23,8 +24,8 @@ from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import tenant_memories
 from layerlore.storage.messages.tenant_memories import MemoryCounts, Pair
-from layerlore.storage.threads import tenant_threads
-from layerlore.storage.threads.tenant_threads import Moment, TenantThread, ThreadFilter
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import OwnedThread, ThreadFilter
 
 _LOOKED_AT = 1_000
 _MOST_LOOKED_AT = 20_000
@@ -149,7 +150,7 @@ class TenantSearch:
     metadata: Json = field(default_factory=dict)
     since: int | None = None
     until: int | None = None
-    order_by: Moment = "updated_at"
+    order_by: Literal["created_at", "updated_at"] = "updated_at"
     descending: bool = True
     limit: int = 20
     cursor: str = ""
@@ -179,11 +180,11 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     named = Scope(tenant_id, search.agent, search.resource)
 
     async def look(tx: Tx, tenant: Tenant) -> TenantThreadPage:
-        found, after = await tenant_threads.read_page(tx, tenant, search.filter, after=place, limit=search.limit)
+        found, after = await threads.read_page(tx, tenant, search.filter, after=place, limit=search.limit)
         rows = fit_entries([_show_thread(thread) for thread in found], engine.limits.answer_bytes)
         if len(rows) < len(found):
-            last = found[len(rows) - 1]
-            after = getattr(last, search.order_by), last.thread_uid
+            last = found[len(rows) - 1].thread
+            after = threads.order_value(last, search.order_by), last.thread_uid
         line = make_line(engine.hmac_key, named, origin, "done", now, counts={"threads": len(rows)})
         await journal.append(tx, named, line)
         page: TenantThreadPage = {"threads": rows}
@@ -194,7 +195,8 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     return await engine.database.write(look, tenant)
 
 
-def _show_thread(thread: TenantThread) -> TenantThreadRow:
+def _show_thread(owned: OwnedThread) -> TenantThreadRow:
+    thread = owned.thread
     naming: ThreadNaming = {}
     title = make_visible(thread.title or "")
     if title:
@@ -202,8 +204,8 @@ def _show_thread(thread: TenantThread) -> TenantThreadRow:
     if thread.metadata:
         naming["metadata"] = thread.metadata
     return {
-        "agent": thread.agent_id,
-        "resource": thread.resource_id,
+        "agent": owned.agent_id,
+        "resource": owned.resource_id,
         "thread_id": thread.thread_id,
         **naming,
         "messages": thread.message_count,

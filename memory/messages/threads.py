@@ -147,12 +147,11 @@ async def list_threads(
     check_metadata(metadata, "metadata", engine.limits)
     order = [order_by, descending, metadata]
     place = _parse_place(cursor, order) if cursor else None
+    wanted = threads.ThreadFilter(metadata=metadata, order_by=order_by, descending=descending)
 
     async def read(tx: Tx, scope: Scope) -> _ThreadList:
-        found, after = await threads.read_page(
-            tx, scope, metadata=metadata, order_by=order_by, descending=descending, after=place, limit=limit
-        )
-        return await _add_usage(tx, scope, found, after)
+        found, after = await threads.read_page(tx, scope, wanted, after=place, limit=limit)
+        return await _add_usage(tx, scope, [each.thread for each in found], after)
 
     listed = await read_repaired(engine, scope, read, lambda listed: listed.threads)
     shown, after = fit_entries(listed.shown, engine.limits.answer_bytes), listed.after

@@ -12,12 +12,10 @@ a hit and explains it. In a project, each line begins with its owner: ``[project
 ...``.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.echoes import strip_parts
@@ -29,6 +27,7 @@ from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import NOTE_KINDS
+from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import Row
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.messages.messages import MakeMessage, message_of
@@ -340,19 +339,12 @@ def fold_text(text: str) -> str:
     return join_lines(text).casefold()
 
 
-class _KeptMessage(NamedTuple):
-    row: int
-    texts: MessageTexts
-
-
 class MessageCache:
     """The messages that were found last, each with the hash of the row that it was made of, which takes less than the row.
     The rows are read each time, and made into messages only when they are others."""
 
     def __init__(self, most: int = _MOST_MESSAGES) -> None:
-        self._kept: OrderedDict[tuple[Scope, str, int], _KeptMessage] = OrderedDict()
-        self._most = most
-        self._lock = Lock()
+        self._kept = StampedCache[tuple[Scope, str, int], int, MessageTexts](most)
 
     def maker(self, scope: Scope) -> MakeMessage:
         """A converter from rows to the messages of a scope; it stays the same while every column does."""
@@ -364,32 +356,25 @@ class MessageCache:
 
     def texts_of(self, scope: Scope, message: Message) -> MessageTexts:
         """The texts of a message; those that are stored, if it was read from here."""
-        with self._lock:
-            known = self._kept.get((scope, message.thread_id, message.seq))
-        if known is not None and known.texts.message is message:
-            return known.texts
+        known = self._kept.find_any((scope, message.thread_id, message.seq))
+        if known is not None:
+            _, texts = known
+            if texts.message is message:
+                return texts
         return MessageTexts(message)
 
     def forget(self, scope: Scope) -> None:
         """Forget the messages of a scope."""
-        with self._lock:
-            for key in [key for key in self._kept if key[0] == scope]:
-                del self._kept[key]
+        self._kept.forget(lambda key: key[0] == scope)
 
     def _read(self, scope: Scope, thread_id: str, row: Row) -> MessageTexts:
         key, hashed = (scope, thread_id, int(row[0])), hash(tuple(row))
-        with self._lock:
-            known = self._kept.get(key)
-            if known is not None and known.row == hashed:
-                self._kept.move_to_end(key)
-                return known.texts
+        known = self._kept.find(key, hashed)
+        if known is not None:
+            return known
         texts = MessageTexts(message_of(thread_id, row))
         if len(row[4]) <= _LONGEST_ROW:
-            with self._lock:
-                self._kept[key] = _KeptMessage(hashed, texts)
-                self._kept.move_to_end(key)
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
+            self._kept.keep(key, hashed, texts)
         return texts
 
 

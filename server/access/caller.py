@@ -2,18 +2,15 @@
 
 import contextlib
 import uuid
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
-from weakref import WeakKeyDictionary
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
@@ -278,39 +275,6 @@ def _own_thread(ctx: RequestContext, default: Default) -> str:
     if thread is None:
         thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
     return thread
-
-
-AGAIN_MS = 30 * MINUTE_MS
-"""A client without a connection gets an opening again after this time, in the same thread."""
-_MOST_CLIENTS = 10_000
-
-
-class Openings:
-    """Remembers, as long as the process runs, which connections had their opening; without a connection, which client had it
-    in which thread."""
-
-    def __init__(self) -> None:
-        self._connections: WeakKeyDictionary[Hashable, set[Scope]] = WeakKeyDictionary()
-        self._clients: OrderedDict[tuple[Scope, str, str], int] = OrderedDict()
-
-    def claim(self, caller: Caller, now: int) -> bool:
-        """Whether this call is the one that gives the opening. A page shows these things itself."""
-        if caller.by_page:
-            return False
-        if caller.connection is not None:
-            scopes = self._connections.setdefault(caller.connection, set())
-            is_first = caller.scope not in scopes
-            scopes.add(caller.scope)
-            return is_first
-        client = (caller.scope, caller.client, caller.default_thread)
-        before = self._clients.get(client)
-        if before is not None and now - before < AGAIN_MS:
-            return False
-        self._clients[client] = now
-        self._clients.move_to_end(client)
-        if len(self._clients) > _MOST_CLIENTS:
-            self._clients.popitem(last=False)
-        return True
 
 
 class NotPermitted(LayerloreError):

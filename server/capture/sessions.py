@@ -11,11 +11,13 @@ import hashlib
 import json
 import os
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from cachetools import LRUCache
 
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.relay.launch import hook_folder, socket_folders
@@ -96,7 +98,7 @@ class Sessions:
 
     def __init__(self, hooks: str) -> None:
         self._folder = Path(hooks) / FOLDER
-        self._kept: OrderedDict[tuple[Scope, str], Session] = OrderedDict()
+        self._kept = LRUCache[tuple[Scope, str], Session](_MOST_KEPT)
         self._writing = asyncio.Lock()
 
     async def read(self, scope: Scope, session: str) -> Session:
@@ -107,11 +109,8 @@ class Sessions:
             kept = stored or Session()
             kept.session, kept.agent, kept.resource = session, scope.agent_id, scope.resource_id
             self._kept[scope, session] = kept
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
         else:
             kept.forget_erased(stored)
-        self._kept.move_to_end((scope, session))
         return kept
 
     async def write(self, session: Session, scope: Scope) -> None:

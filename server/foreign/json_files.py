@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from layerlore.server.process.late_modules import LateModule
+import ijson  # type: ignore[import-untyped]
+import numpy
+
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
-
-ijson = LateModule("ijson")
-numpy = LateModule("numpy")
 
 _CONVERSATIONS = "conversations"
 _BEGINNING = 64 * 1024

@@ -1,7 +1,8 @@
 """The room for background jobs of a tenant."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection
+
+from cachetools import LRUCache
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.limits.room import TooMuch
@@ -26,7 +27,7 @@ class QueueRoom:
         self._kinds = kinds
         self._most = most
         # By tenant: the jobs at the last count, and until when the count is used.
-        self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._counts = LRUCache[str, tuple[int, int]](MOST_TENANTS)
 
     async def check(self, tenant_id: str) -> None:
         """Raises TooMuch when no room exists, StorageUnavailable."""
@@ -36,18 +37,12 @@ class QueueRoom:
         count, until = self._counts.get(tenant_id, (0, 0))
         if now >= until:
             # Other requests use the old count meanwhile, so that only one request counts.
-            self._keep(tenant_id, count, now + FRESH_MS)
+            self._counts[tenant_id] = count, now + FRESH_MS
             count = await self._engine.database.read(
                 jobs.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
             )
             until = now + (FRESH_MS if count < self._most / 2 else FRESH_MS // 5)
-            self._keep(tenant_id, count, until)
+            self._counts[tenant_id] = count, until
         if count >= self._most:
             allowed = f"{self._most:,} are allowed to be due; nothing was stored"
             raise TooMuch("background jobs of your tenant", allowed, (until - now) / 1000)
-
-    def _keep(self, tenant_id: str, count: int, until: int) -> None:
-        self._counts[tenant_id] = count, until
-        self._counts.move_to_end(tenant_id)
-        if len(self._counts) > MOST_TENANTS:
-            self._counts.popitem(last=False)

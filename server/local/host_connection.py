@@ -3,13 +3,12 @@
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.types import JSONRPCMessage, JSONRPCRequest
 
 from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.principal import Principal
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.process.lines import TooLong
 from layerlore.server.process.sdk_private import serve_within
 from layerlore.server.process.shutdown import StopRequest
@@ -20,11 +19,6 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.stdio.streams import ByteSink, ByteSource
 from layerlore.server.stdio.transport import LineConnection
 from layerlore.storage.core.records import Json, Scope
-
-if TYPE_CHECKING:
-    from layerlore.server.capture import sessions
-else:
-    sessions = LateModule("layerlore.server.capture.sessions")
 
 FRAME_BYTES = 32
 """The most that stands before a message in its line."""
@@ -57,12 +51,18 @@ class HostState:
     async def is_captured(self, client: str) -> bool:
         """Whether hooks of the host store the conversations of this client. Raises nothing."""
         hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
-        host = sessions.find_host_of(client)
-        return bool(host) and await asyncio.to_thread(sessions.fired_lately, hooks, host)
+        return await asyncio.to_thread(_is_captured, hooks, client)
 
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
         await self._process.begin_watching(scope)
+
+
+def _is_captured(hooks: str, client: str) -> bool:
+    from layerlore.server.capture import sessions
+
+    host = sessions.find_host_of(client)
+    return bool(host) and sessions.fired_lately(hooks, host)
 
 
 class HostConnection(LineConnection):

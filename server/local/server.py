@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import anyio
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.local.sockets import SocketSink, SocketSource
-from layerlore.server.process.late_modules import load
+from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
@@ -31,6 +31,7 @@ from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 
 if TYPE_CHECKING:
+    from layerlore.memory.engine.engine import Engine
     from layerlore.server.capture.service import HookService
 
 log = logging.getLogger(__name__)
@@ -205,9 +206,9 @@ class LocalServer:
 
     async def _hook_service(self) -> "HookService":
         runtime = await self._process.runtime()
-        module = await load("layerlore.server.capture.service")
+        await load_for(_make_hook_service)
         if self._hooks is None:
-            self._hooks = module.HookService(runtime.engine, self._hook_folder, self._settings_for)
+            self._hooks = _make_hook_service(runtime.engine, self._hook_folder, self._settings_for)
         return self._hooks
 
     def _store_handed(self) -> None:
@@ -300,6 +301,12 @@ class LocalServer:
         while self._is_busy:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(POLL_SECONDS)
         self._stop.ask()
+
+
+def _make_hook_service(engine: "Engine", hooks: str, settings_for: Callable[[Greeting], Settings]) -> "HookService":
+    from layerlore.server.capture.service import HookService
+
+    return HookService(engine, hooks, settings_for)
 
 
 def _say(writer: asyncio.StreamWriter, what: Mapping[str, Any]) -> None:

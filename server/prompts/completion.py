@@ -1,24 +1,17 @@
 """completion/complete: ids for the arguments of templates and prompts."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import CompleteRequestParams, CompleteResult, Completion, PromptReference, ResourceTemplateReference
 
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.server.access.caller import RequestContext, settings_of
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.resources.kinds import TEMPLATED
 from layerlore.server.resources.uris import template_of
 from layerlore.server.tools.call import Call, call_function
 from layerlore.storage.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from layerlore.storage.threads import threads
-else:
-    threads = LateModule("layerlore.storage.threads.threads")
 
 # As many as the protocol allows in one answer.
 MOST = 100
@@ -28,11 +21,15 @@ _TEMPLATES = {template: UriTemplate.parse(template).variable_names for template 
 
 async def find_thread_ids(call: Call, typed: str) -> tuple[list[str], int]:
     """Ids of the caller's threads, those updated last first, and how many begin so in all."""
+    from layerlore.storage.threads import threads
+
     return await call.engine.database.read(threads.thread_ids, call.scope, check_text(typed, "thread_id"), most=MOST)
 
 
 async def find_run_ids(call: Call, typed: str) -> tuple[list[str], int]:
     """Ids of the caller's runs, those updated last first, and how many begin so in all."""
+    from layerlore.storage.threads import threads
+
     return await call.engine.database.read(threads.run_ids, call.scope, check_text(typed, "run_id"), most=MOST)
 
 

@@ -20,7 +20,6 @@ from layerlore.memory.entries.entry_answers import EntryRow
 from layerlore.memory.messages.thread_answers import ListedThread
 from layerlore.memory.rules.validation import describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.resources.requests import cut_text
 from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
 from layerlore.server.tools.declaration import CURRENT
@@ -28,36 +27,7 @@ from layerlore.server.tools.instructions import name_current
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.extraction.jobs import host_jobs
-    from layerlore.memory.context import briefing, context
-    from layerlore.memory.documents import working_memory
-    from layerlore.memory.documents import working_memory as document_text
-    from layerlore.memory.entries import curation as entry_listing
-    from layerlore.memory.messages import threads
-    from layerlore.memory.parts import tokens
-    from layerlore.memory.recall import hit_lines
-    from layerlore.memory.text import blocks, quotation
-    from layerlore.memory.work import plan
-    from layerlore.memory.work import plan as open_work
-    from layerlore.server.tools import background
-    from layerlore.storage.derived import entries as stored_entries
-    from layerlore.storage.threads import threads as stored_threads
-else:
-    host_jobs = LateModule("layerlore.extraction.jobs.host_jobs")
-    briefing = LateModule("layerlore.memory.context.briefing")
-    context = LateModule("layerlore.memory.context.context")
-    document_text = LateModule("layerlore.memory.documents.working_memory")
-    working_memory = LateModule("layerlore.memory.documents.working_memory")
-    entry_listing = LateModule("layerlore.memory.entries.curation")
-    threads = LateModule("layerlore.memory.messages.threads")
-    hit_lines = LateModule("layerlore.memory.recall.hit_lines")
-    blocks = LateModule("layerlore.memory.text.blocks")
-    quotation = LateModule("layerlore.memory.text.quotation")
-    open_work = LateModule("layerlore.memory.work.plan")
-    plan = LateModule("layerlore.memory.work.plan")
-    background = LateModule("layerlore.server.tools.background")
-    stored_entries = LateModule("layerlore.storage.derived.entries")
-    stored_threads = LateModule("layerlore.storage.threads.threads")
+    from layerlore.memory.parts.tokens import TokenCounter
 
 # Tokens of a prompt, all its messages together.
 BUDGET = 4000
@@ -173,6 +143,9 @@ def prompt(
 )
 async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     """A conversation's context, for a model that was not there. Raises InvalidInput, LimitExceeded."""
+    from layerlore.memory.context import context
+    from layerlore.memory.text import quotation
+
     thread = call.thread(thread_id, reads=True)
     loaded = await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=BUDGET, format="text")
     assert isinstance(loaded, str)
@@ -189,6 +162,9 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
 )
 async def resume_work(call: Call, thread_id: str) -> list[str]:
     """Asks the model to go on with a conversation's work, with what is stored of it. Raises InvalidInput."""
+    from layerlore.memory.context import briefing
+    from layerlore.memory.text import quotation
+
     thread = call.thread(thread_id, reads=True)
     work = await briefing.resume_work(call.engine, call.scope, thread)
     shown = quotation.escape_tags(repr(thread))
@@ -208,8 +184,14 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
 @prompt("Review memory", "Have the model show what is remembered about you, and how to correct or erase it.")
 async def review_memory(call: Call) -> list[str]:
     """Asks the model to show the user what is remembered, and how to correct or erase it."""
+    from layerlore.memory.documents import working_memory
+    from layerlore.memory.messages import threads
+    from layerlore.memory.text import blocks
+    from layerlore.memory.work import plan
+    from layerlore.storage.threads import threads as stored_threads
+
     document, kept = await working_memory.read_document(call.engine, call.scope.of_person, "resource", "", version=0)
-    profile = document_text.render_text(document, kept, writable="update_working_memory" in call.tools)
+    profile = working_memory.render_text(document, kept, writable="update_working_memory" in call.tools)
     held = await call.engine.database.read(stored_threads.count_scope, call.scope)
     page = await threads.list_threads(
         call.engine,
@@ -222,7 +204,7 @@ async def review_memory(call: Call) -> list[str]:
     )
     rows = [_line(row) for row in page["threads"]]
     entries = await _review_entries(call)
-    opened = await open_work.read_elsewhere(call.engine, call.scope, "")
+    opened = await plan.read_elsewhere(call.engine, call.scope, "")
     waiting = blocks.wrap_block("open-work", "\n".join(plan.render_open(opened))) if opened else "No work is open."
     shown = f"the {len(rows)} newest" if held.threads > len(rows) else "all of them"
     totals = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}. {_BESIDE}"
@@ -235,6 +217,9 @@ async def review_memory(call: Call) -> list[str]:
 @prompt("Curate memory", "Have the model do the work that keeps the memory in order: notes, entries, profile.")
 async def curate(call: Call) -> list[str]:
     """Has the model do the jobs that wait for one, with what waits now."""
+    from layerlore.extraction.jobs import host_jobs
+    from layerlore.server.tools import background
+
     names = {"next": "next_memory_job", "submit": "submit_memory_job"}
     if not set(names.values()) <= call.tools:
         return [_NO_JOBS_HERE]
@@ -246,9 +231,13 @@ async def curate(call: Call) -> list[str]:
 
 async def _review_entries(call: Call) -> str:
     """The newest entries, a line each, and how many there are."""
+    from layerlore.memory.entries import curation
+    from layerlore.memory.text import blocks
+    from layerlore.storage.derived import entries as stored_entries
+
     if not call.engine.entries.enabled:
         return "No entries are kept for this agent (entries.enabled = false)."
-    page = await entry_listing.list_with_person(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor="")
+    page = await curation.list_with_person(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor="")
     found = page["entries"]
     if not found:
         return "No entry is kept."
@@ -262,6 +251,9 @@ async def _review_entries(call: Call) -> str:
 
 def _entry_line(row: EntryRow) -> str:
     """What is known of an entry, and then what it says, so that nothing in that can pass for it."""
+    from layerlore.memory.recall import hit_lines
+    from layerlore.memory.text import quotation
+
     beside = [
         *([row["whose"]] if "whose" in row else []),
         f"entry {row['id']}",
@@ -274,11 +266,13 @@ def _entry_line(row: EntryRow) -> str:
 
 
 def _line(row: ListedThread) -> str:
+    from layerlore.memory.text import quotation
+
     title = f": {quotation.quote_line(row['title'])}" if "title" in row else ""
     return f"- {quotation.quote_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
 
 
-def fit_texts(counter: "tokens.TokenCounter", texts: Sequence[str], most: int = BUDGET) -> list[str]:
+def fit_texts(counter: "TokenCounter", texts: Sequence[str], most: int = BUDGET) -> list[str]:
     """The texts, within ``most`` tokens in all. If they take more, the long ones are cut to the same length."""
     sizes = [counter.text(text) for text in texts]
     share = _share(sizes, most)
@@ -298,7 +292,7 @@ def _share(sizes: Sequence[int], most: int) -> int:
     return most
 
 
-def _shortened(counter: "tokens.TokenCounter", text: str, most: int) -> str:
+def _shortened(counter: "TokenCounter", text: str, most: int) -> str:
     """The beginning and, twice as long, the end, where the newest is: what is a block keeps its tags."""
     begins = counter.cut(text, most // 3) + _MARK
     fits, over = 0, len(text)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from mcp.types import Annotations, Role
 
 from layerlore.memory.entries.entry_answers import EntryPage, EntryRow
 from layerlore.memory.observations.observation_answers import ThreadNotes, WaitingNotes
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.curation import memory_status
 from layerlore.server.tools.declaration import Action, Declaration
@@ -22,15 +21,6 @@ from layerlore.server.tools.threads import list_threads
 from layerlore.server.tools.working_memory import get_working_memory
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json
-
-if TYPE_CHECKING:
-    from layerlore.memory.entries import curation
-    from layerlore.memory.observations import observation_text
-    from layerlore.memory.observations import observation_text as waiting_notes
-else:
-    curation = LateModule("layerlore.memory.entries.curation")
-    observation_text = LateModule("layerlore.memory.observations.observation_text")
-    waiting_notes = LateModule("layerlore.memory.observations.observation_text")
 
 Kind = Literal[
     "profile",
@@ -103,10 +93,12 @@ class ResourceKind:
 async def read_observations(call: Call, thread_id: str, before: str = "") -> ThreadNotes:
     """A conversation's observations, oldest first, those before a seq if one is passed, else with the notes that wait
     to be shown. No tool gives them alone: a model finds them in its context. Raises InvalidInput, NotFound."""
+    from layerlore.memory.observations import observation_text
+
     check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
     waiting: WaitingNotes = {}
     if not before:
-        waiting = await waiting_notes.list_waiting_notes(call.engine, call.scope, thread_id)
+        waiting = await observation_text.list_waiting_notes(call.engine, call.scope, thread_id)
     listed = await observation_text.list_observations(
         call.engine, call.scope, thread_id, int(before) if before else None
     )
@@ -116,11 +108,15 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Thr
 async def read_entries(call: Call, cursor: str = "") -> EntryPage:
     """The entries about the user, the newest first; in a project, its own before the person's. No tool
     gives them all: a model searches them. Raises InvalidInput."""
+    from layerlore.memory.entries import curation
+
     return await curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
 async def read_entry(call: Call, entry_id: str) -> EntryRow:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
+    from layerlore.memory.entries import curation
+
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
     try:
         return await curation.show_entry(call.engine, call.scope, entry_id)

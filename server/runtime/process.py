@@ -12,7 +12,7 @@ from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.principal import Principal
 from layerlore.server.process.interpreter import pause_collection, share_one_heap, shorten_pauses
-from layerlore.server.process.late_modules import load
+from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.declaration import Action
@@ -104,10 +104,10 @@ class Process:
         try:
             share_one_heap()
             with pause_collection():
-                module = await load("layerlore.server.runtime.runtime")
+                await load_for(_open_runtime)
                 # Not interrupted half way: what is opened must be closed.
                 with anyio.CancelScope(shield=True):
-                    runtime: Runtime = await module.open_runtime(self.settings, self._hub)
+                    runtime = await _open_runtime(self.settings, self._hub)
                     runtime.describe = self._describe or runtime.describe
                     self._runtime = runtime
         except Exception as error:
@@ -123,5 +123,17 @@ class Process:
             tasks.start_soon(runtime.report_denials)
             tasks.start_soon(runtime.keep_counts)
             await runtime.first_calls_answered()
-            upkeep = await load("layerlore.server.runtime.upkeep")
-            await upkeep.keep_up(runtime)
+            await load_for(_keep_up)
+            await _keep_up(runtime)
+
+
+async def _open_runtime(settings: Settings, hub: "NotificationHub") -> "Runtime":
+    from layerlore.server.runtime.runtime import open_runtime
+
+    return await open_runtime(settings, hub)
+
+
+async def _keep_up(runtime: "Runtime") -> None:
+    from layerlore.server.runtime.upkeep import keep_up
+
+    await keep_up(runtime)

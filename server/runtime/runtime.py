@@ -28,10 +28,11 @@ from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.settings.section import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
-from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller, Openings
+from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
 from layerlore.server.limits.queue_room import QueueRoom
-from layerlore.server.process.late_modules import load, load_for
+from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
@@ -148,10 +149,9 @@ class Runtime:
 
     async def worker(self) -> "JobWorker":
         """The worker of this process, made at its first use."""
-        module = await load("layerlore.server.runtime.upkeep")
+        await load_for(_make_worker)
         if self._worker is None:
-            tokens = self.settings.rates.tenant_model_tokens_per_day
-            self._worker = module.make_worker(self.engine, self.settings.llm, tenant_daily_tokens=tokens)
+            self._worker = _make_worker(self.engine, self.settings)
         return self._worker
 
     async def act(
@@ -269,6 +269,12 @@ class Runtime:
         with anyio.move_on_after(_LAST_WRITE_SECONDS):
             await self._write_counts()
         await close_engine(self.engine)
+
+
+def _make_worker(engine: Engine, settings: Settings) -> "JobWorker":
+    from layerlore.server.runtime.job_worker import make_worker
+
+    return make_worker(engine, settings.llm, tenant_daily_tokens=settings.rates.tenant_model_tokens_per_day)
 
 
 def _describe_alone() -> ProcessState:

@@ -4,24 +4,17 @@ Loaded and begun after the first calls: on a busy machine each of them would wai
 """
 
 import logging
-import os
-from collections.abc import Mapping
 
 import anyio
 
-from layerlore.extraction.chat.litellm_chat import open_chat
-from layerlore.extraction.jobs.budget import DailyBudget
-from layerlore.extraction.jobs.worker import JobWorker
-from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.index_rebuild import rebuild_old
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal.deletion import erase_expired, retain
 from layerlore.memory.removal.erasure import finish_erasures, rewrite_if_owed
-from layerlore.memory.settings.notes import LlmSettings
 from layerlore.memory.work.runs import expire_runs
 from layerlore.server.process.interpreter import freeze_objects
-from layerlore.server.process.late_modules import load_for
+from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core.errors import LayerloreError
@@ -127,18 +120,3 @@ async def _erase(engine: Engine) -> None:
     if expired:
         log.info("removed %d runs whose checkpoints had expired", expired)
     await rewrite_if_owed(engine)
-
-
-def make_worker(
-    engine: Engine, settings: LlmSettings, environ: Mapping[str, str] | None = None, *, tenant_daily_tokens: int = 0
-) -> JobWorker:
-    """The worker of this process. Without a model it works all the same: it digests what can be digested."""
-    return JobWorker(
-        engine,
-        make_kinds(),
-        open_chat(settings, os.environ if environ is None else environ),
-        holder=engine.new_id(),
-        concurrency=settings.concurrency,
-        budget=DailyBudget(settings.daily_tokens, settings.daily_usd),
-        tenant_daily_tokens=tenant_daily_tokens,
-    )

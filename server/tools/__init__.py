@@ -1,5 +1,6 @@
 """The tools, each of them one function: its name, arguments and docstring are those that clients see.
 
-``initialize`` and ``tools/list`` are answered from these modules, so they import nothing that takes long: what a tool
-works with in ``memory`` and ``storage`` is a ``LateModule``, imported for mypy under ``TYPE_CHECKING`` beside it.
+``initialize`` and ``tools/list`` are answered from these modules, so they import nothing that takes long: a function
+imports inside itself the modules of ``memory`` and ``storage`` that it works with. A thread makes these imports before
+the first call.
 """

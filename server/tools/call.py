@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import Caller, Openings, RequestContext, admit
+from layerlore.server.access.caller import Caller, RequestContext, admit
 from layerlore.server.access.principal import READ
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.declaration import Action, Declaration
@@ -16,12 +15,10 @@ from layerlore.storage.core.records import Json, Origin, Scope
 
 if TYPE_CHECKING:
     from layerlore.extraction.jobs.worker import JobWorker
-    from layerlore.memory.engine import engine as engines
+    from layerlore.memory.engine.engine import Engine, Sent
     from layerlore.memory.parts.media import Media
-    from layerlore.storage.audit import stored_bytes
-else:
-    engines = LateModule("layerlore.memory.engine.engine")
-    stored_bytes = LateModule("layerlore.storage.audit.stored_bytes")
+    from layerlore.server.access.openings import Openings
+    from layerlore.storage.audit.stored_bytes import Quota
 
 DEFAULT_LINE_TOKENS = 40
 """What the line costs at most that names a default thread in an answer, where something is kept of the thread."""
@@ -57,7 +54,7 @@ class Call:
     call; ``describe_server`` tells of the process, ``openings`` which connections had theirs (None: no answer gets one)."""
 
     tool: str
-    engine: "engines.Engine"
+    engine: "Engine"
     settings: Settings
     caller: Caller
     given: frozenset[str]
@@ -65,7 +62,7 @@ class Call:
     tools: frozenset[str] = frozenset()
     describe_server: Callable[[], ProcessState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
-    openings: Openings | None = None
+    openings: "Openings | None" = None
 
     @property
     def scope(self) -> Scope:
@@ -76,22 +73,26 @@ class Call:
         """Whether the answer may hold what is stored."""
         return "read" in self.caller.principal.rights
 
-    def sent(self, thread_id: str = "", *, key: str = "") -> "engines.Sent":
+    def sent(self, thread_id: str = "", *, key: str = "") -> "Sent":
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
+        from layerlore.memory.engine.engine import Sent
+
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
-        return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+        return Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
         """Whether this answer is the first of its connection that shows memories. It runs once a call."""
         return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     @property
-    def quota(self) -> "stored_bytes.Quota | None":
+    def quota(self) -> "Quota | None":
         """How much may be stored; None for the person at this machine, and where nothing is limited."""
+        from layerlore.storage.audit.stored_bytes import Quota
+
         rates = self.settings.rates
         if self.caller.principal.local or not (rates.tenant_stored_bytes or rates.resource_stored_bytes):
             return None
-        return stored_bytes.Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
+        return Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
 
     @property
     def reserved_tokens(self) -> int:

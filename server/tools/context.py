@@ -1,18 +1,12 @@
 """The tool that gives what the next model call should see."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from layerlore.memory.context.context_answers import ContextAnswer, ProviderContext
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-
-if TYPE_CHECKING:
-    from layerlore.memory.context import context
-else:
-    context = LateModule("layerlore.memory.context.context")
 
 
 @tool("Get context", "core", "read", largest_answer=500_000)
@@ -25,6 +19,8 @@ async def get_context(
 ) -> str | ContextAnswer | ProviderContext:
     """For programs that call models: all that the next call should see, within max_tokens. `format` gives messages to
     send."""
+    from layerlore.memory.context import context
+
     thread = call.thread(thread_id, reads=True)
     answer = await context.get_context(
         call.engine,

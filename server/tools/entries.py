@@ -1,24 +1,15 @@
 """The tools that keep and forget entries."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.entries.entry_answers import RememberedEntry
 from layerlore.server.access.principal import Right
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-
-if TYPE_CHECKING:
-    from layerlore.memory.entries import remember_requests
-    from layerlore.memory.removal import forget_requests
-else:
-    remember_requests = LateModule("layerlore.memory.entries.remember_requests")
-    forget_requests = LateModule("layerlore.memory.removal.forget_requests")
-
 
 # A list is listed as text, which costs a tenth of its tokens: a JSON list as text is read as one.
 Evidence = Annotated[
@@ -60,6 +51,8 @@ async def remember(
 ) -> RememberedEntry:
     """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks
     for; what must be read every time belongs in update_working_memory."""
+    from layerlore.memory.entries import remember_requests
+
     # Without evidence the current conversation is only searched for it, and the answer does not name it.
     thread = call.thread(thread_id) if evidence or thread_id else call.caller.default_thread
     asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)
@@ -87,6 +80,8 @@ async def forget(
 ) -> str:
     """Forget entries by ids, or all about a query: that shows what would go, with a token; ask the user,
     then call with confirm alone."""
+    from layerlore.memory.removal import forget_requests
+
     return await forget_requests.forget(
         call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
     )

@@ -1,24 +1,16 @@
 """The tool that erases for good."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from layerlore.memory.removal.removal_answers import ErasedMemory
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import tool
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-
-if TYPE_CHECKING:
-    from layerlore.memory.removal import erasure
-    from layerlore.server.capture import sessions
-else:
-    sessions = LateModule("layerlore.server.capture.sessions")
-    erasure = LateModule("layerlore.memory.removal.erasure")
 
 
 @tool("Erase memory", "admin", "admin", answers=ErasedMemory)
@@ -30,6 +22,8 @@ async def erase_memory(
 ) -> ErasedMemory:
     """Erase for good everything remembered of whom this memory serves, or one conversation; nothing can be restored. A
     dry run tells how much that is, with a token; ask the user, then call again with dry_run=false and confirm."""
+    from layerlore.memory.removal import erasure
+
     # Never the current conversation: left out, it means everything.
     thread = check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars) if thread_id else ""
     sent = call.sent(thread_id)
@@ -45,6 +39,8 @@ async def erase_memory(
 
 async def _erase_files(call: Call, thread: str) -> None:
     """Erase the files of hooks in the data folder, which belong to the tenant of this machine. Raises StorageUnavailable."""
+    from layerlore.server.capture import sessions
+
     scope = call.scope
     if scope.tenant_id != LOCAL_TENANT:
         return

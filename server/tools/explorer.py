@@ -13,27 +13,12 @@ from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.principal import Right
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.memory.engine import journal
-    from layerlore.memory.entries import curation
-    from layerlore.memory.entries import curation as marking
-    from layerlore.memory.messages import tenants, threads
-    from layerlore.memory.usage import call_counts as numbers
-    from layerlore.server.tools import background
     from layerlore.storage.audit.journal import Journaled
-else:
-    journal = LateModule("layerlore.memory.engine.journal")
-    curation = LateModule("layerlore.memory.entries.curation")
-    marking = LateModule("layerlore.memory.entries.curation")
-    tenants = LateModule("layerlore.memory.messages.tenants")
-    threads = LateModule("layerlore.memory.messages.threads")
-    numbers = LateModule("layerlore.memory.usage.call_counts")
-    background = LateModule("layerlore.server.tools.background")
 
 EXPLORER_URI = "ui://layerlore/explorer"
 
@@ -80,6 +65,8 @@ async def explore_entries(
 ) -> EntryPage:
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
+    from layerlore.memory.entries import curation
+
     if wrong:
         if query or cursor:
             raise InvalidInput("wrong: all that are marked as wrong are listed at once; leave query and cursor out")
@@ -105,7 +92,9 @@ async def mark_entry(
 ) -> MarkedEntry:
     """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
     the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
-    return await marking.mark_entry(
+    from layerlore.memory.entries import curation
+
+    return await curation.mark_entry(
         call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, accepted=accepted, sent=call.sent()
     )
 
@@ -119,6 +108,8 @@ async def explore_threads(
 ) -> ThreadsFound:
     """List the conversations at a place of the list, changed last first, and how many it has: at `offset` there are
     `limit` or, where they are large, fewer."""
+    from layerlore.memory.messages import threads
+
     return await threads.find_threads(call.engine, call.scope, query=query, offset=offset, limit=limit)
 
 
@@ -131,10 +122,12 @@ async def explore_days(
     """Count what each day (UTC) brought that had anything, the oldest first: messages, their tokens, entries, steps, calls of
     tools and how long they took, tokens shown to models, messages captured by hooks, what was spent on models. Beside them
     the tools by calls, the hooks by host, and the entries by kind."""
+    from layerlore.memory.usage import call_counts
+
     since = call.engine.now() // DAY_MS - days + 1
-    read = await call.engine.database.read(numbers.read_days, call.scope, since)
+    read = await call.engine.database.read(call_counts.read_days, call.scope, since)
     pending = [each for each in call.engine.counts.list_pending(call.scope) if each.day >= since]
-    return numbers.present_days(read, pending, tool)
+    return call_counts.present_days(read, pending, tool)
 
 
 def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
@@ -173,6 +166,8 @@ async def explore_journal(
     cursor: str = "",
 ) -> JournalPage:
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
+    from layerlore.memory.engine import journal
+
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
     engine = call.engine
@@ -200,6 +195,8 @@ async def explore_memories(
 ) -> MemoryPage:
     """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
     what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
+    from layerlore.memory.messages import tenants
+
     principal = call.caller.principal
     search = tenants.MemorySearch(principal.agents, principal.resource, query, limit, cursor)
     return await tenants.list_memories(call.engine, principal.tenant, search, call.sent().origin)
@@ -213,6 +210,8 @@ async def explore_tenants(
     cursor: str = "",
 ) -> TenantPage:
     """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
+    from layerlore.memory.messages import tenants
+
     principal = call.caller.principal
     if not principal.every_tenant:
         return {"tenants": [principal.tenant]}
@@ -222,6 +221,8 @@ async def explore_tenants(
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
 async def resume_jobs(call: Call) -> ResumedJobs:
     """Make the background jobs due again that failed too often; memory_status lists them."""
+    from layerlore.server.tools import background
+
     return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
 
 

@@ -3,28 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.messages.message_answers import AddedMessages, MessagePage
 from layerlore.memory.removal.removal_answers import DeletedMessages
 from layerlore.memory.rules.validation import check_number, parse_time
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from layerlore.memory.messages import addition, reader
-    from layerlore.memory.messages import reader as page_text
-    from layerlore.memory.removal import deletion
-else:
-    addition = LateModule("layerlore.memory.messages.addition")
-    page_text = LateModule("layerlore.memory.messages.reader")
-    reader = LateModule("layerlore.memory.messages.reader")
-    deletion = LateModule("layerlore.memory.removal.deletion")
 
 RawMessages = Annotated[
     Any,
@@ -76,6 +65,8 @@ async def add_messages(
     """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
     shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
     rewritten with replace=true; a deleted one is skipped."""
+    from layerlore.memory.messages import addition
+
     if messages is None:
         raise InvalidInput("messages: is missing; give a list of messages, or one message")
     thread = call.thread(thread_id)
@@ -107,6 +98,8 @@ async def get_messages(
     """Read a conversation: the newest messages, those from offset on (0: the oldest), or before or after a seq. since
     or until without thread_id reads all conversations. The last line says how to go on. part gives an image, a file
     or the rest of a long message."""
+    from layerlore.memory.messages import reader
+
     for name, value, least in (
         ("offset", offset, 0),
         ("before", before, 0),
@@ -121,7 +114,7 @@ async def get_messages(
             )
         thread = call.thread(thread_id, reads=True)
         found, media = await reader.get_part(call.engine, call.scope, thread, part, detail)
-        shown = page_text.render_page(found) if format == "text" else found
+        shown = reader.render_page(found) if format == "text" else found
         if media:
             return AnswerWithMedia(shown, media, thread)
         return shown
@@ -152,7 +145,7 @@ async def get_messages(
         thread = call.thread(thread_id, reads=True)
         page = await reader.get_messages(call.engine, call.scope, thread, replace(asked, reserved=call.reserved_tokens))
     if format == "text":
-        return await asyncio.to_thread(page_text.render_page, page)
+        return await asyncio.to_thread(reader.render_page, page)
     return page
 
 
@@ -166,6 +159,9 @@ async def delete_messages(
 ) -> DeletedMessages:
     """Delete the last turn (what the user said last, and all after it), the messages with these ids or numbers ("#14"), or
     all (needs thread_id)."""
+    from layerlore.memory.messages import reader
+    from layerlore.memory.removal import deletion
+
     if which == "undo":
         return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:
@@ -182,6 +178,8 @@ async def delete_messages(
 
 
 async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> DeletedMessages:
+    from layerlore.memory.removal import deletion
+
     if roles or len(ids) > 1:
         raise InvalidInput(
             "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"

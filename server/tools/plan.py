@@ -1,26 +1,16 @@
 """The tool that keeps a conversation's plan."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.work.plan_answers import AllOpenWork, PlanAnswer, PlanStateAnswer
 from layerlore.server.access.principal import Right
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from layerlore.memory.work import plan as open_work
-    from layerlore.memory.work import plan as plan_text
-    from layerlore.memory.work import plan as plans
-else:
-    open_work = LateModule("layerlore.memory.work.plan")
-    plans = LateModule("layerlore.memory.work.plan")
-    plan_text = LateModule("layerlore.memory.work.plan")
 
 RawPlan = Annotated[
     Any,
@@ -84,6 +74,8 @@ async def plan(
     """Keep the plan of long work; answers with it. update takes what changes: a step with
     id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
     revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
+    from layerlore.memory.work import plan as plans
+
     if action == "list":
         return await _list_open(call, max_tokens, format)
     thread = call.thread(thread_id, reads=action == "review")
@@ -110,17 +102,19 @@ async def plan(
             call.default_use.thread_id = answer["thread_id"]
         if not call.may_read:
             if format == "text":
-                return plan_text.render_states(answer)
-            return plan_text.strip_words(answer)
+                return plans.render_states(answer)
+            return plans.strip_words(answer)
     if format == "text":
-        return plan_text.render_plan(answer)
+        return plans.render_plan(answer)
     return answer
 
 
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
+    from layerlore.memory.work import plan as plans
+
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
-    found = await open_work.list_open(call.engine, call.scope, call.caller.default_thread)
+    found = await plans.list_open(call.engine, call.scope, call.caller.default_thread)
     if format == "text":
-        return plan_text.render_all_open(found, call.engine.tokens, max_tokens)
+        return plans.render_all_open(found, call.engine.tokens, max_tokens)
     return found

@@ -1,33 +1,18 @@
 """The tool that finds what was said."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text, parse_time
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES
-
-if TYPE_CHECKING:
-    from layerlore.memory.context import injection as openings
-    from layerlore.memory.messages import reader
-    from layerlore.memory.recall import recall, recall_text
-    from layerlore.storage.core import scopes
-    from layerlore.storage.threads import threads
-else:
-    openings = LateModule("layerlore.memory.context.injection")
-    reader = LateModule("layerlore.memory.messages.reader")
-    recall = LateModule("layerlore.memory.recall.recall")
-    recall_text = LateModule("layerlore.memory.recall.recall_text")
-    scopes = LateModule("layerlore.storage.core.scopes")
-    threads = LateModule("layerlore.storage.threads.threads")
 
 _FEWEST_TOKENS = 100
 # In fewer tokens further hits are worth more than what explains the best ones.
@@ -88,6 +73,11 @@ async def recall_memory(
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
     said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
     unsure. If nothing fits, try other short wordings."""
+    from layerlore.memory.messages import reader
+    from layerlore.memory.recall import recall, recall_text
+    from layerlore.storage.core import scopes
+    from layerlore.storage.threads import threads
+
     asked = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
@@ -127,10 +117,12 @@ async def recall_memory(
 
 
 async def _make_opening(call: Call, max_tokens: int) -> str:
+    from layerlore.memory.context import injection
+
     if not call.claim_opening():
         return ""
-    most = min(openings.OPENING_TOKENS, max_tokens // 2)
-    return await openings.make_opening(call.engine, call.scope, call.caller.default_thread, most)
+    most = min(injection.OPENING_TOKENS, max_tokens // 2)
+    return await injection.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 
 
 def _put_before(opening: str, answer: str | RecallAnswer) -> str | RecallAnswer:

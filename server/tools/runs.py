@@ -1,6 +1,6 @@
 """Tools about the runs of agents and their checkpoints."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, WithJsonSchema
 
@@ -17,7 +17,6 @@ from layerlore.memory.work.run_answers import (
     SuspendedRun,
     UpdatedRun,
 )
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
@@ -29,15 +28,6 @@ from layerlore.server.tools.declaration import (
 )
 from layerlore.server.tools.steps import RawSteps
 from layerlore.storage.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from layerlore.memory.work import pending_calls as answers
-    from layerlore.memory.work import run_lists, running, runs
-else:
-    answers = LateModule("layerlore.memory.work.pending_calls")
-    running = LateModule("layerlore.memory.work.running")
-    run_lists = LateModule("layerlore.memory.work.run_lists")
-    runs = LateModule("layerlore.memory.work.runs")
 
 AskedStatus = Literal["running", "suspended", "completed", "failed", "cancelled", "expired", "resumable"]
 
@@ -115,6 +105,8 @@ async def start_run(
 ) -> StartedRun:
     """Record that a run begins. Its claim goes with every call that moves it; update_run renews it. After lease_seconds
     another may take the run with resume_run."""
+    from layerlore.memory.work import running
+
     given = running.Start(run_id, state, "state" in call.given, workflow_id, metadata, parent_run_id)
     return await running.start_run(
         call.engine, call.scope, call.thread(thread_id), given, lease_seconds=lease_seconds, sent=call.sent(thread_id)
@@ -134,6 +126,8 @@ async def update_run(
 ) -> UpdatedRun:
     """Renew the lease of a run that you run, and store what is new. Answers with decisions (resumed), and with the
     status cancelled if somebody cancelled it: stop then."""
+    from layerlore.memory.work import running
+
     has_calls = "pending_tool_calls" in call.given
     given = running.RunUpdate(
         run_id,
@@ -162,6 +156,8 @@ async def suspend_run(
 ) -> SuspendedRun:
     """Store the checkpoint of a run that waits, for a person or for anything else, to be resumed later from any
     process. pending_tool_calls are the calls of the turn: those that wait, and those that are done or not begun."""
+    from layerlore.memory.work import runs
+
     given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
     # A run that is suspended again has its thread, whichever the current one is.
     thread = call.thread(thread_id) if thread_id or not claim else ""
@@ -178,6 +174,8 @@ async def resume_run(
 ) -> ResumedRun:
     """Take a suspended run over, or one whose lease is over: of several who try, one gets it, with its state, the
     decisions (resumed) and a new claim. data answers a call at once: {"approved": true} or false."""
+    from layerlore.memory.work import runs
+
     brings = "data" in call.given
     if tool_call_id and not brings:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
@@ -191,7 +189,9 @@ async def resume_run(
 async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> DecidedRun:
     """Answer pending calls of a run without running it. approve and deny bring {"approved": true} or false, with data
     beside it; answer brings data alone. At waiting 0 whoever runs the run can resume it."""
-    return await answers.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
+    from layerlore.memory.work import pending_calls
+
+    return await pending_calls.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
 
 
 @tool("Complete run", "runs", "write", answers=EndedRun, destructive=True, idempotent=True)
@@ -208,6 +208,8 @@ async def complete_run(
     parent_run_id: Annotated[str, UNLISTED] = "",
 ) -> EndedRun:
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
+    from layerlore.memory.work import running
+
     kept = None if output == "" else output
     given = running.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
     thread = call.thread(thread_id) if thread_id or not claim else ""
@@ -217,6 +219,8 @@ async def complete_run(
 @tool("Cancel run", "runs", "write", answers=CancelledRun, destructive=True, idempotent=True)
 async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> CancelledRun:
     """End a run that waits or runs, whoever runs it: it is told at its next update_run. The checkpoint is removed."""
+    from layerlore.memory.work import running
+
     return await running.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())
 
 
@@ -227,6 +231,8 @@ async def get_run(
     with_state: Annotated[bool, Field(description="Its checkpoint, too, secrets masked.")] = False,
 ) -> RunDetail:
     """Read a run without taking it: status, pending calls, decisions, output, usage of its sub-agents and in all."""
+    from layerlore.memory.work import run_lists
+
     return await run_lists.get_run(call.engine, call.scope, run_id, with_state=with_state)
 
 
@@ -246,6 +252,8 @@ async def list_runs(
     cursor: str = "",
 ) -> RunPage:
     """List runs, newest first, without their state. `next_cursor` continues a long list."""
+    from layerlore.memory.work import run_lists
+
     asked = run_lists.RunListing(
         statuses=list(status),
         workflow_id=workflow_id,

@@ -1,24 +1,14 @@
 """Tools about the steps of an agent, the log of what changed, the attempts at a task, and the briefing for the next one."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.work.step_answers import ListedEvents, ListedSteps, LoggedAttempt, RecordedSteps
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from layerlore.memory.context import briefing
-    from layerlore.memory.work import attempts
-    from layerlore.memory.work import steps as recorded
-else:
-    briefing = LateModule("layerlore.memory.context.briefing")
-    attempts = LateModule("layerlore.memory.work.attempts")
-    recorded = LateModule("layerlore.memory.work.steps")
 
 RawSteps = Annotated[
     Any,
@@ -46,6 +36,8 @@ async def record_steps(call: Call, steps: RawSteps, thread_id: ThreadId = "") ->
     operation_id (of a run: its run_id) and any of agent_id, agent_name, sub_agent_id, sub_agent_name, role, content, tool_name, tool_call_id, arguments,
     result, is_error, usage, model, message_id, metadata, created_at. An event has type (AgentStart, AgentEnd,
     TurnStart, TurnEnd, ToolExecutionStart, ToolExecutionEnd, Error) and payload."""
+    from layerlore.memory.work import steps as recorded
+
     thread = call.thread(thread_id)
     return await recorded.record_steps(call.engine, call.scope, thread, steps, sent=call.sent(thread_id))
 
@@ -59,6 +51,8 @@ async def list_steps(
     thread_id: ThreadId = "",
 ) -> ListedSteps:
     """Read the steps of a conversation, oldest first. `next_cursor` continues."""
+    from layerlore.memory.work import steps as recorded
+
     thread = call.thread(thread_id, reads=True)
     return await recorded.list_steps(
         call.engine, call.scope, thread, operation_id=operation_id, limit=limit, cursor=cursor
@@ -76,6 +70,8 @@ async def list_events(
 ) -> ListedEvents:
     """Read what changed, in order, from a seq on: in a conversation, or of the resource (its conversations and
     profile). `next` is the `after` for the next page or the next look."""
+    from layerlore.memory.work import steps as recorded
+
     if scope == "resource" and thread_id:
         raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
     thread = call.thread(thread_id, reads=True) if scope == "thread" else None
@@ -94,6 +90,8 @@ async def log_attempt(
     thread_id: ThreadId = "",
 ) -> LoggedAttempt:
     """Log one attempt at a task, so that whoever tries next knows. get_briefing shows them."""
+    from layerlore.memory.work import attempts
+
     return await attempts.log_attempt(
         call.engine,
         call.scope,
@@ -119,6 +117,8 @@ async def get_briefing(
 ) -> str | BriefingAnswer:
     """All that a sub-agent without memory needs: the task, the user's rules and corrections, goal and current step, the
     user's profile, earlier attempts, what is remembered about it, and the last messages."""
+    from layerlore.memory.context import briefing
+
     thread = call.thread(thread_id, reads=True)
     most = max_tokens - call.reserved_tokens
     return await briefing.get_briefing(

@@ -1,28 +1,18 @@
 """Tools about threads."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.messages.thread_answers import TenantThreadPage, ThreadPage, UpdatedThread
 from layerlore.memory.removal.removal_answers import DeletedThread
+from layerlore.memory.rules import validation
 from layerlore.server.access.caller import scope_of
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import SUBJECT_KEY
-
-if TYPE_CHECKING:
-    from layerlore.memory.messages import tenants, threads
-    from layerlore.memory.removal import deletion
-    from layerlore.memory.rules import validation
-else:
-    tenants = LateModule("layerlore.memory.messages.tenants")
-    threads = LateModule("layerlore.memory.messages.threads")
-    validation = LateModule("layerlore.memory.rules.validation")
-    deletion = LateModule("layerlore.memory.removal.deletion")
 
 RawWindow = Annotated[
     Any,
@@ -47,6 +37,8 @@ async def list_threads(
     cursor: str = "",
 ) -> ThreadPage:
     """List conversations, those with this metadata, or one: title, metadata and counts. `next_cursor` continues."""
+    from layerlore.memory.messages import threads
+
     if thread_id:
         return await threads.get_thread(call.engine, call.scope, call.thread(thread_id))
     return await threads.list_threads(
@@ -82,6 +74,8 @@ async def update_thread(
     ] = "",
 ) -> UpdatedThread:
     """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
+    from layerlore.memory.messages import threads
+
     if not call.given & {"title", "metadata", "window", "subject"}:
         raise InvalidInput("nothing to update: give a title, metadata, a window or a subject")
     if "subject" in call.given:
@@ -103,6 +97,8 @@ async def delete_thread(
     thread_id: Annotated[str, Field(min_length=1)],
 ) -> DeletedThread:
     """Delete a conversation with all kept about it."""
+    from layerlore.memory.removal import deletion
+
     return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
 
 
@@ -121,6 +117,8 @@ async def list_all_threads(
 ) -> TenantThreadPage:
     """List the conversations of all users and agents, for whoever runs this memory: whose each is, title, metadata and
     counts, never what was said. Each look is kept in the journal. `next_cursor` continues."""
+    from layerlore.memory.messages import tenants
+
     principal = call.caller.principal
     # Outside the credential's grant there is nobody.
     granted = scope_of(principal, _named(call, agent, "agent"), _named(call, resource, "resource"), of_tenant=True)

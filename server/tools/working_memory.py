@@ -1,23 +1,15 @@
 """Tools about working memory."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from layerlore.memory.documents.document_answers import ClearedDocument, DocumentAnswer, UpdatedDocument
-from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
 from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from layerlore.memory.documents import working_memory
-    from layerlore.memory.documents import working_memory as document_text
-else:
-    document_text = LateModule("layerlore.memory.documents.working_memory")
-    working_memory = LateModule("layerlore.memory.documents.working_memory")
 
 
 def _as_sent(value: Any) -> Any:
@@ -50,13 +42,15 @@ async def get_working_memory(
 ) -> str | DocumentAnswer:
     """Read session memory, the short document of this conversation, or (scope=resource) the user profile, or the
     form to fill in."""
+    from layerlore.memory.documents import working_memory
+
     document, kept = await working_memory.read_document(
         call.engine, _owner(call, scope), scope, _thread(call, scope, thread_id, reads=True), version=version
     )
     if format == "json":
-        return document_text.render_json(document, kept)
+        return working_memory.render_json(document, kept)
     writable = "update_working_memory" in call.tools
-    return document_text.render_text(document, kept, writable=writable, now=call.engine.now())
+    return working_memory.render_text(document, kept, writable=writable, now=call.engine.now())
 
 
 @tool("Update working memory", "core", "write", answers=UpdatedDocument, reduced=_NO_LINES)
@@ -77,6 +71,8 @@ async def update_working_memory(
 ) -> UpdatedDocument:
     """Keep what is read every time: facts about the user (scope=resource; added unless mode=replace),
     or the state of this conversation (replaced unless mode=append). JSON is merged; a form is sent back whole (mode=replace)."""
+    from layerlore.memory.documents import working_memory
+
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
         if call.given & {"content", "mode", "replace_line", "expires_at"}:
@@ -138,6 +134,8 @@ async def clear_working_memory(
     call: Call, scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
 ) -> ClearedDocument:
     """Empty session memory, or the user profile (scope=resource)."""
+    from layerlore.memory.documents import working_memory
+
     return await working_memory.clear_document(
         call.engine,
         _owner(call, scope),

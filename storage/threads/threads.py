@@ -1,9 +1,9 @@
 """Threads: found, made by their first message, listed, updated, counted; and how far background work has read them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.json_text import object_of, to_json
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Json, Scope, Tenant, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
 from layerlore.storage.core.tables import deletions, events, runs, threads
@@ -31,6 +31,9 @@ from layerlore.storage.core.transaction import Row, Tx
 
 # How often a thread is made and looked for again while others delete it.
 _TRIES = 20
+
+# If metadata filters the threads, this number of rows is read at a time.
+_CHOSEN_FROM = 200
 
 OrderBy = Literal["created_at", "updated_at", "title"]
 
@@ -272,44 +275,76 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
     return thread.updated_at
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadFilter:
+    """Which threads, and in which order; what is None asks for nothing. ``since`` and ``until`` are of ``order_by``, in
+    milliseconds since 1970, both included."""
+
+    agents: Collection[str] | None = None
+    resource_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    metadata: Mapping[str, Any] | None = None
+    order_by: OrderBy = "updated_at"
+    descending: bool = True
+
+
+class OwnedThread(NamedTuple):
+    """A thread, and the agent and the resource whose it is."""
+
+    agent_id: str
+    resource_id: str
+    thread: Thread
+
+
 @cache
-def _page(order_by: OrderBy, descending: bool, continued: bool) -> Select[Any]:
+def _page(order_by: OrderBy, descending: bool, given: tuple[str, ...]) -> Select[Any]:
     value = _ORDER[order_by]
     place = tuple_(value, threads.c.thread_uid)
-    query = select(*COLUMNS, value.label("place")).where(in_scope(threads), _live).limit(bindparam("page_size"))
-    if continued:
-        typed = bindparam("after_value", type_=value.type)
-        start = tuple_(typed, bindparam("after_uid"))
-        query = query.where(place < start if descending else place > start)
+    start = tuple_(bindparam("after_value", type_=value.type), bindparam("after_uid"))
+    conditions = {
+        "tenant_id": threads.c.tenant_id == bindparam("tenant_id"),
+        "agent_id": threads.c.agent_id == bindparam("agent_id"),
+        "agents": any_of(threads.c.agent_id, "agents"),
+        "resource_id": threads.c.resource_id == bindparam("resource_id"),
+        "since": value >= bindparam("since"),
+        "until": value <= bindparam("until"),
+        "after_uid": place < start if descending else place > start,
+    }
+    query = select(threads.c.agent_id, threads.c.resource_id, value.label("place"), *COLUMNS)
+    query = query.where(_live, *(conditions[name] for name in given)).limit(bindparam("page_size"))
     return query.order_by(*(column.desc() if descending else column.asc() for column in (value, threads.c.thread_uid)))
 
 
 async def read_page(
-    tx: Tx,
-    scope: Scope,
-    *,
-    metadata: Mapping[str, Any],
-    order_by: OrderBy,
-    descending: bool,
-    after: tuple[Any, str] | None,
-    limit: int,
-) -> tuple[list[Thread], tuple[Any, str] | None]:
-    """Live threads whose metadata has every given key with an equal value, and where the next page goes on."""
-    chosen: list[Thread] = []
-    page_size = limit + 1 if not metadata else 200
+    tx: Tx, scope: Scope | Tenant, wanted: ThreadFilter, *, after: tuple[Any, str] | None, limit: int
+) -> tuple[list[OwnedThread], tuple[Any, str] | None]:
+    """Live threads of the scope or of the whole tenant, and behind which the next page goes on; None: there are no
+    more."""
+    filters: dict[str, Any] = {
+        "agents": None if wanted.agents is None else list(wanted.agents),
+        "resource_id": wanted.resource_id,
+        "since": wanted.since,
+        "until": wanted.until,
+    }
+    given = {name: value for name, value in filters.items() if value is not None}
+    if isinstance(scope, Scope):
+        given |= of_scope(scope)
+    else:
+        given["tenant_id"] = scope.tenant_id
+    sought = wanted.metadata or {}
+    page_size = _CHOSEN_FROM if sought else limit + 1
+    chosen: list[OwnedThread] = []
     while True:
-        rows = await tx.all(
-            _page(order_by, descending, after is not None),
-            **of_scope(scope),
-            page_size=page_size,
-            **(dict(zip(("after_value", "after_uid"), after, strict=True)) if after else {}),
-        )
-        for *columns, place in rows:
+        behind = dict(zip(("after_value", "after_uid"), after, strict=True)) if after else {}
+        names = (*given, *(["after_uid"] if after else []))
+        rows = await tx.all(_page(wanted.order_by, wanted.descending, names), **given, **behind, page_size=page_size)
+        for agent_id, resource_id, place, *columns in rows:
             thread = make_thread(columns)
-            if all(key in thread.metadata and equals(thread.metadata[key], value) for key, value in metadata.items()):
+            if all(name in thread.metadata and equals(thread.metadata[name], value) for name, value in sought.items()):
                 if len(chosen) == limit:
                     return chosen, after
-                chosen.append(thread)
+                chosen.append(OwnedThread(agent_id, resource_id, thread))
             after = (place, thread.thread_uid)
         if len(rows) < page_size:
             return chosen, None

@@ -20,8 +20,8 @@ from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
+from layerlore.server.runtime.job_worker import make_worker
 from layerlore.server.runtime.runtime import close_engine, open_engine
-from layerlore.server.runtime.upkeep import make_worker
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import usage
 from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread

@@ -32,7 +32,7 @@ def test_the_wheel_holds_exactly_the_tracked_files_under_our_own_name(tmp_path: 
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES).split("\n")
     tracked = {f"layerlore/{name}" for name in listed if name and (ROOT / name).exists()}
-    assert packed == tracked | {"layerlore/__init__.py", "layerlore/__main__.py"}
+    assert packed == tracked | {f"layerlore/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
 
 
 @pytest.mark.parametrize("installed", ["checkout", "wheel"])

@@ -11,7 +11,6 @@ import pytest
 from launch_environment import own_environment
 from mcp import Client
 
-from layerlore.server.process import late_modules
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.runtime.server_builder import build_server
@@ -143,15 +142,13 @@ async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
         happened.append("answered")
         return "done"
 
-    class Beside:
-        @staticmethod
-        async def keep_up(_: Runtime) -> None:
-            happened.append("began")
-            begun.set()
+    async def keep_up(_: Runtime) -> None:
+        happened.append("began")
+        begun.set()
 
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 0)
     monkeypatch.setattr(toolsets, "DECLARATIONS", (*toolsets.DECLARATIONS, slow))
-    monkeypatch.setitem(late_modules._loaded, "layerlore.server.runtime.upkeep", Beside)
+    monkeypatch.setattr("layerlore.server.runtime.upkeep.keep_up", keep_up)
     async with (
         Client(build_server(load_settings({"database": "sqlite://:memory:"}, environ={}))) as client,
         anyio.create_task_group() as tasks,

@@ -212,7 +212,9 @@ async def test_the_agents_that_keep_anything_of_somebody_are_found(database: Dat
 
 async def seen(tx: Tx, scope: Scope) -> list[object]:
     """What readers are given."""
-    listed, _ = await threads.read_page(tx, scope, metadata={}, order_by="title", descending=False, after=None, limit=9)
+    listed, _ = await threads.read_page(
+        tx, scope, threads.ThreadFilter(order_by="title", descending=False), after=None, limit=9
+    )
     profile = await working_memory.read_current(tx, scope, "")
     log = await events.read_page_of_resource(tx, scope, after=0, types=[], limit=9)
     return [

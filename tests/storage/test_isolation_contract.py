@@ -269,7 +269,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "threads.find": lambda tx, who: threads.find(tx, who, "main"),
         "threads.read_page": lambda tx, who: threads.read_page(
-            tx, who, metadata={}, order_by="title", descending=False, after=None, limit=9
+            tx, who, threads.ThreadFilter(order_by="title", descending=False), after=None, limit=9
         ),
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
         "threads.lock_uid": lambda tx, who: threads.lock_uid(tx, who, known.thread_uid),

@@ -22,7 +22,7 @@ from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import places, tenant_memories
 from layerlore.storage.removal import erasure, retention
-from layerlore.storage.threads import tenant_threads, threads
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, say
 
@@ -79,10 +79,9 @@ async def test_an_operator_s_list_shows_one_tenant_and_is_journaled_by_the_role_
 
     async def look(tx: Tx, tenant: Tenant) -> list[tuple[str, str]]:
         # A statement that is about another tenant than its transaction finds nothing.
-        abroad, _ = await tenant_threads.read_page(
-            tx, Tenant(ABROAD.tenant_id), tenant_threads.ThreadFilter(), after=None, limit=9
-        )
-        found, _ = await tenant_threads.read_page(tx, tenant, tenant_threads.ThreadFilter(), after=None, limit=9)
+        every = threads.ThreadFilter()
+        abroad, _ = await threads.read_page(tx, Tenant(ABROAD.tenant_id), every, after=None, limit=9)
+        found, _ = await threads.read_page(tx, tenant, every, after=None, limit=9)
         everybody = {"agents": None, "resource": None, "most": 9}
         assert await tenant_memories.pairs_after(tx, Tenant(ABROAD.tenant_id), ("", ""), **everybody) == []
         assert len(await tenant_memories.pairs_after(tx, tenant, ("", ""), **everybody)) == len({ANA, BEN})

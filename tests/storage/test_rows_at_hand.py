@@ -15,7 +15,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite import row_cache
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.drivers.sqlite.row_cache import RowCache, RowStamp, ScopeRows
+from layerlore.storage.drivers.sqlite.row_cache import RowCache, ScopeRows
 from layerlore.storage.drivers.sqlite.vector_cache import Stamp, VectorCache, Vectors
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
@@ -138,7 +138,7 @@ def test_numbers_of_any_size_are_kept() -> None:
     row = IndexedRow(1, "uid", 2**40, 0, "user", None, 5, 3, 1, 0, 0, 2)
     for others in ([], [row._replace(row_id=2, seq=7)]):
         assert list(IndexedRows.of([row, *others])) == [row, *others]
-    assert ScopeRows.of(RowStamp("0", 1, 1), IndexedRows.of([row])).around(np.array([1, 2]), 3)[0] == row
+    assert ScopeRows.of(IndexedRows.of([row])).around(np.array([1, 2]), 3)[0] == row
 
 
 async def test_vectors_that_were_not_asked_for_long_make_room() -> None:

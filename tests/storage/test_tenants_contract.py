@@ -18,8 +18,7 @@ from layerlore.storage.messages import tenant_memories
 from layerlore.storage.messages.tenant_memories import Pair
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
-from layerlore.storage.threads.tenant_threads import ThreadFilter, read_page
-from layerlore.storage.threads.threads import Description
+from layerlore.storage.threads.threads import Description, ThreadFilter, read_page
 
 from .building import NOW, draft, rows, say, search_text, uid
 
@@ -141,13 +140,13 @@ async def test_conversations_are_listed_across_agents_and_resources_of_the_tenan
         while True:
             page, after = await database.read(read_page, tenant, wanted, after=after, limit=limit)
             assert len(page) <= limit
-            found += [f"{thread.resource_id} {thread.thread_id}" for thread in page]
+            found += [f"{each.resource_id} {each.thread.thread_id}" for each in page]
             if after is None:
                 return found
 
     everything = ["ben t4", "ana t2", "ben t1", "ana t0"]
     assert await listed(ThreadFilter()) == everything
-    assert await listed(ThreadFilter(descending=False, moment="created_at")) == everything[::-1]
+    assert await listed(ThreadFilter(descending=False, order_by="created_at")) == everything[::-1]
     assert await listed(ThreadFilter(agents=["other agent"])) == ["ben t4", "ben t1"]
     assert await listed(ThreadFilter(agents=[])) == []
     assert await listed(ThreadFilter(resource_id="ana")) == ["ana t2", "ana t0"]

@@ -40,15 +40,9 @@ async def listed(
     after: Place = None,
     limit: int = 50,
 ) -> tuple[list[Thread], Place]:
-    return await database.read(
-        threads.read_page,
-        scope,
-        metadata=metadata or {},
-        order_by=order_by,
-        descending=descending,
-        after=after,
-        limit=limit,
-    )
+    wanted = threads.ThreadFilter(metadata=metadata, order_by=order_by, descending=descending)
+    found, behind = await database.read(threads.read_page, scope, wanted, after=after, limit=limit)
+    return [each.thread for each in found], behind
 
 
 def names(found: tuple[list[Thread], Place]) -> list[str]:

@@ -120,7 +120,7 @@ async def test_a_thousand_cancellations_leave_nothing_open_and_nothing_half_done
 
     async def look() -> None:
         await database.read(
-            threads.read_page, ANA, metadata={}, order_by="title", descending=False, after=None, limit=9
+            threads.read_page, ANA, threads.ThreadFilter(order_by="title", descending=False), after=None, limit=9
         )
 
     async def append(n: int) -> None:

@@ -15,6 +15,7 @@ from layerlore.memory.context.caches import (
     ThreadExtracts,
     ThreadObservations,
     WindowCache,
+    _ThreadPart,
 )
 from layerlore.memory.removal import erasure
 from layerlore.memory.removal.deletion import erase_expired
@@ -348,16 +349,17 @@ async def test_what_this_process_remembers_of_texts_is_forgotten(settings_for: S
         assert engine.embedding is not None
         for scope in (ANA, BEN):
             engine.embedding.refused[scope] = {1}
-            engine.caches.of(ObservationCache)._threads.keep(scope, "u", ThreadObservations(()))
-            engine.caches.of(ExtractCache)._threads.keep(scope, "u", ThreadExtracts(()))
+            engine.caches.of(ObservationCache)._threads.keep((scope, "u"), None, ThreadObservations(()))
+            part = _ThreadPart("u", True, None, 0)
+            engine.caches.of(ExtractCache)._threads.keep((scope, part), None, ThreadExtracts(()))
             engine.caches.of(WindowCache).get(scope, Thread("u", "main", None))
         await engine.embedding.query("a quokka")
         engine.forget_texts(ANA)
         assert engine.embedding.refused == {BEN: {1}}
-        assert [key[0] for key in engine.caches.of(ObservationCache)._threads.kept] == [BEN]
-        assert [key[0] for key in engine.caches.of(ExtractCache)._threads.kept] == [BEN]
-        assert [key[0] for key in engine.caches.of(WindowCache)._threads.kept] == [BEN]
-        assert len(engine.embedding._cache) == 0
+        assert [key[0] for key in engine.caches.of(ObservationCache)._threads.list_keys()] == [BEN]
+        assert [key[0] for key in engine.caches.of(ExtractCache)._threads.list_keys()] == [BEN]
+        assert [key[0] for key in engine.caches.of(WindowCache)._threads.list_keys()] == [BEN]
+        assert engine.embedding._cache.list_keys() == []
     finally:
         await close_engine(engine)
 

@@ -7,8 +7,9 @@ import pytest
 
 from layerlore.memory.context.injection import OPENING_TOKENS
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.server.access.caller import AGAIN_MS, Caller, Openings
+from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.openings import AGAIN_MS, Openings
 from layerlore.storage.core.records import Scope
 
 from .calling import Connect, Tools

@@ -4,23 +4,25 @@ import ast
 import inspect
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from types import ModuleType
 
 import jsonschema
 import pytest
 from mcp.types import CallToolResult, Tool
 
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.server.process.late_modules import LateModule
-from layerlore.server.prompts.completion import complete
+from layerlore.server.process.late_imports import find_imports
+from layerlore.server.prompts.completion import find_run_ids, find_thread_ids
 from layerlore.server.prompts.prompts import PROMPTS
-from layerlore.server.resources.kinds import read_observations
+from layerlore.server.resources.kinds import KINDS
 from layerlore.server.runtime import runtime
 from layerlore.server.settings.settings import PRESETS, TOOLSETS
-from layerlore.server.tools.call import Call, call_tool
-from layerlore.server.tools.declaration import UNLISTED_META
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import UNLISTED_META, Declaration
 from layerlore.server.tools.instructions import OFF
-from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.server.tools.toolsets import DECLARATIONS, OF_PAGES
 from layerlore.storage.core.records import Scope
 
 from .calling import Connect, Json, Tools
@@ -39,22 +41,32 @@ async def listed(tools: Tools) -> dict[str, Tool]:
     return {tool.name: tool for tool in (await tools.client.list_tools()).tools}
 
 
-def test_every_tool_takes_a_call_first_and_its_late_modules_are_those_that_are_type_checked() -> None:
+def test_every_tool_takes_a_call_first() -> None:
     for declared in DECLARATIONS:
         call, *_ = inspect.signature(declared.function).parameters.values()
         assert call.annotation is Call, declared.name
-    functions = [*(declared.function for declared in DECLARATIONS), *(each.function for each in PROMPTS.values())]
-    for module in {inspect.getmodule(function) for function in [*functions, call_tool, complete, read_observations]}:
+
+
+def test_every_import_inside_a_function_is_made_in_a_thread_before_the_first_call() -> None:
+    readers = [each.source for each in KINDS.values() if not isinstance(each.source, Declaration)]
+    prompts = [each.function for each in PROMPTS.values()]
+    tools = [each.function for each in (*DECLARATIONS, *OF_PAGES)]
+    functions = [*tools, *readers, *prompts, find_thread_ids, find_run_ids]
+    made: dict[ModuleType, set[tuple[str, str]]] = defaultdict(set)
+    for function in functions:
+        module = inspect.getmodule(function)
         assert module is not None
-        late = {name: used for name, used in vars(module).items() if isinstance(used, LateModule)}
-        (checked,) = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If)]
-        imported = {
-            alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in checked.body
+        made[module] |= find_imports(function)
+    for module, found in made.items():
+        written = {
+            (node.module, alias.name)
+            for function in ast.parse(inspect.getsource(module)).body
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        assert {(name, used.module_name) for name, used in late.items()} <= imported.items(), module
+        assert written == found, module
 
 
 async def test_every_tool_has_a_title_a_description_and_all_four_annotations(all_tools: Tools) -> None:

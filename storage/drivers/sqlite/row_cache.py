@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from sqlalchemy import text
 from layerlore.storage.core.index_rows import CHUNK, SEQ, THREAD, IndexedRow, IndexedRows, RowIdArray, sort_distinct
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import of_scope
+from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
@@ -43,48 +43,28 @@ class RowStamp:
         return (self.removed, self.schema) == (other.removed, other.schema) and self.last >= other.last
 
 
-@dataclass(frozen=True, slots=True)
-class _Posting:
-    stamp: RowStamp
-    row_ids: RowIdArray
-
-
 class PostingCache:
     """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
     kept. It keeps hashes of the words."""
 
     def __init__(self, most_ids: int = MOST_IDS) -> None:
-        self._most = most_ids
-        self._held: OrderedDict[bytes, _Posting] = OrderedDict()
-        self._total = 0
-        self._lock = threading.Lock()
+        self._held = StampedCache[bytes, RowStamp, RowIdArray](_MOST_WORDS, size=len, most_size=most_ids)
 
     async def find(self, stamp: RowStamp, query: str, most: int, read: Read) -> RowIdArray:
         """The newest ``most`` rows that fit the query, ascending, as the transaction sees them whose stamp this is."""
         key = hashlib.blake2b(f"{most} {query}".encode(), digest_size=16).digest()
-        with self._lock:
-            held = self._held.get(key)
-            if held is not None:
-                self._held.move_to_end(key)
-        if held is not None and held.stamp == stamp:
-            return held.row_ids
-        if held is None or not stamp.follows(held.stamp):
+        held = self._held.find_any(key)
+        if held is None or not stamp.follows(held[0]):
             row_ids = await read(query, 0)
         else:
-            new = await read(query, held.stamp.last)
-            row_ids = np.concatenate([held.row_ids, new])[-most:] if len(new) else held.row_ids
+            before, row_ids = held
+            if before == stamp:
+                return row_ids
+            new = await read(query, before.last)
+            if len(new):
+                row_ids = np.concatenate([row_ids, new])[-most:]
         row_ids.setflags(write=False)
-        self._keep(key, _Posting(stamp, row_ids))
-        return row_ids
-
-    def _keep(self, key: bytes, posting: _Posting) -> None:
-        with self._lock:
-            before = self._held.pop(key, None)
-            self._held[key] = posting
-            self._total += len(posting.row_ids) - (len(before.row_ids) if before is not None else 0)
-            while self._total > self._most or len(self._held) > _MOST_WORDS:
-                _, gone = self._held.popitem(last=False)
-                self._total -= len(gone.row_ids)
+        return self._held.keep(key, stamp, row_ids)
 
 
 async def read_stamp(tx: Tx) -> RowStamp | None:
@@ -115,26 +95,25 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ScopeRows:
-    """The rows of a scope as ``stamp`` found them, by their ids; the messages that they are of as ascending ``keys``, and
-    for each the place of its first chunk."""
+    """The rows of a scope by their ids; the messages that they are of as ascending ``keys``, and for each the place of
+    its first chunk."""
 
-    stamp: RowStamp
     rows: IndexedRows
     keys: NDArray[np.int64]
     firsts: NDArray[np.int32]
 
     @classmethod
-    def of(cls, stamp: RowStamp, rows: IndexedRows) -> "ScopeRows":
+    def of(cls, rows: IndexedRows) -> "ScopeRows":
         """The rows, which ascend by their ids."""
         firsts = np.flatnonzero(rows.numbers[:, CHUNK] == 0)
         keys = _make_keys(rows)[firsts]
         order = np.argsort(keys, kind="stable")
-        return cls(stamp, rows, keys[order], firsts[order].astype(np.int32))
+        return cls(rows, keys[order], firsts[order].astype(np.int32))
 
-    def join(self, stamp: RowStamp, new: IndexedRows) -> "ScopeRows":
-        """These and the new ones, which share their names and have higher ids, as the new ones' stamp found them."""
+    def join(self, new: IndexedRows) -> "ScopeRows":
+        """These and the new ones, which share their names and have higher ids."""
         if not len(new):
-            return ScopeRows(stamp, self.rows, self.keys, self.firsts)
+            return self
         old = self.rows
         rows = IndexedRows(
             np.concatenate([old.row_ids, new.row_ids]),
@@ -142,10 +121,10 @@ class ScopeRows:
             np.concatenate([old.numbers, new.numbers]),
             old.names,
         )
-        added = ScopeRows.of(stamp, new)
+        added = ScopeRows.of(new)
         at = np.searchsorted(self.keys, added.keys)
         firsts = np.insert(self.firsts, at, added.firsts + len(old))
-        return ScopeRows(stamp, rows, np.insert(self.keys, at, added.keys), firsts)
+        return ScopeRows(rows, np.insert(self.keys, at, added.keys), firsts)
 
     def around(self, row_ids: RowIdArray, reach: int) -> IndexedRows:
         """The rows with these ids, and the first chunks of the messages of the same thread at most ``reach`` seqs before
@@ -174,60 +153,59 @@ class RowCache:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
-        # None: too large to be kept. A stamp: asked for once, not read yet.
-        self._held: OrderedDict[Scope, ScopeRows | RowStamp | None] = OrderedDict()
-        self._lock = threading.Lock()
+        # No stamp: too large to be kept. No rows: asked for once, not read yet.
+        self._held = StampedCache[Scope, RowStamp | None, ScopeRows | None](
+            _MOST_SCOPES, size=_count_bytes, most_size=most_bytes
+        )
+        # The names are shared by everything that was made of a scope's rows.
+        self._joining = threading.Lock()
 
     async def find(self, tx: Tx, scope: Scope) -> ScopeRows | None:
         """The rows of the scope as the transaction sees them; None where they are not kept, or asked for the first time
         since some went: reading all of them must be worth it."""
-        with self._lock:
-            known = scope in self._held
-            held = self._held.get(scope)
-        if known and held is None:
+        known = self._held.find_any(scope)
+        before, held = known or (None, None)
+        if known is not None and before is None:
             return None
         stamp = await read_stamp(tx)
         if stamp is None:
             return None
-        if isinstance(held, ScopeRows):
-            if held.stamp == stamp:
-                return held
-            if held.stamp.follows(stamp):
-                # Another reader saw more than this one does.
-                return None
-            if stamp.follows(held.stamp) and stamp.last - held.stamp.last <= _MOST_NEW:
-                return await self._read_new(tx, scope, held, stamp)
-        elif held is not None and (held.removed, held.schema) == (stamp.removed, stamp.schema):
-            return await self._read_all(tx, scope, stamp)
-        self._keep(scope, stamp)
+        if before is None:
+            self._held.keep(scope, stamp, None)
+            return None
+        if held is None:
+            if (before.removed, before.schema) == (stamp.removed, stamp.schema):
+                return await self._read_all(tx, scope, stamp)
+        elif before == stamp:
+            return held
+        elif before.follows(stamp):
+            # Another reader saw more than this one does.
+            return None
+        elif stamp.follows(before) and stamp.last - before.last <= _MOST_NEW:
+            return await self._read_new(tx, scope, held, before, stamp)
+        self._held.keep(scope, stamp, None)
         return None
 
     async def _read_all(self, tx: Tx, scope: Scope, stamp: RowStamp) -> ScopeRows | None:
         most = self._most // 2 // _BYTES_OF_ROW
         rows = await tx.all(_ALL, **of_scope(scope), most=most + 1)
-        made = None if len(rows) > most else ScopeRows.of(stamp, IndexedRows.of(rows))
-        self._keep(scope, made)
+        if len(rows) > most:
+            self._held.keep(scope, None, None)
+            return None
+        return self._held.keep(scope, stamp, ScopeRows.of(IndexedRows.of(rows)))
+
+    async def _read_new(self, tx: Tx, scope: Scope, held: ScopeRows, before: RowStamp, stamp: RowStamp) -> ScopeRows:
+        rows = await tx.all(_NEW, **of_scope(scope), last=before.last)
+        with self._joining:
+            made = held.join(IndexedRows.of(rows, held.rows.names))
+        if _count_bytes(made) > self._most // 2:
+            self._held.keep(scope, None, None)
+        else:
+            self._held.keep(scope, stamp, made)
         return made
 
-    async def _read_new(self, tx: Tx, scope: Scope, held: ScopeRows, stamp: RowStamp) -> ScopeRows:
-        rows = await tx.all(_NEW, **of_scope(scope), last=held.stamp.last)
-        with self._lock:
-            # The names are shared by all that was made of these.
-            made = held.join(stamp, IndexedRows.of(rows, held.rows.names))
-        self._keep(scope, made if _count_bytes(made) <= self._most // 2 else None)
-        return made
 
-    def _keep(self, scope: Scope, read: ScopeRows | RowStamp | None) -> None:
-        with self._lock:
-            self._held[scope] = read
-            self._held.move_to_end(scope)
-            total = sum(map(_count_bytes, self._held.values()))
-            while total > self._most or len(self._held) > _MOST_SCOPES:
-                _, gone = self._held.popitem(last=False)
-                total -= _count_bytes(gone)
-
-
-def _count_bytes(held: ScopeRows | RowStamp | None) -> int:
-    if not isinstance(held, ScopeRows):
+def _count_bytes(held: ScopeRows | None) -> int:
+    if held is None:
         return 0
     return len(held.rows) * _BYTES_OF_ROW + len(held.rows.names.texts) * _BYTES_OF_NAME

@@ -1,7 +1,6 @@
 """Vectors and their codes in memory, where comparing takes a tenth of reading them."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import TextClause, text
 
 from layerlore.storage.core.index_rows import RowIdArray, sort_distinct
+from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
@@ -53,9 +53,8 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class ScopeCodes:
-    """Row ids, and their codes as [words, rows]: the first 64 bits of each, then the next; as ``stamp`` found them."""
+    """Row ids, and their codes as [words, rows]: the first 64 bits of each, then the next."""
 
-    stamp: Stamp
     row_ids: RowIdArray
     words: Words
 
@@ -64,9 +63,8 @@ class ScopeCodes:
         return self.row_ids.nbytes + self.words.nbytes
 
     def join(self, new: "ScopeCodes") -> "ScopeCodes":
-        """These and the new ones, as the new ones' stamp found them."""
+        """These and the new ones."""
         return ScopeCodes(
-            new.stamp,
             np.concatenate([self.row_ids, new.row_ids]),
             np.concatenate([self.words, new.words], axis=1),
         )
@@ -88,41 +86,37 @@ class CodeCache:
 
     def __init__(self, most_bytes: int = MOST_CODE_BYTES) -> None:
         self._most = most_bytes
-        # None: too large to be kept.
-        self._held: OrderedDict[_CodeKey, ScopeCodes | None] = OrderedDict()
-        self._lock = threading.Lock()
+        # No codes: too large to be kept.
+        self._held = StampedCache[_CodeKey, Stamp, ScopeCodes | None](
+            _MOST_SCOPES, size=_count_bytes, most_size=most_bytes
+        )
 
     async def find(self, tx: Tx, scope_token: str, model: str, bytes_each: int) -> ScopeCodes | None:
         """The codes under the token, as the transaction sees them; None where they are not kept."""
         key = (scope_token, model, bytes_each)
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                if self._held[key] is None:
-                    return None
-            held = self._held.get(key)
+        before, held = self._held.find_any(key) or (None, None)
+        if before is not None and held is None:
+            return None
         stamp = await read_code_stamp(tx)
         if stamp is None:
             return None
-        if held is not None and held.stamp == stamp:
+        if held is not None and before == stamp:
             return held
-        if held is None or not stamp.follows(held.stamp) or stamp.last - held.stamp.last > _MOST_NEW:
-            read = await _read(tx, _ALL, bytes_each, stamp, scope_token=scope_token, model=model)
+        of_scope = {"scope_token": scope_token, "model": model}
+        if held is None or before is None or not stamp.follows(before) or stamp.last - before.last > _MOST_NEW:
+            read = await _read(tx, _ALL, bytes_each, **of_scope)
         else:
-            new = await _read(tx, _NEW, bytes_each, stamp, scope_token=scope_token, model=model, last=held.stamp.last)
+            new = await _read(tx, _NEW, bytes_each, **of_scope, last=before.last)
             read = None if new is None else held.join(new)
         if read is not None:
-            self._keep(key, read)
+            self._held.keep(key, stamp, None if read.size > self._most // 2 else read)
         return read
 
-    def _keep(self, key: _CodeKey, read: ScopeCodes) -> None:
-        with self._lock:
-            self._held[key] = None if read.size > self._most // 2 else read
-            self._held.move_to_end(key)
-            total = sum(each.size for each in self._held.values() if each is not None)
-            while total > self._most or len(self._held) > _MOST_SCOPES:
-                _, gone = self._held.popitem(last=False)
-                total -= gone.size if gone is not None else 0
+
+def _count_bytes(held: ScopeCodes | None) -> int:
+    if held is None:
+        return 0
+    return held.size
 
 
 def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArray:
@@ -145,14 +139,14 @@ async def read_code_stamp(tx: Tx) -> Stamp | None:
     return Stamp(*row)
 
 
-async def _read(tx: Tx, statement: TextClause, bytes_each: int, stamp: Stamp, **values: Any) -> ScopeCodes | None:
+async def _read(tx: Tx, statement: TextClause, bytes_each: int, **values: Any) -> ScopeCodes | None:
     """None where codes have another length than is requested."""
     row = await tx.one(statement, **values)
     assert row is not None
     count, row_ids, codes = row
     if len(codes or b"") != count * bytes_each:
         return None
-    return ScopeCodes(stamp, np.fromstring(row_ids or "", np.int64, sep=","), _split(codes or b"", bytes_each))
+    return ScopeCodes(np.fromstring(row_ids or "", np.int64, sep=","), _split(codes or b"", bytes_each))
 
 
 def _split(codes: bytes, bytes_each: int) -> Words:
