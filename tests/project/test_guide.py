@@ -41,7 +41,7 @@ def run_command(line: str, folder: Path) -> str:
         check=False,
     )
     assert done.returncode == 0, (line, done.stdout, done.stderr)
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def test_each_command_of_the_guide_does_what_its_page_says(tmp_path: Path) -> None:
