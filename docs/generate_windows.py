@@ -21,25 +21,19 @@ HEAD = """\
 
 Made by `make docs` by running each policy; a test holds it equal.
 
-The window is the part of a thread's messages that goes to the model. It is a view: what is not in it stays in the
-thread, and the same thread and policy give the same window, byte for byte. The server's policy is `[window]` in its
-configuration; `[windows.NAME]` are profiles with a name; a thread has its own by `update_thread(window=...)`: the name
-of a profile, or an object of the options below.
+The window is the part of a thread's messages that goes to the model. It is a view: other messages stay in the thread. The
+server's policy is `[window]`; `[windows.NAME]` are named profiles; a thread has its own with `update_thread(window=...)`: a
+profile's name, or an object of the options below.
 
 For every policy:
 
-- The newest message of the user is in. Where the limit is a number of messages, it takes the place of another.
-- A tool call and its result are in together or not at all; a window never starts with a result. Other parts of a
-  message stays.
-- Predefined messages stand before the conversation's and count as its first: toward the limit, and when the oldest are
-  dropped. Keep them few. A count of trimmed messages leaves them out.
-- A call and a result on the two sides of a gap form no pair, even if a model has used the same id twice.
-- Where a budget has no room for all that must be in, messages of the user go first: they get up to three quarters of
-  it, and all others share the rest.
-- The newest message that does not fit as a whole is cut to the room that is left, with the mark `… [cut]`, and is the
-  oldest in the window. Texts are cut, the longest first; before that, reasoning goes as a whole and images become
-  notes; ids, names and roles stay.
-- A larger budget never loses a message, nor shows less of one.
+- The user's newest message is always in.
+- A tool call and its result are in together or not at all, and a window never starts with a result.
+- Predefined messages come first and count toward the limit. They are dropped as the oldest. Keep them few.
+- If a budget has no room for all that must be in, the user's messages get up to three quarters of it.
+- The newest message that does not fit is cut to the remaining room, with the mark `… [cut]`. Reasoning goes first, images
+  become notes, then the longest texts are cut; ids, names and roles stay.
+- A larger budget never shows less.
 
 ## Options
 """

@@ -5,6 +5,7 @@ set in as Python-Markdown wants them, headings get the anchors that GitHub gives
 machine for a script, a style, an image or a font ends the build.
 """
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
 BESIDE = {
-    "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
@@ -24,7 +24,7 @@ BESIDE = {
 }
 # Long lists that would bury the pages of the user's guide among the results of a search.
 UNSEARCHED = ("benchmarks.md", "changelog.md", "decisions.md")
-SHOWN = (".md", ".svg", ".png")
+SHOWN = (".md", ".svg", ".png", ".webp")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 ITEM = re.compile(r"( *)([-*]|\d+\.)( +)(?=\S)")
 ASSET = re.compile(
@@ -51,7 +51,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     source = ROOT / beside.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if page.file.src_uri in UNSEARCHED:
         page.meta["search"] = {"exclude": True}
-    return set_in(outside_fences(markdown, lambda text: LINK.sub(lambda link: followed(link, source), text)))
+    return set_in(
+        outside_fences(markdown, lambda text: LINK.sub(lambda link: followed(link, source, page.file.src_uri), text))
+    )
 
 
 def on_post_build(config: Any) -> None:
@@ -75,8 +77,8 @@ def outside_fences(markdown: str, change: Any) -> str:
     return "".join(part if number % 2 else change(part) for number, part in enumerate(parts))
 
 
-def followed(link: re.Match[str], source: Path) -> str:
-    """A link as the site has it: to one of its pages, else its text alone. Its target is a file of the checkout."""
+def followed(link: re.Match[str], source: Path, page: str) -> str:
+    """A page's link as the site has it: to one of its pages, else its text alone. Its target is a file of the checkout."""
     mark, text, target = link.groups()
     name, hash_, heading = target.partition("#")
     if not name or re.match(r"[a-z]+:", name):
@@ -86,7 +88,10 @@ def followed(link: re.Match[str], source: Path) -> str:
     site = BESIDE.get(path) or (
         path.removeprefix("docs/") if path.startswith("docs/") and found.suffix in SHOWN else None
     )
-    return f"{mark}[{text}]({site}{hash_}{heading})" if site else text
+    if not site:
+        return text
+    relative = posixpath.relpath(site, posixpath.dirname(page) or ".")
+    return f"{mark}[{text}]({relative}{hash_}{heading})"
 
 
 def set_in(markdown: str) -> str:

@@ -36,18 +36,21 @@ from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.server.tools.toolsets import DECLARATIONS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = ROOT / "docs" / "guide"
+CONNECTING = (GUIDE / "connect.md").read_text(encoding="utf-8")
+SERVING = (GUIDE / "serve.md").read_text(encoding="utf-8")
 PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
 COMMAND = str(Path(sys.executable).parent / "layerlore")
 OURS = (".venv/bin/layerlore", PLACEHOLDER)
 PATIENCE = 120.0
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def commands() -> list[str]:
-    return [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+def commands(page: str) -> list[str]:
+    return [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
 
 
 async def connects(command: str, args: list[str], folder: Path) -> bool:
@@ -57,31 +60,36 @@ async def connects(command: str, args: list[str], folder: Path) -> bool:
 
 
 def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
-    assert commands() == [
+    assert commands(README) == [
         "make demo",
         "make test",
         ".venv/bin/layerlore install all",
-        f"claude mcp add --scope user memory -- {PLACEHOLDER}",
+        ".venv/bin/layerlore chat --model scripted",
+    ]
+
+
+def test_every_command_of_the_page_on_serving_is_known_to_a_test_here() -> None:
+    assert commands(SERVING) == [
         ".venv/bin/layerlore serve",
         ".venv/bin/layerlore doctor",
-        ".venv/bin/layerlore chat --model scripted",
         ".venv/bin/layerlore keys create --tenant acme --resource ana --expires 90d",
         "LAYERLORE_HTTP__PUBLIC_URL=https://mem.example.com .venv/bin/layerlore serve",
         "LAYERLORE_HTTP__ALLOWED_HOSTS=mem.lan:* .venv/bin/layerlore serve --host 0.0.0.0",
+        ".venv/bin/layerlore install cursor --http https://mem.example.com/mcp --key-file ~/memory.key",
     ]
 
 
 def test_the_hosts_that_are_here_are_told_as_the_readme_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".cursor").mkdir()
-    assert run_here(commands()[2], tmp_path / "data").startswith("Cursor: added")
+    assert run_here(commands(README)[2], tmp_path / "data").startswith("Cursor: added")
     entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
     assert anyio.run(connects, entry["command"], entry["args"], tmp_path / "data")
 
 
 @pytest.mark.programs
 def test_the_chat_of_the_readme_answers(tmp_path: Path) -> None:
-    (line,) = [line for line in commands() if " chat " in line]
+    (line,) = [line for line in commands(README) if " chat " in line]
     said = subprocess.run(
         **started(line, tmp_path), check=True, input="plan a trip\n", capture_output=True, timeout=PATIENCE
     )
@@ -124,7 +132,7 @@ def text_of(result: Any) -> str:
 
 
 def test_the_readme_shows_the_tools_and_a_call_as_a_server_answers_it(tmp_path: Path) -> None:
-    call, answer = blocks("text")[0].rstrip().split("\n\n")
+    call, answer = blocks(README, "text")[0].rstrip().split("\n\n")
     tools, text = anyio.run(answered, call, tmp_path)
     table = README.partition("| tools |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(tools)
@@ -138,7 +146,7 @@ def test_make_test_is_what_continuous_integration_runs() -> None:
     assert made == ["check", "site", "test", "test-programs", "interop", "explorer-test", "soak"]
 
 
-@pytest.mark.parametrize("block", blocks("json"))
+@pytest.mark.parametrize("block", blocks(CONNECTING, "json"))
 def test_each_client_configuration_starts_the_server(block: str, tmp_path: Path) -> None:
     ((_, servers),) = json.loads(block).items()
     entry = servers["memory"]
@@ -147,14 +155,14 @@ def test_each_client_configuration_starts_the_server(block: str, tmp_path: Path)
 
 
 def test_the_command_for_claude_code_starts_the_server(tmp_path: Path) -> None:
-    (line,) = [line for line in commands() if line.startswith("claude mcp add")]
+    (line,) = [line for line in commands(CONNECTING) if line.startswith("claude mcp add")]
     command, *args = line.partition(" -- ")[2].split()
     assert command == PLACEHOLDER
     assert anyio.run(connects, COMMAND, args, tmp_path)
 
 
 @pytest.mark.programs
-def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
+def test_serve_and_doctor_run_as_the_guide_has_them(tmp_path: Path) -> None:
     environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path), "LAYERLORE_HTTP__PORT": "0"}
     with subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
@@ -171,8 +179,8 @@ def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.programs
-def test_a_server_for_others_starts_with_a_key_as_the_readme_has_it(tmp_path: Path) -> None:
-    create, behind_a_proxy, in_a_network = commands()[-3:]
+def test_a_server_for_others_starts_with_a_key_as_the_guide_has_it(tmp_path: Path) -> None:
+    create, behind_a_proxy, in_a_network = commands(SERVING)[2:5]
     refused = subprocess.run(**started(behind_a_proxy, tmp_path), check=False, capture_output=True, timeout=PATIENCE)
     assert (refused.returncode, "keys create" in refused.stderr) == (2, True)
     key = run_here(create, tmp_path)
@@ -219,7 +227,10 @@ async def lists_tools(url: str, key: str, name: str) -> bool:
         return "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
 
 
-@pytest.mark.parametrize("path", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", ["README.md", *PAGES])
 def test_the_links_of_a_document_lead_somewhere(path: str) -> None:
     document = ROOT / path
     for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
@@ -253,7 +264,7 @@ DOCUMENTS = [
     "README.md",
     "configs/README.md",
     "configs/clients/claude-code.sh",
-    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    *PAGES,
 ]
 
 
@@ -418,7 +429,7 @@ def test_the_bridge_of_the_guide_starts(tmp_path: Path) -> None:
 
 def test_every_source_file_that_a_document_names_exists() -> None:
     floors = "server|memory|extraction|storage|prompts|tests|examples|benchmarks"
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for named in re.findall(rf"`((?:{floors})/[\w/.-]+)`", document.read_text(encoding="utf-8")):
             assert (ROOT / named).exists(), f"{document.name} names {named}"
 
