@@ -204,9 +204,9 @@ async def thought_of(server: World, *fillings: Filling) -> list[str]:
 
 
 async def test_the_command_line_shows_only_whom_it_is_started_for(
-    database_url: str, capsys: pytest.CaptureFixture[str]
+    sqlite_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with two_tenants(database_url) as (server, one, two):
+    async with two_tenants(sqlite_url) as (server, one, two):
         mine = Filling(
             Person(one.person.client, Scope("local", "default", "default")),
             Words("own"),
@@ -215,7 +215,7 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
         await mine.do(
             "add_messages", thread_id="main", messages=[{"role": "user", "content": f"My {mine.words()} in the shed"}]
         )
-    settings = load_settings({"database": database_url, **SETTINGS}, environ={})
+    settings = load_settings({"database": sqlite_url, **SETTINGS}, environ={})
     asked = functools.partial(
         recall_command, settings, "local", limit=50, min_score=0, thread_id="", explain=True, as_json=False
     )
