@@ -20,6 +20,7 @@ import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -27,8 +28,12 @@ import psutil
 import pytest
 from hypothesis import settings
 from jsonschema import Draft202012Validator
+from mcp import Client
 
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
@@ -39,7 +44,11 @@ with warnings.catch_warnings():
 
 sys.path.insert(0, str(Path(__file__).with_name("doubles")))
 
+from app_host import ShowsApps
 from lent_schemas import LentSchemas
+
+from .server.tools.calling import Connect, Tools
+from .server.tools.queueing import Queue
 
 # How long an example takes says more about what else the machine does than about us.
 settings.register_profile("layerlore", deadline=None)
@@ -288,10 +297,21 @@ def sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(migrated_file, tmp_path / 'memory.db')}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the databases and the eras of the protocol that a test runs on: `tests/README.md` has the rules."""
+    through_tools = "settings_for" in metafunc.fixturenames or "era" in metafunc.fixturenames
+    marked = metafunc.definition.get_closest_marker("databases") is not None
+    chosen_by_test = any("database_url" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "database_url" in metafunc.fixturenames and not chosen_by_test and (marked or not through_tools):
+        metafunc.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
+    if "era" in metafunc.fixturenames and metafunc.definition.get_closest_marker("eras"):
+        metafunc.parametrize("era", ["modern", "legacy"], indirect=True)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A migrated, empty database of each kind."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    """A migrated, empty database: of each kind, or on SQLite alone where a test goes through the tools."""
+    url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url")
     return url
 
 
@@ -313,3 +333,56 @@ def use() -> UseEmbedder:
     embedder = UseEmbedder()
     embedder.load()
     return embedder
+
+
+SettingsFor = Callable[..., Settings]
+NO_EMBEDDER = {"embedding": {"embedder": "none"}}
+
+
+@pytest.fixture
+def era(request: pytest.FixtureRequest, database_url: str) -> str:
+    """The protocol era that clients speak."""
+    return str(getattr(request, "param", "modern" if database_url.startswith("sqlite") else "legacy"))
+
+
+@pytest.fixture
+def settings_for(database_url: str) -> SettingsFor:
+    """Any settings, on the test's database; without an embedder where they name none, since loading one takes a second."""
+    return lambda **flags: load_settings({"database": database_url, **NO_EMBEDDER, **flags}, environ={})
+
+
+@pytest.fixture
+def connect(settings_for: SettingsFor, era: str) -> Connect:
+    """Opens a client of a server of its own on the test's database, with any settings; with ``pages``, one that has the
+    tools of pages, too."""
+
+    @contextlib.asynccontextmanager
+    async def opened(*, pages: bool = False, **flags: Any) -> AsyncIterator[Tools]:
+        server, extensions = build_server(settings_for(**flags)), [ShowsApps()] if pages else None
+        mode = "auto" if era == "modern" else "legacy"
+        async with Client(server, mode=mode, extensions=extensions) as client:
+            yield Tools(client)
+
+    return opened
+
+
+@pytest.fixture
+async def tools(connect: Connect) -> AsyncIterator[Tools]:
+    """A client with the default settings."""
+    async with connect() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def all_tools(connect: Connect) -> AsyncIterator[Tools]:
+    """A client of a server that lists every tool there is."""
+    async with connect(toolsets="all") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def queue(settings_for: SettingsFor) -> AsyncIterator[Queue]:
+    """The jobs of the test's database."""
+    engine = await open_engine(settings_for())
+    yield Queue(engine.database, engine.now)
+    await close_engine(engine)

@@ -16,7 +16,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## (Add [^\n]+)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
 # That the new tool needs no other list than the recipe says: a few of the tests that try every tool.
 EVERY_TOOL = [
-    f"tests/tools/{each}"
+    f"tests/server/tools/{each}"
     for each in (
         "test_errors.py::test_there_is_a_call_for_every_tool",
         "test_leaving_out.py::test_every_tool_has_such_a_call",

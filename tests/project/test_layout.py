@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 from source_tree import PACKAGES, ROOT, imports, own_imports, sources, tree
 
@@ -36,6 +37,13 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
 LOADED_LATE = ("litellm", "jinja2", "onnxruntime", "tokenizers")
 LONGEST_FILE = 600
 MOST_FILES_IN_A_FOLDER = 22
+# Folders of tests beside those of rooms.
+OTHER_TEST_FOLDERS = {
+    "server": set[str](),
+    "storage": set[str](),
+    "memory": set[str](),
+    "extraction": set[str](),
+}
 BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
 
 
@@ -275,3 +283,22 @@ def test_nobody_imports_our_folders_by_their_bare_names() -> None:
     for path in [*sources().values(), *(path for path in written if "node_modules" not in path.parts)]:
         if named.search(path.read_text(encoding="utf-8")):  # to parse all of them takes long
             assert not {found.partition(".")[0] for found in imports(tree(path))} & set(PACKAGES), path
+
+
+def _floor(test: Path) -> str:
+    return test.relative_to(ROOT / "tests").parts[0]
+
+
+def _tests() -> list[Path]:
+    return [path for path in (ROOT / "tests").rglob("test_*.py") if "node_modules" not in path.parts]
+
+
+def test_the_tests_of_a_room_lie_in_a_folder_of_its_name() -> None:
+    for floor, others in OTHER_TEST_FOLDERS.items():
+        folders = {path.relative_to(ROOT / "tests" / floor).parts[0] for path in _tests() if _floor(path) == floor}
+        assert folders - set(FLOORS[floor]) - others == set()
+
+
+def test_two_files_of_tests_never_share_a_name() -> None:
+    named = Counter(path.name for path in _tests())
+    assert {name for name, count in named.items() if count > 1} == set()

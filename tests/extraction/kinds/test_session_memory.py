@@ -1,0 +1,260 @@
+"""The first turn with something to keep begins the document. After that what is new in a turn is noted, and after enough
+notes they are in the document, or all still there."""
+
+import pytest
+
+from layerlore.extraction.jobs.worker import NoModel, conclude
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Stale
+from layerlore.extraction.kinds.session_memory import COMPACTED, MOST_NOTES, SessionMemoryWriter
+from layerlore.memory.settings.notes import DocumentRules
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import session_notes
+from layerlore.storage.derived.session_notes import Note
+from layerlore.storage.threads import events
+
+from ..turning import Turns, said
+
+pytestmark = pytest.mark.anyio
+
+NOTHING: Json = {"notes": [], "nothing_to_note": True}
+SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["objective"],
+    "properties": {"objective": {"type": "string"}},
+}
+
+
+def noting(*texts: str, category: str = "state") -> Json:
+    return {"notes": [{"category": category, "text": text} for text in texts], "nothing_to_note": not texts}
+
+
+def document(text: str) -> Json:
+    return {"document": text}
+
+
+@pytest.fixture
+def turns(database: Database) -> Turns:
+    return Turns.on(database, SessionMemoryWriter())
+
+
+async def queued(turns: Turns) -> list[Note]:
+    uid = (await turns.talk.found()).thread_uid
+    return await turns.talk.engine.database.read(session_notes.queued, turns.talk.scope, uid)
+
+
+async def texts(turns: Turns) -> list[str]:
+    return [note.text for note in await queued(turns)]
+
+
+async def note_turns(turns: Turns, count: int) -> None:
+    for number in range(1, count + 1):
+        await turns.turn(f"Say {number}.")
+        await turns.work(noting(f"said {number}"))
+
+
+async def test_the_first_turn_that_has_something_to_keep_begins_the_document(turns: Turns) -> None:
+    await turns.turn("What is a gate?", "An opening in a wall.")
+    (given,) = await turns.work(document(""))
+    assert said(given["messages"]) == ["What is a gate?", "An opening in a wall."]
+    assert (await turns.document()).version == 0
+    assert await turns.cursor("session_seq") == 2
+    await turns.turn("Gate 7 stays closed until Monday.")
+    (given,) = await turns.work(document("Gate 7 stays closed until Monday."))
+    assert (given["session_memory"], given["notes"]) == ("", [])
+    kept = await turns.document()
+    assert kept.content == "Gate 7 stays closed until Monday."
+    assert kept.changed is not None
+    assert (kept.changed.actor, kept.changed.tool) == ("scripted/one", "session_document/1")
+    assert await turns.sources(1) == [(3, 4)]
+    assert await turns.waiting() == []
+
+
+async def test_thanks_and_greetings_ask_no_model_and_are_read_with_what_is_said_next(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await turns.turn("Hello!", "Hi, what can I do?")
+    assert await turns.work(noting("never")) == []
+    assert await turns.waiting() == []
+    await turns.turn("The gate is green.")
+    (given,) = await turns.work(noting("the gate is green"))
+    assert said(given["messages"]) == ["Hello!", "Hi, what can I do?", "The gate is green.", "I see."]
+    await turns.turn("Thanks!", "You are welcome.")
+    assert await turns.work(noting("never")) == []
+
+
+async def test_notes_wait_until_there_are_enough_and_are_then_written_into_the_document(turns: Turns) -> None:
+    await turns.keep("Say it.")
+    await note_turns(turns, COMPACTED - 1)
+    assert await texts(turns) == [f"said {n}" for n in range(1, COMPACTED)]
+    assert await turns.content() == "Say it."
+    await turns.turn("Say the last.")
+    noted, compacted = await turns.work(noting("said the last", category="objective"), document("All was said."))
+    assert [note["text"] for note in noted["already_noted"]] == [f"said {n}" for n in range(1, COMPACTED)]
+    assert compacted["session_memory"] == "Say it."
+    assert compacted["notes"][-1] == {"category": "objective", "text": "said the last"}
+    assert len(compacted["notes"]) == COMPACTED
+    kept = await turns.document()
+    assert kept.content == "All was said."
+    assert kept.changed is not None
+    assert (kept.changed.actor, kept.changed.tool) == ("scripted/one", "session_document/1")
+    assert await turns.sources(2) == [(1, 2 * COMPACTED)]
+    assert await texts(turns) == []
+    assert await turns.waiting() == []
+    log = await turns.talk.engine.database.read(
+        events.read_page, turns.talk.scope, "main", after=0, types=["working_memory_updated"], limit=9
+    )
+    assert [(event.actor, event.payload["version"]) for event in log.events][1:] == [("session_memory", 2)]
+
+
+async def test_a_model_is_given_what_was_said_and_done_since_the_last_notes(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is open.")
+    await turns.work(NOTHING)
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    await turns.talk.say(f"{wrap_block('session-memory', 'Find the gate.')}\nIs it green?")
+    await turns.talk.add({"role": "assistant", "content": "", "tool_calls": [call]})
+    await turns.talk.add({"role": "tool", "tool_call_id": "c", "content": "green"})
+    await turns.talk.say("It is.", role="assistant")
+    (given,) = await turns.work(noting("the gate is green"))
+    assert given["session_memory"] == "Find the gate."
+    assert said(given["messages"]) == ["Is it green?", "[tool call look({})]", "[tool result look: green]", "It is."]
+    (note,) = await queued(turns)
+    assert (note.category, note.from_seq, note.to_seq) == ("state", 3, 6)
+
+
+async def test_an_answer_without_notes_moves_the_cursor_only_if_it_says_that_there_is_nothing(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is open.")
+    for empty in ({"notes": [], "nothing_to_note": False}, {"notes": [{"category": "state", "text": " "}]}):
+        with pytest.raises(AnswerRefused, match="nothing_to_note"):
+            await turns.work(empty)
+    assert await turns.cursor("session_seq") == 0
+    await turns.work(NOTHING)
+    assert await turns.cursor("session_seq") == 2
+    assert await texts(turns) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"notes": "none"},
+        {"notes": ["none"]},
+        {"notes": [{"category": "gossip", "text": "x"}]},
+        {"notes": [{"category": "state"}]},
+        noting(*(f"note {n}" for n in range(MOST_NOTES + 1))),
+        noting("no " * 300),
+    ],
+    ids=["empty", "no list", "no object", "unknown category", "no text", "too many", "a loop"],
+)
+async def test_notes_of_another_shape_are_refused(turns: Turns, wrong: Json) -> None:
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is open.")
+    with pytest.raises(AnswerRefused):
+        await turns.work(wrong)
+    assert await texts(turns) == []
+
+
+async def test_what_waits_already_is_not_noted_again_and_secrets_are_masked(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is open.")
+    await turns.work(noting("a", "a", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789 set"))
+    await turns.turn("The gate is open.")
+    await turns.work(noting("a", "b"))
+    found = await texts(turns)
+    assert [found[0], found[2]] == ["a", "b"]
+    assert "abcdefghijklm" not in found[1]
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, document(""), document("# Session\n\n"), document("\n".join(["tea"] * 9))], ids=str
+)
+async def test_a_document_that_does_not_validate_leaves_the_notes_waiting(turns: Turns, wrong: Json) -> None:
+    await turns.keep("Find the gate.")
+    await note_turns(turns, COMPACTED - 1)
+    await turns.turn("The gate is open.")
+    with pytest.raises(AnswerRefused):
+        await turns.work(noting("last"), wrong)
+    assert len(await texts(turns)) == COMPACTED
+    assert (await turns.document()).version == 1
+    await turns.work(document("Find the gate. All said."))
+    assert await texts(turns) == []
+    assert await turns.content() == "Find the gate. All said."
+
+
+async def test_a_json_document_fits_its_schema(turns: Turns) -> None:
+    turns.rule(DocumentRules(format="json", json_schema=SCHEMA))
+    await turns.keep({"objective": "a gate"})
+    await note_turns(turns, COMPACTED - 1)
+    await turns.turn("The gate is open.")
+    with pytest.raises(AnswerRefused, match="JSON Schema"):
+        await turns.work(noting("last"), document('{"goal": "gate"}'))
+    assert len(await texts(turns)) == COMPACTED
+    await turns.work(document('{"objective": "gate"}'))
+    assert await turns.content() == '{"objective":"gate"}'
+
+
+async def test_a_version_that_a_caller_wrote_meanwhile_stays_and_so_do_the_notes(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await note_turns(turns, COMPACTED - 1)
+    await turns.turn("The gate is open.")
+    engine = turns.talk.engine
+    claim = await turns.claim()
+    assert claim is not None
+    first = await engine.database.read(turns.kind.prepare, claim, engine)
+    assert first is not None
+    await conclude(engine, turns.kind, claim, first, noting("last"), Author("m", first.prompt))
+    claim = await turns.claim()
+    assert claim is not None
+    material = await engine.database.read(turns.kind.prepare, claim, engine)
+    assert material is not None
+    await turns.keep("Mine.")
+    with pytest.raises(Stale):
+        await conclude(engine, turns.kind, claim, material, document("Theirs."), Author("m", material.prompt))
+    assert await turns.content() == "Mine."
+    assert len(await texts(turns)) == COMPACTED
+
+
+async def test_what_was_noted_before_a_caller_emptied_the_document_does_not_come_back(turns: Turns) -> None:
+    await turns.keep("Secret plan.")
+    await note_turns(turns, COMPACTED - 1)
+    await turns.clear()
+    await turns.turn("The gate is open.")
+    (given,) = await turns.work(document("New things."))
+    assert given["notes"] == []
+    assert await turns.content() == "New things."
+    assert await texts(turns) == []
+
+
+async def test_what_is_said_before_a_compaction_goes_into_the_document_at_once(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await note_turns(turns, COMPACTED - 1)
+    await turns.turn("The gate is open.")
+    await turns.turn("And this.")
+    read = await turns.work(noting("one", "two"), document("All."), noting("never"))
+    assert ["notes" in given for given in read] == [False, True]
+    await turns.turn("More.")
+    (given,) = await turns.work(noting("more"))
+    assert said(given["messages"]) == ["More.", "I see."]
+
+
+async def test_a_long_turn_is_noted_in_pieces(turns: Turns) -> None:
+    await turns.keep("Find the gate.")
+    await turns.talk.say("Read this.")
+    for number in range(6):
+        await turns.talk.say(f"{number} " + "long " * 3_000, role="assistant")
+    read = await turns.work(NOTHING)
+    assert [each["seq"] for given in read for each in given["messages"]] == list(range(1, 8))
+    assert len(read) == 3
+    assert await turns.waiting() == []
+
+
+async def test_session_memory_waits_for_a_model(turns: Turns) -> None:
+    await turns.turn("The gate is open.")
+    claim = await turns.claim()
+    assert claim is not None
+    with pytest.raises(NoModel):
+        await turns.attempt(claim, None)

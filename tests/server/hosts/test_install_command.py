@@ -1,0 +1,453 @@
+"""``layerlore install`` and ``uninstall`` in hosts' own files, in the shapes that the hosts document."""
+
+import base64
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path, PureWindowsPath
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launch_environment import own_environment
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from ruamel.yaml import YAML
+
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS
+from layerlore.server.hosts.hook_files import find_hooks
+from layerlore.server.hosts.host_file import HostFile
+from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
+from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.runtime import is_evictable
+from layerlore.server.relay.hook_events import HOOK_EVENTS
+
+from ..command_line.test_command_line import Cli, program
+
+pytestmark = pytest.mark.anyio
+
+JSONC = """// Mine.
+{
+  "theme": "dark", // at night
+  %s: {
+    /* the files here */
+    "files": {"command": "npx", "args": ["-y", "files"],},
+  },
+  "é": 1e3
+}
+"""
+TOML = """# Mine.
+model = "o5" # the good one
+
+[mcp_servers.files]
+command = "npx"
+args = ["-y", "files"]
+
+[profiles.fast]
+model = "o5-mini"
+"""
+YAML_TEXT = """# Mine.
+GOOSE_MODEL: gpt-5  # the good one
+extensions:
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+GOOSE_MODE: 'auto'
+"""
+ENTRY = {
+    "claude-code": {"type": "stdio"},
+    "vscode": {"type": "stdio"},
+    "cline": {"disabled": False},
+    "copilot-cli": {"type": "stdio", "tools": ["*"]},
+    "zed": {"source": "custom", "env": {}},
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's folder without any host, and a data folder of its own. The command line has cleared the variables first."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLINE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("LAYERLORE_DATA_DIR", str(tmp_path / "data"))
+    return folder
+
+
+def fixture_of(host: Any) -> str:
+    if host.format == "json":
+        return JSONC % json.dumps(host.keys[0])
+    return TOML if host.format == "toml" else YAML_TEXT
+
+
+def read(host: Any, text: str) -> Any:
+    if host.format == "json":
+        return parse_json(text)
+    return tomllib.loads(text) if host.format == "toml" else YAML(typ="safe").load(text)
+
+
+def place(host: Any, text: str) -> Path:
+    path = host.find_file(Places())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_host_is_told_in_its_own_shape_and_all_else_stays_and_it_is_taken_back_to_the_byte(
+    host: Any, home: Path, cli: Cli
+) -> None:
+    before = fixture_of(host)
+    path = place(host, before)
+    path.chmod(0o640)
+    code, told, _ = cli("install", host.name, "--agent", "helper")
+    assert code == 0
+    assert f"{host.title}: added: {path}" in told
+    after = path.read_text(encoding="utf-8")
+    found = read(host, after)
+    entry = found[host.keys[0]].pop("layerlore")
+    assert found == read(host, before)
+    for line in (line for line in before.splitlines() if "//" in line or "#" in line or "/*" in line):
+        assert line in after
+    if host.name in ("opencode", "goose"):
+        command = entry["command"] if host.name == "opencode" else [entry["cmd"], *entry["args"]]
+        assert entry["type"] == ("local" if host.name == "opencode" else "stdio")
+        assert entry["enabled"] is True
+    else:
+        command = [entry.pop("command"), *entry.pop("args")]
+        assert entry == ENTRY.get(host.name, {})
+    assert Path(command[0]).is_absolute()
+    assert command[-2:] == ["--agent", "helper"]
+    assert path.stat().st_mode & 0o777 == 0o640
+    (backup,) = path.parent.glob("*.layerlore-backup")
+    assert backup.read_text(encoding="utf-8") == before
+
+    assert cli("install", host.name, "--agent", "helper")[1].startswith(f"{host.title}: unchanged")
+    assert path.read_text(encoding="utf-8") == after
+    assert cli("uninstall", host.name)[0] == 0
+    assert path.read_text(encoding="utf-8") == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
+def test_what_somebody_else_changed_meanwhile_stays_when_it_is_taken_back(name: str, home: Path, cli: Cli) -> None:
+    host = BY_NAME[name]
+    path = place(host, fixture_of(host))
+    cli("install", name)
+    cli("install", name, "--agent", "other")
+    written = path.read_text(encoding="utf-8")
+    path.write_text(written.replace("Mine.", "Mine, and changed."), encoding="utf-8")
+    assert f"{host.title}: removed" in cli("uninstall")[1]
+    left = path.read_text(encoding="utf-8")
+    assert "Mine, and changed." in left
+    assert "layerlore" not in left
+    assert read(host, left) == read(host, fixture_of(host))
+
+
+@pytest.mark.parametrize("name", [host.name for host in HOSTS])
+def test_a_file_that_was_not_there_is_gone_again_with_its_folders(name: str, home: Path, cli: Cli) -> None:
+    assert cli("install", name)[0] == 0
+    assert BY_NAME[name].find_file(Places()).exists()
+    assert cli("uninstall", name)[0] == 0
+    assert not any(home.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"mcpServers": ', "[]", '{"mcpServers": []}', '{"mcpServers": {"layerlore": {"command": "else"}}}']
+)
+def test_a_file_that_cannot_be_changed_safely_stays_and_the_other_hosts_are_told(
+    text: str, home: Path, cli: Cli
+) -> None:
+    kept = place(BY_NAME["cursor"], text)
+    (home / ".claude").mkdir()
+    code, told, _ = cli("install", "all")
+    assert code == 1
+    assert f"Cursor: refused: {kept}" in told
+    assert "Claude Code: added" in told
+    assert kept.read_text(encoding="utf-8") == text
+    assert [each.name for each in kept.parent.iterdir()] == [kept.name]
+
+
+def test_a_file_that_cannot_be_written_stays_whole_and_the_other_hosts_are_told(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail = [OSError(28, "No space left on device")]
+
+    def sync(_: int) -> None:
+        if fail:
+            raise fail.pop()
+
+    monkeypatch.setattr("layerlore.server.process.safe_files.os.fsync", sync)
+    code, told, _ = cli("install", "claude-code", "cursor")
+    assert code == 1
+    assert "Claude Code: refused: " in told
+    assert "cannot be written: No space left on device" in told
+    assert "Cursor: added: " in told
+    assert [each.name for each in home.iterdir()] == [".cursor"]
+
+
+def test_only_hosts_that_are_here_are_told_by_all_and_a_list_says_which_they_are(home: Path, cli: Cli) -> None:
+    (home / ".claude").mkdir()
+    (home / ".codex").mkdir()
+    assert cli("install", "all")[1].count("added") == 2
+    rows = {line.split()[0]: line for line in cli("install")[1].splitlines() if line.strip()}
+    assert "knows this server" in rows["codex"]
+    assert " no " in rows["zed"]
+    assert "no host is named 'emacs'; there are: claude-desktop" in cli("install", "emacs")[2]
+
+
+def test_what_would_be_written_is_printed_with_a_link_and_nothing_is_written(home: Path, cli: Cli) -> None:
+    code, printed, _ = cli("install", "cursor", "vscode", "lm-studio", "goose", "--print")
+    assert code == 0
+    assert not any(home.iterdir())
+    links = {line.split(": ", 1)[1] for line in printed.splitlines() if line.startswith("  or open: ")}
+    by_scheme = {link.partition(":")[0]: link for link in links}
+    for scheme in ("cursor", "lmstudio"):
+        (config,) = parse_qs(urlsplit(by_scheme[scheme]).query)["config"]
+        assert json.loads(base64.b64decode(config))["args"] == []
+    assert json.loads(unquote(by_scheme["vscode"].partition("?")[2]))["name"] == "layerlore"
+    assert Path(parse_qs(urlsplit(by_scheme["goose"]).query)["cmd"][0]).is_absolute()
+
+
+def test_a_server_over_http_is_named_by_its_url_and_with_a_key_by_the_bridge(home: Path, cli: Cli) -> None:
+    url = "https://mem.example.com/mcp"
+    for name, key in (("gemini-cli", "httpUrl"), ("windsurf", "serverUrl"), ("goose", "uri"), ("codex", "url")):
+        assert cli("install", name, "--http", url)[0] == 0
+        host = BY_NAME[name]
+        path = host.find_file(Places())
+        assert read(host, path.read_text(encoding="utf-8"))[host.keys[0]]["layerlore"][key] == url
+    assert "--key-file" in cli("install", "claude-desktop", "--http", url)[2]
+    assert cli("install", "claude-desktop", "--http", url, "--key-file", "~/key")[0] == 0
+    written = json.loads((home / ".config/Claude/claude_desktop_config.json").read_text(encoding="utf-8"))
+    assert written["mcpServers"]["layerlore"]["args"] == ["bridge", url, "--key-file", str(home / "key")]
+    assert cli("install", "cursor", "--http", "http://mem.example.com")[0] == 2
+
+
+def test_a_project_has_files_of_its_own(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("install", "claude-code", "codex", "--project")[0] == 0
+    assert "layerlore" in (tmp_path / ".mcp.json").read_text(encoding="utf-8")
+    assert "layerlore" in (tmp_path / ".codex" / "config.toml").read_text(encoding="utf-8")
+    assert "has no file for one project" in cli("install", "goose", "--project")[2]
+    assert cli("uninstall", "--project")[0] == 0
+    assert not (tmp_path / ".mcp.json").exists()
+    assert not (tmp_path / ".codex").exists()
+
+
+LINT = {"command": "/src/layerlore/lint.sh"}
+OTHERS = {"hooks": {"%s": [LINT, {"matcher": "", "hooks": [LINT]}], "Other": []}, "mine": 1}
+
+
+@pytest.mark.parametrize("name", list(HOOK_EVENTS))
+def test_hooks_stand_beside_others_and_are_taken_back_alone(name: str, home: Path, cli: Cli) -> None:
+    (written, *_), first = find_hooks(name, ())[0], HOOK_EVENTS[name][0].name
+    path = Places().find(written.file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = (json.dumps(OTHERS) + "\n") % first
+    path.write_text(before, encoding="utf-8")
+    assert cli("install", name, "--capture")[0] == 0
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["mine"] == 1
+    assert found["hooks"][first][:-1] == OTHERS["hooks"]["%s"]  # type: ignore[index]
+    for event in HOOK_EVENTS[name]:
+        ours = json.dumps(found["hooks"][event.name][-1]).replace('", "', " ")
+        assert f"hook {name} {event.name}" in ours
+    assert "added" not in cli("install", name, "--capture")[1]
+    path.write_text(path.read_text(encoding="utf-8").replace('"mine": 1', '"mine": 2'), encoding="utf-8")
+    assert cli("uninstall", name)[0] == 0
+    left = json.loads(path.read_text(encoding="utf-8"))
+    assert left.pop("version", 1) == 1
+    assert left == json.loads(before) | {"mine": 2}
+
+
+def test_a_group_keeps_the_hooks_of_others_and_what_is_no_list_of_hooks_stays(home: Path, cli: Cli) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    ours = {"command": "/old/python", "args": ["-m", "layerlore.server", "hook", "claude-code", "Stop"]}
+    path.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [LINT, ours]}, {"hooks": [ours]}]}}), encoding="utf-8")
+    assert cli("install", "claude-code", "--capture")[0] == 0
+    kept, new = json.loads(path.read_text(encoding="utf-8"))["hooks"]["Stop"]
+    assert kept == {"hooks": [LINT]}
+    assert new["hooks"][0]["args"][-2:] == ["claude-code", "Stop"]
+    for odd in ({"Stop": LINT}, {"Stop": 7}):
+        path.write_text(before := json.dumps({"hooks": odd}), encoding="utf-8")
+        code, told, _ = cli("install", "claude-code", "--capture")
+        assert (code, "hooks.Stop is no list of hooks" in told) == (1, True)
+        assert path.read_text(encoding="utf-8") == before
+
+
+def test_hosts_that_open_folders_are_told_to_find_the_project_their_hooks_too(home: Path, cli: Cli) -> None:
+    assert cli("install", "claude-code", "claude-desktop", "--capture", "--projects")[0] == 0
+    told = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
+    assert told["args"][-2:] == ["--project", "auto"]
+    hooks = json.loads((home / ".claude" / "settings.json").read_text(encoding="utf-8"))["hooks"]
+    assert hooks["Stop"][0]["hooks"][0]["args"][-4:] == ["claude-code", "Stop", "--project", "auto"]
+    assert "--project" not in BY_NAME["claude-desktop"].find_file(Places()).read_text(encoding="utf-8")
+
+
+def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home: Path, cli: Cli) -> None:
+    assert "so their models must call the tools: Zed." in cli("install", "zed", *HOOK_EVENTS, "--capture")[1]
+    assert tomllib.loads((home / ".codex" / "config.toml").read_text(encoding="utf-8"))["features"] == {"hooks": True}
+    assert cli("uninstall")[0] == 0
+    assert not any(home.iterdir())
+    assert "leave --http out" in cli("install", "codex", "--capture", "--http", "https://mem.example.com")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "expected"),
+    [
+        ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "win32", "AppData/Roaming/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "linux", ".config/Claude/claude_desktop_config.json"),
+        ("vscode", "darwin", "Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "win32", "AppData/Roaming/Code/User/mcp.json"),
+        ("zed", "darwin", ".config/zed/settings.json"),
+        ("zed", "win32", "AppData/Roaming/Zed/settings.json"),
+        ("goose", "win32", "AppData/Roaming/Block/goose/config/config.yaml"),
+        ("goose", "darwin", ".config/goose/config.yaml"),
+        ("codex", "win32", ".codex/config.toml"),
+    ],
+)
+def test_each_platform_has_its_own_places(name: str, platform: Any, expected: str, tmp_path: Path) -> None:
+    places = Places(platform, tmp_path, {})
+    (tmp_path / expected).parent.mkdir(parents=True)
+    (tmp_path / expected).touch()
+    assert BY_NAME[name].find_file(places) == tmp_path / expected
+    assert BY_NAME[name].is_installed(places)
+
+
+def test_the_store_build_of_claude_desktop_on_windows_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    places = Places("win32", tmp_path, {"LOCALAPPDATA": str(tmp_path / "Local"), "APPDATA": str(tmp_path / "Roaming")})
+    path = BY_NAME["claude-desktop"].find_file(places)
+    assert PureWindowsPath(path).parts[-5:-2] == ("Claude_pzs8sxrjxfjjc", "LocalCache", "Roaming")
+
+
+async def test_what_a_host_reads_there_launches_a_server_that_answers(home: Path, cli: Cli) -> None:
+    cli("install", "claude-code")
+    written = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
+    launched = StdioServerParameters(command=written["command"], args=written["args"], env=own_environment())
+    async with Client(stdio_client(launched)) as client:
+        assert "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+@pytest.mark.programs
+def test_a_program_in_a_cache_is_copied_to_where_no_cache_evicts_it(home: Path, tmp_path: Path) -> None:
+    cached = tmp_path / "uv" / "archive-v0" / "Xy1"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(cached)
+    (packages,) = (cached / "lib").glob("python*/site-packages")
+    own = [path for path in sys.path if "site-packages" in path or path.endswith(".dev")]
+    (packages / "ours.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in own))
+    command = [str(cached / "bin" / "python"), "-m", "layerlore.server"]
+    environment = os.environ | own_environment()
+    printed = subprocess.run(
+        [*command, "install", "cursor", "--print"], env=environment, capture_output=True, check=False
+    )
+    assert printed.returncode == 0
+    assert not [*home.rglob("runtime")]
+    done = subprocess.run([*command, "install", "cursor"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
+    assert str(cached) not in str(entry)
+    assert not is_evictable(Path("/home/me/.local/share/uv/tools/layerlore"))
+    shown = subprocess.run([entry["command"], *entry["args"], "--version"], capture_output=True, text=True, check=False)
+    assert shown.stdout == program("--version").stdout
+
+
+GAPS = st.sampled_from(["", " ", "\n  ", ' // a, "b": {}\n', "/* x, } */", "\r\n\t"])
+NAMES = st.sampled_from(["a", "mcpServers", "é", "layerlore", 'q"', "//"])
+
+
+@st.composite
+def documents(draw: st.DrawFn, depth: int = 0) -> str:
+    """An object with comments and, at times, a trailing comma."""
+    members = []
+    for name in draw(st.lists(NAMES, unique=True, max_size=4)):
+        simple = st.sampled_from(["1", '"// no, comment"', '[1, {"x": 2},]', "null", "{}"])
+        value = draw(simple if depth == 2 else st.one_of(simple, documents(depth=depth + 1)))
+        members.append(f"{draw(GAPS)}{json.dumps(name)}{draw(GAPS)}:{draw(GAPS)}{value}{draw(GAPS)}")
+    comma = "," + draw(GAPS) if members and draw(st.booleans()) else ""
+    return "{" + ",".join(members) + comma + draw(GAPS) + "}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents(), st.lists(NAMES, min_size=1, max_size=3))
+def test_a_value_is_set_in_any_json_with_comments_and_dropped_again_and_no_comment_is_lost(
+    text: str, path: list[str]
+) -> None:
+    before, expected = parse_json(text), parse_json(text)
+    inside: Any = expected
+    for key in path[:-1]:
+        inner = inside.get(key)
+        inside[key] = inner if isinstance(inner, dict) else {}
+        inside = inside[key]
+    known = path[-1] in inside
+    inside[path[-1]] = {"command": "c"}
+    after = set_json(text, path, {"command": "c"})
+    assert parse_json(after) == expected
+    if not known and before == parse_json(drop_json(after, path)):
+        for comment in ('// a, "b": {}', "/* x, } */"):
+            assert drop_json(after, path).count(comment) == text.count(comment)
+    del inside[path[-1]]
+    assert parse_json(drop_json(after, path)) == expected
+    assert HostFile(Path("x"), "json").parse(text) == before
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_what_a_host_writes_at_the_same_time_stays(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    file = home / ".claude.json"
+    file.write_text('{"own": 0}')
+    if command == "uninstall":
+        assert cli("install", "claude-code")[0] == 0
+    writes = iter(range(1, 4))
+
+    def write_between(*_: object) -> None:
+        """The host writes its file at the last moment, three times."""
+        if (number := next(writes, None)) is not None:
+            known = json.loads(file.read_text())
+            file.write_text(json.dumps({**known, "own": number}))
+
+    read = HostFile.read
+
+    def slow_read(self: HostFile) -> str | None:
+        found = read(self)
+        if self.path == file:
+            write_between()
+        return found
+
+    monkeypatch.setattr(HostFile, "read", slow_read)
+    assert cli(command, "claude-code")[0] == 0
+    left = json.loads(file.read_text())
+    assert left["own"] == 3
+    assert ("layerlore" in left.get("mcpServers", {})) is (command == "install")
+
+
+def test_a_file_that_others_change_all_the_time_stays_as_it_is(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / ".claude.json"
+    file.write_text('{"own": 0}')
+    read = HostFile.read
+    count = itertools.count(1)
+
+    def slow_read(self: HostFile) -> str | None:
+        found = read(self)
+        if self.path == file:
+            file.write_text(json.dumps({"own": next(count)}))
+        return found
+
+    monkeypatch.setattr(HostFile, "read", slow_read)
+    code, told, _ = cli("install", "claude-code")
+    assert code == 1
+    assert "is being changed by others all the time" in told
+    assert [each.name for each in home.iterdir()] == [".claude.json"]
+    assert json.loads(file.read_text()).keys() == {"own"}

@@ -1,0 +1,155 @@
+"""Connections to Postgres that are lost at any moment: every acknowledged write is there once, and none twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.postgres import database as postgres_database
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import threads
+
+from ..building import ANA, draft, only, say
+from ..postgres_load import append_and_count, check, write_until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
+    database = await PostgresDatabase.open(postgres_url)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def onlooker(postgres_url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection of its own, under another name, as the same role."""
+    connection = await asyncpg.connect(postgres_url, server_settings={"application_name": "onlooker"})
+    yield connection
+    await connection.close()
+
+
+# The second number is how long to wait, in milliseconds, until the process is gone.
+TERMINATE = """
+    SELECT pg_terminate_backend(pid, $2) FROM (
+        SELECT pid FROM pg_stat_activity WHERE application_name = 'layerlore' AND usename = current_user
+        ORDER BY random() LIMIT $1
+    ) AS chosen
+"""
+
+
+async def test_terminated_connections_under_load_lose_nothing_and_do_nothing_twice(
+    postgres: PostgresDatabase, onlooker: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    stop = asyncio.Event()
+    writing = asyncio.create_task(write_until(postgres, stop))
+    terminated = 0
+    for _ in range(20):
+        done, _ = await asyncio.wait({writing}, timeout=0.08)
+        if done:
+            break
+        terminated += len(await onlooker.fetch(TERMINATE, 4, 0))
+    stop.set()
+    acknowledged = await writing
+    assert terminated >= 20
+    await check(postgres, acknowledged)
+
+
+async def test_a_read_whose_connection_is_terminated_is_run_again(
+    postgres: PostgresDatabase, onlooker: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    await say(postgres, "main", draft())
+    runs = 0
+
+    async def look(tx: Tx, scope: Scope) -> int:
+        nonlocal runs
+        runs += 1
+        before = len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        if runs == 1:
+            await onlooker.fetch(TERMINATE, 100, 10_000)
+        return before + len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+
+    assert await postgres.read(look, ANA) == 2
+    assert runs == 2
+
+
+@pytest.mark.parametrize("reached", [True, False], ids=["commit-reached-the-server", "commit-was-lost"])
+async def test_a_commit_without_an_answer_is_asked_about_and_not_repeated(
+    postgres: PostgresDatabase,
+    onlooker: "asyncpg.Connection[asyncpg.Record]",
+    monkeypatch: pytest.MonkeyPatch,
+    reached: bool,
+) -> None:
+    runs, commits = 0, 0
+    commit = postgres_database._commit
+
+    async def interrupted(connection: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits > 1:
+            await commit(connection)
+            return
+        if reached:
+            await commit(connection)
+        await onlooker.fetch(TERMINATE, 100, 10_000)
+        raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+
+    async def append(tx: Tx, scope: Scope) -> str:
+        nonlocal runs
+        runs += 1
+        return await append_and_count(tx, scope, "main", "a", "uid")
+
+    monkeypatch.setattr(postgres_database, "_commit", interrupted)
+    assert await postgres.write(append, ANA) == "added"
+    assert runs == (1 if reached else 2)
+    await check(postgres, {"main": ["a"]})
+
+
+async def test_a_deadlock_is_run_again(postgres: PostgresDatabase) -> None:
+    await say(postgres, "a", draft())
+    await say(postgres, "b", draft())
+    both_hold_one = asyncio.Barrier(2)
+    runs = 0
+
+    async def hold(tx: Tx, scope: Scope, /, first: str, second: str) -> None:
+        nonlocal runs
+        runs += 1
+        await threads.lock(tx, ANA, first)
+        if runs <= 2:
+            await both_hold_one.wait()
+        await threads.lock(tx, ANA, second)
+
+    await asyncio.gather(postgres.write(hold, ANA, "a", "b"), postgres.write(hold, ANA, "b", "a"))
+    assert runs == 3
+
+
+async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
+    postgres: PostgresDatabase,
+    onlooker: "asyncpg.Connection[asyncpg.Record]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("asyncpg.connect_utils._connect_addr", refuse)
+        await onlooker.fetch(TERMINATE, 100, 10_000)
+        for call in (say(postgres, "main", draft()), only(postgres, "SELECT 1")):
+            with pytest.raises(StorageUnavailable, match=r"Postgres could not be reached for 0\.5 s .*; try again"):
+                await asyncio.wait_for(call, 10)
+    assert (await say(postgres, "main", draft())).stored[0].seq == 1
+
+
+async def test_commits_are_synchronous_and_clocks_are_utc(postgres: PostgresDatabase) -> None:
+    assert await only(postgres, "SHOW synchronous_commit") == "on"
+    assert await only(postgres, "SHOW timezone") == "UTC"
+    assert await only(postgres, "SHOW transaction_isolation") == "repeatable read"
