@@ -113,7 +113,7 @@ def _fold(text: str) -> str:
     cased = text.casefold().replace(_DOTLESS_I, "i")
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _DRAWING.sub("", cased)))
     composed = unicodedata.normalize("NFC", plain)
-    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), composed)
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), composed)
 
 
 def _cut_word(run: str, signs: str) -> list[str]:
