@@ -29,7 +29,10 @@ def main() -> None:
     flags = launch_flags(sys.argv[1:])
     if flags is None:
         module, function = _QUICK.get(sys.argv[1] if len(sys.argv) > 1 else "", ("", ""))
-        code = getattr(importlib.import_module(module), function)(sys.argv[2:], os.environ) if module else None
+        if module:
+            code = getattr(importlib.import_module(module), function)(sys.argv[2:], os.environ)
+        else:
+            code = None
         if code is not None:
             return _end(code)
         return _end(importlib.import_module("layerlore.server.command_line.app").run())
@@ -38,11 +41,10 @@ def main() -> None:
     except StreamClosed as closed:
         sys.stderr.write(f"layerlore: {closed}\n")
         return _end(1)
-    launch = (
-        None
-        if os.isatty(fds[0])
-        else importlib.import_module("layerlore.server.relay.launch").read_launch(flags, os.environ)
-    )
+    if os.isatty(fds[0]):
+        launch = None
+    else:
+        launch = importlib.import_module("layerlore.server.relay.launch").read_launch(flags, os.environ)
     if launch is not None:
         importlib.import_module("layerlore.server.relay.relay").relay(launch, fds, sys.argv[1:])
     return _end(_interpreter().load_program("layerlore.server.stdio.launch").serve(flags, fds))

@@ -75,10 +75,16 @@ def _longest_within(text: str) -> Any:
     length = 0
     start = text.find("{")
     for _ in range(_MOST_TRIES):
-        end = _end(text, start) if start >= 0 else -1
+        if start >= 0:
+            end = _end(text, start)
+        else:
+            end = -1
         if end < 0:
             break
-        value = _decoded(text[start:end]) if end - start > length else None
+        if end - start > length:
+            value = _decoded(text[start:end])
+        else:
+            value = None
         if value is not None:
             best, length = value, end - start
         start = text.find("{", end)

@@ -109,7 +109,10 @@ def read_retry_after(error: Exception) -> int | None:
     said = _milliseconds(headers.get("retry-after-ms"), 1) or _milliseconds(headers.get("retry-after"), 1000)
     if said is None:
         found = _IN_ITS_WORDS.search(str(error))
-        said = _milliseconds(found[1], 1000) if found else None
+        if found:
+            said = _milliseconds(found[1], 1000)
+        else:
+            said = None
     if said is None:
         return None
     return max(0, min(said, _LONGEST_PAUSE_MS))
@@ -183,9 +186,15 @@ def _text_of(content: Any) -> str:
 
 def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
     """The cost as the provider counted it, else an estimate at four characters a token."""
-    raw = used.model_dump(exclude_none=True) if hasattr(used, "model_dump") else used
+    if hasattr(used, "model_dump"):
+        raw = used.model_dump(exclude_none=True)
+    else:
+        raw = used
     try:
-        usage = read_usage(raw, "usage", _LIMITS) if raw else None
+        if raw:
+            usage = read_usage(raw, "usage", _LIMITS)
+        else:
+            usage = None
     except InvalidInput:
         usage = None
     if usage is None or not (usage.input or usage.output):

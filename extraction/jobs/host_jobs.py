@@ -138,7 +138,10 @@ def _write(lines: Sequence[TranscriptLine]) -> list[str]:
     written: list[str] = []
     told = 0
     for line in lines:
-        name = f" ({line.name})" if line.name else ""
+        if line.name:
+            name = f" ({line.name})"
+        else:
+            name = ""
         time = ""
         if abs(line.said_at - told) >= _TIMED_MS:
             time, told = f" {iso(line.said_at)[:16]}Z", line.said_at
@@ -299,7 +302,10 @@ async def submit(
     lease is over or its material has changed, InvalidInput for an answer of which every part is refused: the caller then
     keeps the job until the lease ends.
     """
-    text = answer if isinstance(answer, str) else _as_text(answer)
+    if isinstance(answer, str):
+        text = answer
+    else:
+        text = _as_text(answer)
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
@@ -347,7 +353,10 @@ class _Named:
 
 def _read_id(job_id: str) -> _Named:
     named = _NAME.fullmatch(job_id)
-    found = _EACH_PART.findall(named["parts"]) if named else []
+    if named:
+        found = _EACH_PART.findall(named["parts"])
+    else:
+        found = []
     if named is None or any(letter not in _KINDS for letter, _, _ in found):
         raise NotFound(_UNKNOWN)
     return _Named(named["thread"], {_KINDS[letter]: (int(epoch), given) for letter, epoch, given in found})
@@ -468,7 +477,10 @@ def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence
     """The outcome of an answer, item by item; without its text, since the outcome is stored."""
     kept: list[str] = []
     for result, end in zip(results, ended, strict=True):
-        kept += end.kept if result.material.turn is not None else [result.kind.name]
+        if result.material.turn is not None:
+            kept += end.kept
+        else:
+            kept += [result.kind.name]
     duplicates = [each for end in ended for each in end.duplicates]
     refused = [*(each for end in ended for each in end.refused), *(refusal.kept for refusal in wrong)]
     open_parts: list[str] = [result.kind.name for result in results if result.stays_open]
@@ -491,7 +503,10 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> 
 
     async def claim(tx: Tx) -> _Claimed:
         held = await jobs.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
-        claims = await _keep_held(tx, held, now) if held else await _claim_due(tx, engine, scope, holder, now)
+        if held:
+            claims = await _keep_held(tx, held, now)
+        else:
+            claims = await _claim_due(tx, engine, scope, holder, now)
         if not claims:
             return {}
         return {"of": (claims[0].thread_uid, [(each.kind, each.epoch) for each in claims])}

@@ -134,9 +134,18 @@ async def judge_answer(
     read = value = kind.read(answer, material)
     if isinstance(kind, Enriching):
         value = await kind.enrich(engine, material, value)
-    partial = value if isinstance(value, PartialAnswer) else read
-    refused = tuple(partial.refused) if isinstance(partial, PartialAnswer) else ()
-    mendable = tuple(value.mendable) if isinstance(value, MendableAnswer) else ()
+    if isinstance(value, PartialAnswer):
+        partial = value
+    else:
+        partial = read
+    if isinstance(partial, PartialAnswer):
+        refused = tuple(partial.refused)
+    else:
+        refused = ()
+    if isinstance(value, MendableAnswer):
+        mendable = tuple(value.mendable)
+    else:
+        mendable = ()
     return Result(kind, claim, material, value, by, refused, mendable)
 
 
@@ -158,9 +167,15 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
     if await jobs.find_held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
         raise jobs.Fenced("another worker has the job")
     found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
-    ended = found if isinstance(found, Ended) else Ended(found)
+    if isinstance(found, Ended):
+        ended = found
+    else:
+        ended = Ended(found)
     if (note := _NOTES.get(claim.kind)) is not None:
-        uid = "" if note == "profile" else claim.thread_uid
+        if note == "profile":
+            uid = ""
+        else:
+            uid = claim.thread_uid
         await notes.refresh(tx, claim.scope, uid, engine.search_text_of, (note,))
     if result.stays_open:
         await jobs.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
@@ -201,7 +216,10 @@ async def _answer(
     engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None
 ) -> tuple[Json, Author]:
     if chat is None or material.silent:
-        digest = kind.digest(material) if isinstance(kind, Digesting) else None
+        if isinstance(kind, Digesting):
+            digest = kind.digest(material)
+        else:
+            digest = None
         if digest is None:
             raise NoModel()
         return digest, Author(EXTRACTIVE, material.prompt)
@@ -425,7 +443,10 @@ class JobWorker:
             lane.free -= 1
             tasks.start_soon(self._work, lane, claim)
         # With room left, only a pause keeps the lane from claiming; it may end before the next poll.
-        pause = self.pause if lane is self._models else None
+        if lane is self._models:
+            pause = self.pause
+        else:
+            pause = None
         if pause is not None and lane.free:
             return pause.until
         return None

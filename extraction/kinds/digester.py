@@ -137,7 +137,10 @@ class Digester:
         if isinstance(result, Reflection):
             return SurplusResult(result, engine.now())
         inputs: DigestInput | GapInput = material.inputs
-        batch = inputs.gap.to_seq if isinstance(inputs, GapInput) else inputs.ended.seq
+        if isinstance(inputs, GapInput):
+            batch = inputs.gap.to_seq
+        else:
+            batch = inputs.ended.seq
         return enrich_notes(engine, result, inputs.sources, batch=batch, transcript_tokens=inputs.tokens)
 
     async def commit(

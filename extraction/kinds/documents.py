@@ -198,8 +198,14 @@ async def store_document(
     if changed.after is None or changed.after is changed.before:
         return
     version = changed.after.version
-    uid = "" if of_resource else thread.thread_uid
-    before = await working_memory.sources_of_version(tx, scope, uid, document.version) if document.content else []
+    if of_resource:
+        uid = ""
+    else:
+        uid = thread.thread_uid
+    if document.content:
+        before = await working_memory.sources_of_version(tx, scope, uid, document.version)
+    else:
+        before = []
     await working_memory.record_sources(tx, scope, uid, version, [*before, *sources])
     payload = {"scope": document.scope, "version": version, "mode": "replace"}
     origin = Origin(claim.kind, "")

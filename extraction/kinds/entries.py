@@ -280,7 +280,8 @@ class EntryExtractor:
             if kept.outcome in ("kept", "refreshed"):
                 changed += [kept.entry_id, *kept.superseded]
                 places.append(where)
-                unproven += [where] if each.candidate.proof.unproven else []
+                if each.candidate.proof.unproven:
+                    unproven += [where]
             elif kept.outcome == "similar":
                 duplicates.append(f"{where}: the entry {kept.entry_id} says it already")
             else:
@@ -291,7 +292,10 @@ class EntryExtractor:
             await events.record_of_resource(tx, claim.scope, happened, origin=origin, now=result.now)
         if not result.stays_open:
             await threads.move_cursor(tx, claim.scope, claim.thread_uid, "entries_seq", inputs.ended)
-        done_seq = inputs.ended if inputs.more else None
+        if inputs.more:
+            done_seq = inputs.ended
+        else:
+            done_seq = None
         return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
 
 
@@ -313,7 +317,10 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
 
 
 def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
-    given = answer.get("entries") if isinstance(answer, dict) else None
+    if isinstance(answer, dict):
+        given = answer.get("entries")
+    else:
+        given = None
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise AnswerRefused('the answer must be {"entries": [...]}, a list of objects, which may be empty')
     for number, each in enumerate(given):
@@ -321,7 +328,10 @@ def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
             if not isinstance(each.get(name), str):
                 raise AnswerRefused(f"entries[{number}].{name}: must be a string")
         evidence = each.get("evidence")
-        quotations = evidence if isinstance(evidence, list) else [evidence]
+        if isinstance(evidence, list):
+            quotations = evidence
+        else:
+            quotations = [evidence]
         if not all(isinstance(quotation, str) for quotation in quotations):
             raise AnswerRefused(f"entries[{number}].evidence: must be a string or a list of strings")
         if each["source"] not in LABELS:
@@ -333,7 +343,11 @@ def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> Gi
     content = keeping.normalize(clean_text(each["content"]))
     corrects = each.get("corrects")
     quotations = tuple(list_quotations(each["evidence"]))
-    about: Subject = each["about"] if each.get("about") in SUBJECTS else "case"
+    about: Subject
+    if each.get("about") in SUBJECTS:
+        about = each["about"]
+    else:
+        about = "case"
     return GivenEntry(where, content, quotations, each["source"], corrects if corrects in inputs.known else None, about)
 
 
@@ -351,11 +365,18 @@ def _choose_proven(
     duplicates: list[str] = []
     for given, how in found:
         if isinstance(how, EvidenceRefused):
-            of_several = f"[{how.at}]" if len(given.quotations) > 1 else ""
+            if len(given.quotations) > 1:
+                of_several = f"[{how.at}]"
+            else:
+                of_several = ""
             refused.append(f"{given.where}.evidence{of_several}: {how.reason}")
             continue
         retold = is_retold(given.content, given.label, inputs.said)
-        label: Label = "verified_assistant_finding" if retold else given.label
+        label: Label
+        if retold:
+            label = "verified_assistant_finding"
+        else:
+            label = given.label
         content = keeping.cut_at_word(given.content, inputs.rules.max_entry_length)
         made = Candidate(content, label, how, given.corrects, given.where)
         first = candidates.setdefault(entries.content_key(content), made)
@@ -390,7 +411,11 @@ async def _keep(
     candidate = each.candidate
     quoted = {span.seq for span in candidate.proof.spans}
     messages = [message for message in inputs.messages if message.seq in quoted]
-    of_label: Trust = "assistant" if candidate.label == "verified_assistant_finding" else "user"
+    of_label: Trust
+    if candidate.label == "verified_assistant_finding":
+        of_label = "assistant"
+    else:
+        of_label = "user"
     trust = find_lowest_trust([of_label, *map(find_trust, messages)])
     new = NewEntry(
         each.entry_id,

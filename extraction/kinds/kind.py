@@ -265,7 +265,8 @@ def take_fitting(
     chars = 0
     for message in found:
         line = lines_by_seq.get(message.seq)
-        chars += len(line.text) if line else 0
+        if line:
+            chars += len(line.text)
         if chars > MOST_CHARS and lines:
             break
         taken.append(message)

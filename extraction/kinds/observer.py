@@ -171,14 +171,20 @@ def _read_note(raw: Any, where: str, sources: NoteSources) -> ObserverNote | Non
         return None
     first, last = _range(raw.get("from_seq"), raw.get("to_seq"), sources.seqs)
     refers_to = raw.get("refers_to")
-    dated = _DATE.fullmatch(refers_to.strip()) if isinstance(refers_to, str) else None
+    if isinstance(refers_to, str):
+        dated = _DATE.fullmatch(refers_to.strip())
+    else:
+        dated = None
     lines = tuple(filter(None, (clean_line(each, NOTE_CHARS) for each in details[:MOST_DETAILS])))
     return ObserverNote(marker, text, first, last, dated[0] if dated else None, lines)
 
 
 def _range(first: Any, last: Any, seqs: Sequence[int]) -> tuple[int, int]:
     """The seqs of the answer if they lie within the messages, else all of them, which lowers the note's trust to theirs."""
-    whole = (seqs[0], seqs[-1]) if seqs else (0, 0)
+    if seqs:
+        whole = (seqs[0], seqs[-1])
+    else:
+        whole = (0, 0)
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in (first, last)):
         return whole
     if whole[0] <= first <= last <= whole[1]:
@@ -380,7 +386,10 @@ def _take_batch(
     """As many of the messages as one call takes; of one that is too long by itself, its next part."""
     lines = {line.seq: line for line in read_lines(engine, found, tools=True)}
     first = found[0]
-    text = lines[first.seq].text if first.seq in lines else ""
+    if first.seq in lines:
+        text = lines[first.seq].text
+    else:
+        text = ""
     rest = text[began.chars :]
     if engine.tokens.text(rest) > rules.batch:
         return _take_part(engine, rules, began, first, lines[first.seq])
@@ -434,7 +443,10 @@ def _line_tokens(counter: TokenCounter, message: Message, lines: Mapping[int, Tr
     of it."""
     text = rest
     if text is None:
-        text = lines[message.seq].text if message.seq in lines else ""
+        if message.seq in lines:
+            text = lines[message.seq].text
+        else:
+            text = ""
     if text:
         return counter.text(text) + _LINE_TOKENS
     return 0

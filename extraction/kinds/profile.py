@@ -152,7 +152,10 @@ class ProfileWriter:
         if not content:
             return None
         evidence = answer.get("evidence")
-        quotations = list_quotations(evidence) if isinstance(evidence, str | list) else []
+        if isinstance(evidence, str | list):
+            quotations = list_quotations(evidence)
+        else:
+            quotations = []
         return ProfileAnswer(content, tuple(quotations))
 
     async def enrich(self, engine: Engine, material: Material, result: ProfileAnswer | None) -> ProfileResult:

@@ -99,7 +99,10 @@ class Reflector:
         """The active rows up to the claim's seq; None when they are not too many, or when all levels were tried."""
         rules = engine.observation
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
-        active = await observations.read(tx, claim.scope, claim.thread_uid, "active") if thread else []
+        if thread:
+            active = await observations.read(tx, claim.scope, claim.thread_uid, "active")
+        else:
+            active = []
         rows = tuple(row for row in active if row.batch <= claim.seq)
         tokens = sum(row.tokens for row in rows)
         if tokens < rules.reflect_tokens:
@@ -230,7 +233,10 @@ def _read_merges(answer: Json, by_id: Mapping[int, Observation]) -> list[tuple[J
 
 
 def _ids(raw: Any) -> list[int]:
-    given = raw if isinstance(raw, list) else []
+    if isinstance(raw, list):
+        given = raw
+    else:
+        given = []
     return [id_ for id_ in given if isinstance(id_, int) and not isinstance(id_, bool)]
 
 

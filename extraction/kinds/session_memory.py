@@ -147,7 +147,10 @@ class SessionMemoryWriter:
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES, tools=True)
         is_empty = not documents.has_content(document.content, document.rules)
-        told = found if found and _a_user_speaks(found.messages) else None
+        if found and _a_user_speaks(found.messages):
+            told = found
+        else:
+            told = None
         if len(notes) >= COMPACTED or (is_empty and (notes or told)):
             return _prepare_document(engine, claim, document, notes, queued, began, told)
         if found:
@@ -221,7 +224,10 @@ def _prepare_document(
     began: int,
     found: NewMessages | None,
 ) -> Material:
-    lines = found.lines if found else ()
+    if found:
+        lines = found.lines
+    else:
+        lines = ()
     content: JobMaterial = {
         "session_memory": parse_value(document),
         "notes": _as_json(notes),
@@ -232,13 +238,19 @@ def _prepare_document(
     given = {name: content[name] for name in ("session_memory", "notes")}
     asks: Mapping[str, Any] = {"session_document": form, "notes": bool(notes)}
     turn = TurnPart(asks, _MEMBER, _read_member_document, given, lines)
-    reading = _reading(claim, began, found) if found else None
+    if found:
+        reading = _reading(claim, began, found)
+    else:
+        reading = None
     inputs = DocumentInput(reading, tuple(notes), tuple(queued), document)
     return Material(prompt.text, json.dumps(content, ensure_ascii=False), DOCUMENT, prompt.version, inputs, turn=turn)
 
 
 def _reading(claim: Claim, began: int, found: NewMessages) -> Reading:
-    ended = found.messages[-1].seq if found.more else claim.seq
+    if found.more:
+        ended = found.messages[-1].seq
+    else:
+        ended = claim.seq
     return Reading(began, found.read_from, ended, found.messages, found.more)
 
 
@@ -276,7 +288,10 @@ def _read_notes(answer: ModelAnswer, inputs: NotesInput) -> NotesResult:
 
 
 def _read_note(raw: Any, where: str) -> NewNote:
-    category = raw.get("category") if isinstance(raw, dict) else None
+    if isinstance(raw, dict):
+        category = raw.get("category")
+    else:
+        category = None
     if category not in CATEGORIES:
         raise AnswerRefused(f"{where}.category: must be one of {', '.join(CATEGORIES)}")
     text = raw.get("text")

@@ -77,7 +77,10 @@ class Summariser:
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The last summary, and the messages that fell out since, up to the claim's seq; None while they are few."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
-        policy = find_policy(engine, thread) if thread else None
+        if thread:
+            policy = find_policy(engine, thread)
+        else:
+            policy = None
         if thread is None or policy is None or not policy.summarise:
             return None
         previous = await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq)
@@ -135,7 +138,10 @@ class Summariser:
         inputs: SummaryInput = material.inputs
         thread = await _lock_unchanged(tx, claim, inputs)
         first, last = inputs.messages[0].seq, inputs.messages[-1].seq
-        from_seq = inputs.previous.from_seq if inputs.previous else first
+        if inputs.previous:
+            from_seq = inputs.previous.from_seq
+        else:
+            from_seq = first
         made = Summary(last, from_seq, result.text, result.tokens, by.model, by.prompt, result.now)
         await session_notes.add_summary(tx, claim.scope, claim.thread_uid, made)
         happened = NewEvent("summary_updated", {"from_seq": from_seq, "to_seq": last})
@@ -149,11 +155,17 @@ async def _find_trimmed(
     tx: Tx, claim: Claim, thread: Thread, policy: WindowPolicy, previous: Summary | None
 ) -> tuple[int, Sequence[tuple[int, int]]]:
     """The seq after which messages are summarised, and the seq and tokens of each message that fell out of the window."""
-    observed = thread.observed_seq if policy.limit == "observed" else 0
+    if policy.limit == "observed":
+        observed = thread.observed_seq
+    else:
+        observed = 0
     began = max(observed, previous.upto_seq if previous else 0)
     sizes = await observations.sizes(tx, claim.scope, claim.thread_uid, after=began, upto=claim.seq)
     out = find_trimmed(policy, thread, sizes)
-    stays = policy.keep_first if policy.drop == "middle" and previous is None else 0
+    if policy.drop == "middle" and previous is None:
+        stays = policy.keep_first
+    else:
+        stays = 0
     return (sizes[:stays][-1][0] if stays and sizes else began), out[stays:]
 
 

@@ -103,7 +103,10 @@ class TitleWriter:
 
     def read(self, answer: ModelAnswer, material: Material) -> str:
         given = answer.get("title")
-        title = clean_title(given) if isinstance(given, str) else ""
+        if isinstance(given, str):
+            title = clean_title(given)
+        else:
+            title = ""
         if not any(map(str.isalnum, title)):
             most = material.inputs.most
             raise AnswerRefused(f"title: must be a text with words in it, of at most {most} characters")
@@ -155,7 +158,10 @@ async def _find_message(tx: Tx, engine: Engine, claim: Claim, thread: Thread) ->
     while True:
         found = await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
         for message in found:
-            text = said(engine, message).strip() if message.role == "user" else ""
+            if message.role == "user":
+                text = said(engine, message).strip()
+            else:
+                text = ""
             if not is_trivial(text) and any(map(str.isalnum, clean_title(text))):
                 return TitleInput(message, text, engine.titles.max_length)
         if len(found) < _PAGE:

@@ -59,7 +59,10 @@ def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> l
     """Lines for the messages that say something, in order. With ``tools``, calls and results are included, cut, and media
     as placeholders; without, the text of a line is exactly what ``said`` returns. Echoes are in none."""
     given = list(messages)
-    rest = strip_messages(given) if tools else given
+    if tools:
+        rest = strip_messages(given)
+    else:
+        rest = given
     called = {
         part["id"]: part["name"]
         for message in given
@@ -106,7 +109,10 @@ def _describe_part(engine: Engine, part: Json, called: Mapping[str, str]) -> str
             return f"[tool call {name}({arguments})]"
         case "tool_result":
             name = engine.derived_text(quote_line(part.get("name") or called.get(part["tool_call_id"], "")))
-            kind = "tool error" if part.get("is_error") else "tool result"
+            if part.get("is_error"):
+                kind = "tool error"
+            else:
+                kind = "tool result"
             result = _payload(engine, part["result"])
             if name:
                 return f"[{kind} {name}: {result}]"
@@ -125,14 +131,20 @@ def _describe_part(engine: Engine, part: Json, called: Mapping[str, str]) -> str
 def _payload(engine: Engine, value: Any) -> str:
     # Mask before cutting: half a secret is not recognised.
     seen = make_visible_json(value)
-    masked = seen if engine.redaction == "off" else engine.redactor.json(seen)[0]
+    if engine.redaction == "off":
+        masked = seen
+    else:
+        masked = engine.redactor.json(seen)[0]
     inner = result_parts(masked)
     if inner:
         texts = (part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in inner[:MOST_ITEMS])
         text = "\n".join(_cut_string(text) for text in texts)
     else:
         cut = _cut(masked)
-        text = cut if isinstance(cut, str) else json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
+        if isinstance(cut, str):
+            text = cut
+        else:
+            text = json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
     text = escape_marks(text)
     if len(text) <= MOST_PAYLOAD:
         return text
@@ -143,7 +155,10 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str):
         return _cut_string(value)
     if isinstance(value, list):
-        more = [f"… ({len(value) - MOST_ITEMS} more)"] if len(value) > MOST_ITEMS else []
+        if len(value) > MOST_ITEMS:
+            more = [f"… ({len(value) - MOST_ITEMS} more)"]
+        else:
+            more = []
         return [*map(_cut, value[:MOST_ITEMS]), *more]
     if isinstance(value, dict):
         kept = {key: _cut(inner) for key, inner in list(value.items())[:MOST_KEYS]}

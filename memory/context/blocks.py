@@ -131,7 +131,10 @@ def make_plan_piece(plan: Plan, counter: TokenCounter) -> ContextPiece:
 def _choose_plan_lines(plan: Plan, lines: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
     """The lines of a plan that fit, in its order: goal and phase, the step that is next, the open steps, then the
     others, the newest first."""
-    head = len(lines) - len(plan["steps"]) if plan["steps"] else len(lines)
+    if plan["steps"]:
+        head = len(lines) - len(plan["steps"])
+    else:
+        head = len(lines)
     current = find_current_step(plan)
     places = range(len(lines) - head)
 
@@ -260,7 +263,10 @@ def _count_tokens(message: Message, counter: TokenCounter) -> int:
     if message.tokens <= _SHORT:
         line = render_message(message)
         return max(counter.text(line), counter.text(f"{line}\n")) - OVERHEAD
-    tokens = message.tokens if message.encoding == counter.name else counter.parts(message.parts)
+    if message.encoding == counter.name:
+        tokens = message.tokens
+    else:
+        tokens = counter.parts(message.parts)
     tokens += (len(str(message.seq)) - 1) // _DIGITS
     speaker = describe_speaker(message)
     if speaker != message.role:
@@ -411,7 +417,10 @@ class MemoryFitter:
         room = most - count_cost(counter, wrap_memory_block(["-", UNSURE]))
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
-        unsure = [UNSURE] if packed and recalled.confidence == "unsure" else []
+        if packed and recalled.confidence == "unsure":
+            unsure = [UNSURE]
+        else:
+            unsure = []
         text = wrap_memory_block([*fitting, *unsure, *render_lines(mark_best(packed, self._scores))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
@@ -419,7 +428,10 @@ class MemoryFitter:
         is_whole = not missing and tokens + _LEAST_LEFT <= most
         if not text and not missing:
             return FittedMemory(None, is_whole)
-        told = f"{missing} older memories" if missing else ""
+        if missing:
+            told = f"{missing} older memories"
+        else:
+            told = ""
         return FittedMemory(ShownBlock("memory", text, tokens, told), is_whole)
 
     def _list_places(self) -> Iterator[int]:

@@ -69,7 +69,10 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
     no material. Raises InvalidInput, LimitExceeded."""
     if not check_text(task, "task").strip():
         raise InvalidInput("task: must not be empty; say what is to be done")
-    key = attempts.check_key(engine, task_key)[0] if task_key else ""
+    if task_key:
+        key = attempts.check_key(engine, task_key)[0]
+    else:
+        key = ""
     task, _ = engine.masked(task)
     kept = await working_memory.read_current(engine, scope.of_person, "resource")
     profile = drop_expired_lines(kept, engine.now())
@@ -170,7 +173,10 @@ async def _find_memory(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedR
 
 async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> list[RecalledLine]:
     """The memories that fit the task, the likeliest first."""
-    asked = [task] if len(task) <= _SOUGHT_CHARS else [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
+    if len(task) <= _SOUGHT_CHARS:
+        asked = [task]
+    else:
+        asked = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
     prepared = await prepare_memory(engine, scope, asked, asking=thread_id)
     if prepared is None:
         return []
@@ -188,7 +194,10 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
         if hit.is_note:
             lines.append(RecalledLine(f"- {line}"))
             continue
-        where = "this conversation" if own else f"thread {quote_line(hit.message.thread_id)}"
+        if own:
+            where = "this conversation"
+        else:
+            where = f"thread {quote_line(hit.message.thread_id)}"
         said = f"- [{where}, {age(hit.message.said_at, now)}] {str(line).strip()}"
         lines.append(RecalledLine(said, hit.message.seq if own else 0))
     return lines
@@ -228,21 +237,31 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     elsewhere = ""
     if own_plan is None or not is_open(own_plan):
         found = await plan.read_elsewhere(engine, scope, thread_id)
-        elsewhere = wrap_open_work(render_open(found)) if found else ""
+        if found:
+            elsewhere = wrap_open_work(render_open(found))
+        else:
+            elsewhere = ""
     try:
         logged = await attempts.list_attempts(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
     except NotFound:
         return ResumableWork([], elsewhere)
     suspended = await plan.read_suspended(engine, scope, thread_id)
-    texts = [wrap_open_work(render_open(suspended))] if suspended else []
-    texts += [wrap_block("plan", "\n".join(render_lines(own_plan)))] if own_plan else []
+    if suspended:
+        texts = [wrap_open_work(render_open(suspended))]
+    else:
+        texts = []
+    if own_plan:
+        texts += [wrap_block("plan", "\n".join(render_lines(own_plan)))]
     by_task = [
         f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)
     ]
     missing = logged.total - len(logged.attempts)
     if by_task:
-        cut = [f"({missing} earlier attempts are left out)"] if missing else []
+        if missing:
+            cut = [f"({missing} earlier attempts are left out)"]
+        else:
+            cut = []
         texts.append(wrap_block("previous-attempts", "\n".join([*cut, *by_task])))
     document = await working_memory.read_current(engine, scope, "thread", thread_id)
     session_memory = render_block(drop_expired_lines(document, engine.now()))

@@ -178,7 +178,10 @@ def _choose(
         section = pieces[at].section
         before = live[section]
         live[section] += sign
-        framed = frames[section] if (before == 0) != (live[section] == 0) else 0
+        if (before == 0) != (live[section] == 0):
+            framed = frames[section]
+        else:
+            framed = 0
         return sign * (costs[at] + framed)
 
     for at, piece in enumerate(pieces):
@@ -299,7 +302,10 @@ def _list_messages(found: Briefing) -> tuple[list[_Piece], list[_Piece]]:
     answered: list[_Piece] = []
     for message in reversed(found.messages):
         entry = _message_entry(message)
-        whole = message.seq if not entry["text"].endswith(CUT_MARK) else 0
+        if not entry["text"].endswith(CUT_MARK):
+            whole = message.seq
+        else:
+            whole = 0
         piece = _Piece("messages", message.seq, 0, entry, tells=whole)
         (said if any(part["type"] == "text" for part in message.parts) else answered).append(piece)
     return said, answered
@@ -309,7 +315,10 @@ def _split(section: Section, place: int, text: str) -> list[_Piece]:
     """A text in stretches, each but the last behind a space if there is one."""
     found: list[str] = []
     while text or not found:
-        end = len(text) if len(text) <= _STRETCH else text.rfind(" ", _STRETCH // 2, _STRETCH) + 1 or _STRETCH
+        if len(text) <= _STRETCH:
+            end = len(text)
+        else:
+            end = text.rfind(" ", _STRETCH // 2, _STRETCH) + 1 or _STRETCH
         found.append(text[:end])
         text = text[end:]
     return [_Piece(section, place, part, stretch, len(found)) for part, stretch in enumerate(found)]
@@ -416,7 +425,10 @@ def _block(found: Briefing, name: Section, value: Any) -> str:
         assert found.profile.changed is not None
         return render_block(replace(found.profile, changed=replace(found.profile.changed, content=value)))
     if name == "plan":
-        step = [f"Current step: {value['current_step']}"] if "current_step" in value else []
+        if "current_step" in value:
+            step = [f"Current step: {value['current_step']}"]
+        else:
+            step = []
         lines = [f"Goal: {value['goal']}", render_phase(value), *step]
     elif name == "messages":
         lines = [_message_line(entry) for entry in value]
@@ -433,7 +445,10 @@ def _line(piece: _Piece) -> str:
 
 def _message_entry(message: Message) -> BriefingMessage:
     text = join_lines(plain_text(message.parts, quote_text))
-    shown = text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + CUT_MARK
+    if len(text) <= MESSAGE_CHARS:
+        shown = text
+    else:
+        shown = text[:MESSAGE_CHARS] + CUT_MARK
     entry: BriefingMessage = {"seq": message.seq, "role": message.role, "text": shown}
     if message.name:
         entry["name"] = message.name

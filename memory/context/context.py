@@ -96,7 +96,10 @@ def render_text(
 def _describe(tag: Tag, messages: Sequence[Message]) -> str:
     """The description of the block. A conversation's has its days, since no line gives its time, and *tomorrow* may be
     over."""
-    days = f" {name_days([each.said_at for each in messages])}." if tag == "conversation" else ""
+    if tag == "conversation":
+        days = f" {name_days([each.said_at for each in messages])}."
+    else:
+        days = ""
     return f"{_FRAMES[tag]}{days}"
 
 
@@ -243,7 +246,10 @@ async def get_context(
     if size > engine.limits.query_bytes:
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     answers, began = engine.caches.of(AnswerCache), engine.now()
-    version = await engine.database.version() if format == "text" else None
+    if format == "text":
+        version = await engine.database.version()
+    else:
+        version = None
     wanted = (scope.person, thread_id, query, max_tokens, reserved)
     known = answers.find(scope, wanted, version, began)
     if known is not None:
@@ -258,7 +264,10 @@ async def _make_context(
     engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, reserved: int, format: Format
 ) -> tuple[str | ContextAnswer | ProviderContext, bool]:
     """The context, and whether something was missing that may be there the next time."""
-    questions = [query] if query else []
+    if query:
+        questions = [query]
+    else:
+        questions = []
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)

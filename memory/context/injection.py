@@ -47,7 +47,10 @@ class _Lines:
 
     def render(self) -> str:
         said = render_lines([line for _, line in self.messages])
-        unsure = [UNSURE] if self.is_unsure and said else []
+        if self.is_unsure and said:
+            unsure = [UNSURE]
+        else:
+            unsure = []
         return wrap_memory_block([*(text for _, text in self.entries), *unsure, *said])
 
     def without_last(self) -> "_Lines":
@@ -112,7 +115,10 @@ async def _gather(
 
 def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], gone: int) -> RecalledMemory:
     """The best of what is recalled, without what was told, and what the conversation shows itself."""
-    least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits else 0.0
+    if recalled.hits:
+        least = recalled.hits[0].score * _LEAST_SHARE
+    else:
+        least = 0.0
     best = [hit for hit in recalled.hits if hit.score >= least][:_MOST_MESSAGES]
     hits = [
         hit for hit in best if _mark_message(hit.message) not in told and not _is_shown(hit.message, thread_id, gone)
@@ -151,7 +157,10 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     counter, is_unsure = engine.tokens, recalled.confidence != "sure"
     room -= count_cost(counter, wrap_memory_block(["-", UNSURE]))
     entries: list[tuple[str, str]] = []
-    left = int(room * _ENTRY_SHARE) if recalled.hits else room
+    if recalled.hits:
+        left = int(room * _ENTRY_SHARE)
+    else:
+        left = room
     for entry in recalled.entries:
         text = render_entry(entry, engine.now())
         left -= counter.known(f"{text}\n")
@@ -161,7 +170,10 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
     found = [hit.texts for hit in recalled.hits]
     ranked = ((at, found[at].make_line(recalled.sought, recalled.hits[at].chunk)) for at in rank_messages(found))
-    packed = pack_ranked(ranked, counter, room) if room > 0 else []
+    if room > 0:
+        packed = pack_ranked(ranked, counter, room)
+    else:
+        packed = []
     return _Lines(entries, [(_mark_message(line.message), line) for line in packed], is_unsure)
 
 
@@ -214,9 +226,15 @@ async def _gather_opening(
 ) -> str:
     thread = await find_thread(tx, scope, thread_id)
     pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
-    kept = await plans.read_newest(tx, scope, thread) if thread else None
+    if thread:
+        kept = await plans.read_newest(tx, scope, thread)
+    else:
+        kept = None
     # A context shows a plan that is done, too: what comes unasked is what is still open.
-    open_plan = ["plan"] if kept is not None and is_open(kept.plan) else []
+    if kept is not None and is_open(kept.plan):
+        open_plan = ["plan"]
+    else:
+        open_plan = []
     chosen = [piece for piece in pieces if piece.name in ("user-profile", *open_plan, "open-work")]
     shares = share_blocks({piece.name: piece.tokens for piece in chosen}, max_tokens, 0)
     shown = [piece.within(shares.get(piece.name, 0), engine.tokens) for piece in chosen]

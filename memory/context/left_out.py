@@ -95,7 +95,10 @@ class NotesOnLeftOut:
         blocks: list[ShownBlock] = []
         if self.observations:
             text = self.observations.within(level)
-            missing = "older observations" if level < self._observed else ""
+            if level < self._observed:
+                missing = "older observations"
+            else:
+                missing = ""
             blocks.append(ShownBlock("observations", text, count_cost(counter, text), missing))
         text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter)
         if text:
@@ -107,8 +110,12 @@ class NotesOnLeftOut:
         cover."""
         if left <= 0:
             return ""
-        made = counter.cut(self.summary.text, left) if self.summary else ""
-        left -= counter.known(made) if made else 0
+        if self.summary:
+            made = counter.cut(self.summary.text, left)
+        else:
+            made = ""
+        if made:
+            left -= counter.known(made)
         kept = self._extract(left, counter)
         lines = "\n".join(line for _, line in kept)
         if not made and not lines:
@@ -117,17 +124,29 @@ class NotesOnLeftOut:
         count = sum(messages for messages, _, _ in told)
         what = "Extracts from"
         if made:
-            what = "A summary of, and extracts from," if lines else "A summary of"
+            if lines:
+                what = "A summary of, and extracts from,"
+            else:
+                what = "A summary of"
         counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{told[0][1]} to #{told[-1][2]}"
         # A model's text: only the lines of extracts begin without a space.
-        own = indent_lines(f" {quote_text(made)}") if made else ""
+        if made:
+            own = indent_lines(f" {quote_text(made)}")
+        else:
+            own = ""
         # A model's text says by itself when things were.
-        days = f", of {name_days([note.said_at for note, _ in kept])}" if kept and not made else ""
+        if kept and not made:
+            days = f", of {name_days([note.said_at for note, _ in kept])}"
+        else:
+            days = ""
         return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}{days}.")
 
     def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
         """The number of summarised messages, and their first and last seq."""
-        told = self.summary.told if self.summary else None
+        if self.summary:
+            told = self.summary.told
+        else:
+            told = None
         return [
             *([(told.messages, told.first, told.last)] if told and made else []),
             *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
@@ -150,10 +169,19 @@ class NotesOnLeftOut:
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
     """The notes that stand for the messages before the seq, and for those that are shown ``cut``."""
     furthest = max([before, *(message.seq + 1 for message in cut)])
-    observations = source.noted.before(furthest, counter) if source.noted else None
+    if source.noted:
+        observations = source.noted.before(furthest, counter)
+    else:
+        observations = None
     summary, extracts = source.summary, source.extracts
-    seqs = extracts.seqs[: bisect_left(extracts.seqs, before)] if extracts else []
-    lines = extracts.before(before, counter) if extracts else []
+    if extracts:
+        seqs = extracts.seqs[: bisect_left(extracts.seqs, before)]
+    else:
+        seqs = []
+    if extracts:
+        lines = extracts.before(before, counter)
+    else:
+        lines = []
     more = [message for message in cut if message.seq not in seqs and message.seq > source.after]
     if more:
         lines = rank_rated([*lines, *weigh_notes(take_notes(more), counter)])

@@ -243,14 +243,20 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         room = min(asked.max_tokens - REPORT_TOKENS, max(room, least))
     needs["predefined-messages"] = count_messages(window.predefined)
     noted = await engine.caches.of(ObservationCache).get(tx, scope, thread.thread_uid)
-    active = noted.before(0, engine.tokens).tokens if noted else 0
+    if noted:
+        active = noted.before(0, engine.tokens).tokens
+    else:
+        active = 0
     # The unread rest would not fit: so much as if it were all of the room.
     messages = max(count_messages(window.run), 0 if window.whole else room + 1)
     others = messages + active + claim.beside_all
     given = share_blocks(needs, room, others)
     left = room - sum(given.values())
     newest = find_newest_from_user(window.run)
-    question = 0 if newest is None else count_messages([window.run[newest]])
+    if newest is None:
+        question = 0
+    else:
+        question = count_messages([window.run[newest]])
     shares = share_rest(left, claim, messages, question, keeps_start=asked.keeps_start)
     material = ContextMaterial(
         asked.thread_id,
@@ -336,15 +342,24 @@ async def _find_left_out(
     if not before or not (policy.summarise or observed):
         return LeftOut(noted)
     kept = max((message.seq for message in material.first if message.seq < before), default=0)
-    after = max(kept, thread.observed_seq, thread.buffered_seq) if noted else kept
+    if noted:
+        after = max(kept, thread.observed_seq, thread.buffered_seq)
+    else:
+        after = kept
     summary, after = await _find_summary(tx, scope, thread, after, before)
 
     def blank(message: Message) -> Message:
         return blank_results([message], 0, engine.tokens)[0]
 
-    lighten = blank if policy.blank_tool_results else None
+    if policy.blank_tool_results:
+        lighten = blank
+    else:
+        lighten = None
     # Where a model took notes as it saw fit, the user's rules and corrections are shown all the same.
-    told_from = kept if noted and noted.by_a_model and not summary else after
+    if noted and noted.by_a_model and not summary:
+        told_from = kept
+    else:
+        told_from = after
     extracts = await engine.caches.of(ExtractCache).get(
         tx, scope, thread, told_from, before, noted=after if told_from < after else 0, lighten=lighten
     )
@@ -411,7 +426,10 @@ async def _claim_memory(
     person = person or PersonMemory()
     tokens += person.tokens
     there = await entries.count(tx, scope) + person.entries
-    kept = there * _ENTRY_TOKENS if engine.entries.injected else 0
+    if engine.entries.injected:
+        kept = there * _ENTRY_TOKENS
+    else:
+        kept = 0
     elsewhere = max(0, tokens - (thread.token_count if thread else 0)) + kept
     return MemoryClaim(int(room * engine.context.memory_share), tokens + kept, elsewhere)
 
@@ -420,18 +438,30 @@ async def make_pieces(
     tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, person: PersonMemory | None, *, now: int
 ) -> list[ContextPiece]:
     """The blocks that a context has beside its messages, notes and memories. The profile is the person's."""
-    written = person.profile if person else await working_memory.read_newest(tx, scope, None)
+    if person:
+        written = person.profile
+    else:
+        written = await working_memory.read_newest(tx, scope, None)
     profile = WorkingMemoryDocument("resource", "", engine.working_memory.of("resource"), written)
     profile = drop_expired_lines(profile, now)
-    pieces = [make_document_piece(profile, "user-profile", engine.tokens)] if profile.content else []
-    open_plan = await plans.read_newest(tx, scope, thread) if thread else None
+    if profile.content:
+        pieces = [make_document_piece(profile, "user-profile", engine.tokens)]
+    else:
+        pieces = []
+    if thread:
+        open_plan = await plans.read_newest(tx, scope, thread)
+    else:
+        open_plan = None
     if thread:
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
     found: OpenWorkAnswer | None = None
     # Open work of other threads is shown if this one has no plan.
     if open_plan is None or not is_open(open_plan.plan):
         found = await find_elsewhere(tx, scope, thread, now=now)
-    own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
+    if thread:
+        own = await find_suspended(tx, scope, thread.thread_uid, now=now)
+    else:
+        own = []
     if own or found:
         opened: OpenWorkAnswer = found or {"open": []}
         opened["open"] = [*own, *opened["open"]]
@@ -474,7 +504,8 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
             if place not in asked:
                 continue
             fits = len(part["data"]) <= left
-            left -= len(part["data"]) if fits else 0
+            if fits:
+                left -= len(part["data"])
             found[place] = part if fits else make_media_note(part, place)
         to_read -= sum(map(media_bytes, message.parts))
         return to_read > 0
@@ -496,7 +527,10 @@ def _inner(part: Json) -> list[Json]:
     if part["type"] in MEDIA:
         return [part]
     result = part.get("result")
-    entries = result if part["type"] == "tool_result" and isinstance(result, list) else []
+    if part["type"] == "tool_result" and isinstance(result, list):
+        entries = result
+    else:
+        entries = []
     return [each for each in entries if isinstance(each, dict) and each.get("type") in MEDIA]
 
 

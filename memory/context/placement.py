@@ -41,7 +41,10 @@ class PlacedContext:
     @property
     def missing_behind(self) -> int:
         """How many of them are newer than all that are in the window."""
-        last = self.window[-1].seq if self.window else 0
+        if self.window:
+            last = self.window[-1].seq
+        else:
+            last = 0
         if last > 0:
             return sum(seq > last for seq in self.material.newest)
         return 0
@@ -81,7 +84,10 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
 
     def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
         asked = find_newest_from_user(window.messages)
-        begins = 0 if asked is None else window.messages[asked].seq
+        if asked is None:
+            begins = 0
+        else:
+            begins = window.messages[asked].seq
         texts = [each.text for each in (*blocks, *notes)]
         shown = (*predefined, *window.messages)
         return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
@@ -100,8 +106,12 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         if memory.tokens > left:
             memory = memories.fit(already, left)
         # A wider window leaves no more than they take, in which it cannot be seen that these are all.
-        whole = memory.block if memory.is_whole else whole
-        claimed = memory.tokens if memory.is_whole or (memory.block and memory.block == whole) else shares.memory
+        if memory.is_whole:
+            whole = memory.block
+        if memory.is_whole or (memory.block and memory.block == whole):
+            claimed = memory.tokens
+        else:
+            claimed = shares.memory
         if not material.keeps_start:
             most_notes = shares.notes + max(0, int((shares.memory - claimed) * _SPARE_FOR_NOTES))
         wider = windows.fit(shares.room - min(most_notes, notes.tokens) - claimed)
@@ -116,7 +126,10 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
 def _find_begin(material: ContextMaterial, window: FittedMessages) -> int:
     """The seq where the newest messages begin that are shown without a gap."""
     shown = {message.seq for message in window.messages}
-    begins = material.run[-1].seq + 1 if material.run else 0
+    if material.run:
+        begins = material.run[-1].seq + 1
+    else:
+        begins = 0
     for message in reversed(material.run):
         if message.seq not in shown or begins == material.gap:
             break
@@ -163,7 +176,10 @@ class _WindowFitter:
     @cached_property
     def _newest(self) -> RunFitter:
         material, floor = self._material, find_floor(self._material.policy)
-        run = _begin_settled(material.run, material.settled, floor) if material.keeps_start else material.run
+        if material.keeps_start:
+            run = _begin_settled(material.run, material.settled, floor)
+        else:
+            run = material.run
         return RunFitter(run, self._counter, floor=floor, overhead=OVERHEAD, weigh=self._weigh)
 
     @cached_property

@@ -69,7 +69,10 @@ async def _read_newest(
     run: list[Message] = []
     while len(run) < most:
         asked = min(rows, most - len(run))
-        before = run[0].seq if run else None
+        if run:
+            before = run[0].seq
+        else:
+            before = None
         page = await windows.newest(tx, scope, thread, most=asked, before=before, make=known.make)
         run = [*page, *run]
         if len(page) < asked or _is_enough(run, policy, budget, counter):

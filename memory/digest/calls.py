@@ -185,8 +185,14 @@ def _changes(name: str) -> bool:
 
 
 def _describe_call(half: _Half, ending: _Ending) -> str:
-    most = _ARGUMENTS_BESIDE if ending.gives or ending.warns or ending.state == "error" else _ARGUMENTS
-    arguments = _arguments(half.call["arguments"], most) if half.call else "…"
+    if ending.gives or ending.warns or ending.state == "error":
+        most = _ARGUMENTS_BESIDE
+    else:
+        most = _ARGUMENTS
+    if half.call:
+        arguments = _arguments(half.call["arguments"], most)
+    else:
+        arguments = "…"
     text = f"{ending.name}({arguments}) -> "
     if ending.said:
         text += shorten(ending.said, max(LONGEST - len(text), 40))
@@ -199,7 +205,10 @@ def _describe_ending(half: _Half) -> _Ending:
     if half.result is None:
         return _Ending(name, "open", "no result")
     result = _plain(half.result["result"])
-    given = _find_given(half.call["arguments"]) if half.call else frozenset()
+    if half.call:
+        given = _find_given(half.call["arguments"])
+    else:
+        given = frozenset()
     if half.result.get("is_error") or _says_failed(result):
         said = _describe_failure(result, given)
         return _Ending(name, "error", f"error: {said}" if said else "error")
@@ -226,7 +235,10 @@ def _plain(result: Any) -> Any:
 
 def _says_failed(result: Any) -> bool:
     if isinstance(result, str):
-        ends = result if len(result) <= 2 * _SHORT else f"{result[:_SHORT]}\n{result[-_SHORT:]}"
+        if len(result) <= 2 * _SHORT:
+            ends = result
+        else:
+            ends = f"{result[:_SHORT]}\n{result[-_SHORT:]}"
         return bool((_FAILED.match(ends) and not _UNTRUE.match(ends)) or _COUNTED.search(ends))
     if not isinstance(result, Mapping):
         return False
@@ -271,7 +283,10 @@ def _find_error(result: Mapping[str, Any]) -> Any:
     for _ in range(_DEEPEST):
         for each in level:
             named = each.get("error") or each.get("errors")
-            first = named[0] if isinstance(named, list) and named else named
+            if isinstance(named, list) and named:
+                first = named[0]
+            else:
+                first = named
             if first and isinstance(first, str | Mapping):
                 return first
         level = [inner for each in level for inner in each.values() if isinstance(inner, Mapping)][:_MOST_OBJECTS]
@@ -335,7 +350,10 @@ def _leaves(value: Any, given: frozenset[str] = frozenset(), *, ordered: bool = 
         if value is None or isinstance(value, list):
             return []
         return [_short(str(value))]
-    keys = list(value) if ordered else sorted(value, key=lambda key: _rank(key, value[key]))
+    if ordered:
+        keys = list(value)
+    else:
+        keys = sorted(value, key=lambda key: _rank(key, value[key]))
     shown = (f"{_line(key)[:40]}={shown}" for key, shown in _read_named(value, keys) if shown not in given)
     return list(islice(shown, _MOST_NAMED))
 
@@ -345,7 +363,10 @@ def _rank(key: str, value: Any) -> tuple[int, int]:
     if key in _SHOWN_FIRST:
         return 0, _SHOWN_FIRST.index(key)
     words = _NAME_WORD.findall(key)
-    last = words[-1].lower() if words else ""
+    if words:
+        last = words[-1].lower()
+    else:
+        last = ""
     if last in _SHOWN_NEXT:
         return 1, _SHOWN_NEXT.index(last)
     if isinstance(value, bool) or (isinstance(value, str) and _TIME.fullmatch(value[:40])):
@@ -357,7 +378,10 @@ def _rank(key: str, value: Any) -> tuple[int, int]:
 
 def _join_fitting(leaves: Sequence[str], most: int) -> str:
     """Join the first leaf and as many of the others as fit whole into ``most`` characters."""
-    joined = shorten(leaves[0], most) if leaves else ""
+    if leaves:
+        joined = shorten(leaves[0], most)
+    else:
+        joined = ""
     for leaf in leaves[1:]:
         if len(joined) + 2 + len(leaf) <= most:
             joined += f", {leaf}"

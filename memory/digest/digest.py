@@ -144,7 +144,10 @@ def _note_sentences(message: Message, place: SpokenPlace) -> list[DigestNote]:
         agent = place.role in ("assistant", "tool")
         text = bound_text(part["text"], whole=place.role == "user" and not place.among_people)
         for sentence in _read_plainly(text) if agent or place.among_people else read_of_person(text):
-            judged = judge_agent(sentence, place, not found) if agent else judge_person(sentence, place, asked)
+            if agent:
+                judged = judge_agent(sentence, place, not found)
+            else:
+                judged = judge_person(sentence, place, asked)
             if judged:
                 asked = asked or asks(sentence)
                 found.append(_note(message, judged, sentence.text))
@@ -164,7 +167,10 @@ def _note(message: Message, judged: Judgement, text: str) -> DigestNote:
 def _choose(found: list[DigestNote], place: SpokenPlace) -> list[DigestNote]:
     """The weightiest notes of one message, in their order."""
     of_user = place.role == "user" and not place.among_people
-    most = MOST_OF_A_PERSON if of_user else MOST_A_MESSAGE
+    if of_user:
+        most = MOST_OF_A_PERSON
+    else:
+        most = MOST_A_MESSAGE
     if len(found) <= (_MOST_WORDS if of_user else most):
         return found
     facts, words = (MOST_FACTS, _MOST_WORDS) if of_user else (most, most)
@@ -245,7 +251,10 @@ def weigh_extract(text: str) -> float:
     """The weight of a note that stays one line, ``user: ...`` or ``assistant: search(...) -> ok: ...``, for all
     that the line shows of it."""
     role, _, said = text.partition(": ")
-    call = read_call_line(said) if role != "user" else None
+    if role != "user":
+        call = read_call_line(said)
+    else:
+        call = None
     if call:
         return judge_call(call).weight
     place = SpokenPlace("user" if role == "user" else "assistant", False, False, False, False, False)
@@ -262,7 +271,10 @@ def digest(notes: Iterable[DigestNote], counter: TokenCounter, most_tokens: int)
     left = most_tokens
     for at in _rank([*map(rate_note, ordered)]):
         line = f"{_line(ordered[at])}\n"
-        left -= counter.text(line) if len(line) <= left * _CHARS_A_TOKEN else left + 1
+        if len(line) <= left * _CHARS_A_TOKEN:
+            left -= counter.text(line)
+        else:
+            left -= left + 1
         if left < 0:
             break
         kept.append(at)

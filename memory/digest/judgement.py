@@ -84,7 +84,11 @@ def judge_person(sentence: Sentence, place: SpokenPlace, asked: bool) -> Judgeme
         return judged
     told = "fact" in sentence.kinds and not sentence.question
     if told:
-        marker: Marker = "important" if judged.marker == "info" else judged.marker
+        marker: Marker
+        if judged.marker == "info":
+            marker = "important"
+        else:
+            marker = judged.marker
         return Judgement(marker, judged.weight + _FACT + _TOLD_OF_SELF, "fact")
     if sentence.values or sentence.names or "when" in sentence.kinds:
         return replace(judged, weight=judged.weight + _FACT, kind="fact")
@@ -183,7 +187,10 @@ def judge_call(call: DigestCall) -> Judgement:
     marker: Marker
     if call.state == "error":
         marker, weight = ("important", 1.6) if call.overcome else ("critical", 4.2)
-        kind = "result" if call.overcome else "failure"
+        if call.overcome:
+            kind = "result"
+        else:
+            kind = "failure"
     elif call.state == "open":
         marker, weight = "info", 1.2
     elif call.changes or call.recovered:

@@ -81,7 +81,10 @@ def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -
         if not kept or cost <= left:
             kept.append(at)
             left -= cost
-    said = shorten("; ".join(_shown(lines[at]) for at in sorted(kept)), most) if kept else ""
+    if kept:
+        said = shorten("; ".join(_shown(lines[at]) for at in sorted(kept)), most)
+    else:
+        said = ""
     gives = any(find_given_ids(lines[at], given) for at in kept)
     return said, gives, any(_LOGGED_ERROR.search(lines[at]) for at in kept)
 

@@ -108,15 +108,24 @@ class Sentence(NamedTuple):
     @property
     def ruling(self) -> bool:
         """Whether it says what must, must not or had better be."""
-        least = 1 if "wish" in self.kinds else 2
+        if "wish" in self.kinds:
+            least = 1
+        else:
+            least = 2
         ruled = not self.kinds.isdisjoint(("rule", "wish"))
         return ruled and not self.question and (self.content_words >= least or self.values > 0)
 
     @property
     def worth(self) -> float:
         """The weight that its words add, for any act: 0 to about 2.3."""
-        kept = 0.4 + 0.2 * min(self.values, 4) if self.values else 0
-        when = 0.3 if "when" in self.kinds else 0
+        if self.values:
+            kept = 0.4 + 0.2 * min(self.values, 4)
+        else:
+            kept = 0
+        if "when" in self.kinds:
+            when = 0.3
+        else:
+            when = 0
         return 0.05 * min(self.content_words, 12) + kept + 0.15 * min(self.names, 3) + when
 
 
@@ -138,7 +147,8 @@ def split_sentences(text: str, *, loosely: bool = False) -> list[str]:
         line = " ".join(each.split())
         if line and not line[0].isalpha():
             lead = _LEAD.match(line)
-            line = line[lead.end() :] if lead else line
+            if lead:
+                line = line[lead.end() :]
         if "**" in line:
             line = _BOLD.sub(r"\1", line)
         start = 0
@@ -159,9 +169,18 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
     words = find_words(text)
     each = set(words)
     content_words = len(each.difference(SAYS_LITTLE))
-    values = find_values(text) if marked and _MARKED.search(text) else []
-    wide = 0 if text.isascii() else len(_WIDE.findall(text))
-    kinds = _read_kinds(words, each) if content_words or values else set[Kind]()
+    if marked and _MARKED.search(text):
+        values = find_values(text)
+    else:
+        values = []
+    if text.isascii():
+        wide = 0
+    else:
+        wide = len(_WIDE.findall(text))
+    if content_words or values:
+        kinds = _read_kinds(words, each)
+    else:
+        kinds = set[Kind]()
     if values and any(value.endswith(("Error", "Exception")) for value in values):
         kinds.add("error")
     if wide:
@@ -175,7 +194,10 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
 def _read_kinds(words: Sequence[str], each: Set[str]) -> set[Kind]:
     """The acts of a sentence's words (``each``: these once)."""
     firsts = each & FIRST_WORDS
-    kinds = _kinds(words, firsts) if firsts else set[Kind]()
+    if firsts:
+        kinds = _kinds(words, firsts)
+    else:
+        kinds = set[Kind]()
     begins = words[0] if words else ""
     if begins in _WITHOUT and not _SAYS_WHY.isdisjoint(words):  # *No panic, it is only a test.*
         kinds.discard("wish")
@@ -237,7 +259,10 @@ def _split_long(text: str) -> list[str]:
     while len(text) > LONGEST:
         room = text[: LONGEST - 4]
         ends = [end.end() for end in _CLAUSE_END.finditer(room, LONGEST // 3)]
-        at = ends[-1] if ends else _end_of_word(text, 0, len(room))
+        if ends:
+            at = ends[-1]
+        else:
+            at = _end_of_word(text, 0, len(room))
         found.append(f"{'… ' if found else ''}{text[:at].strip()} …")
         text = text[at:].strip()
     return [*found, f"… {text}" if found else text]

@@ -55,7 +55,10 @@ def _signs() -> dict[str, Signs]:
                 signs.longer.setdefault(rest[0], []).append((tuple(rest), begins, kind))
                 signs.longer[rest[0]].sort(key=lambda entry: -len(entry[0]))
             else:
-                alone = signs.alone if begins else signs.alone | {kind}
+                if begins:
+                    alone = signs.alone
+                else:
+                    alone = signs.alone | {kind}
                 signs = Signs(alone, signs.opening | {kind}, signs.longer)
             found[first] = signs
     return found

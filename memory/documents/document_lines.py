@@ -21,7 +21,10 @@ _BULLET = linear_re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 
 def list_lines(content: str, *, is_json: bool) -> list[str]:
     """List the lines of a document that can be shown and removed one by one."""
-    value = _parse_object(content) if is_json else None
+    if is_json:
+        value = _parse_object(content)
+    else:
+        value = None
     if value is None:
         return [line.strip() for line in content.splitlines() if line.strip()]
     return [f"{path}: {_show_leaf(leaf)}" for path, leaf in _leaves(value, "")]
@@ -29,7 +32,10 @@ def list_lines(content: str, *, is_json: bool) -> list[str]:
 
 def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
     """Remove the lines for which ``gone`` is true; "" if nothing is left. The text ends as it did before."""
-    value = _parse_object(content) if is_json else None
+    if is_json:
+        value = _parse_object(content)
+    else:
+        value = None
     if value is None:
         kept = [line for line in content.splitlines(keepends=True) if not line.strip() or not gone(line.strip())]
         text = "".join(kept).rstrip("\r\n")
@@ -48,22 +54,34 @@ def find_line(content: str, wanted: str, *, is_json: bool) -> str:
     InvalidInput if none exists, or more than one."""
     lines = list_lines(content, is_json=is_json)
     sought = wanted.strip()
-    values = {line: line.partition(": ")[2] for line in lines} if is_json else {}
+    if is_json:
+        values = {line: line.partition(": ")[2] for line in lines}
+    else:
+        values = {}
     exact = [line for line in lines if sought in (line, _BULLET.sub("", line), values.get(line))]
     found = exact or [line for line in lines if line.startswith(sought) or _BULLET.sub("", line).startswith(sought)]
     if len(set(found)) == 1:
         return found[0]
     near = found[:_MOST_SHOWN] or difflib.get_close_matches(sought, lines, n=_MOST_SHOWN, cutoff=0.3)
-    shown = f": {'; '.join(map(repr, near))}" if near else ""
+    if near:
+        shown = f": {'; '.join(map(repr, near))}"
+    else:
+        shown = ""
     if found:
         raise InvalidInput(f"replace_line: {len(found)} lines begin so, give one of them whole{shown}")
-    why = "; the closest are" if near else ""
+    if near:
+        why = "; the closest are"
+    else:
+        why = ""
     raise InvalidInput(f"replace_line: no line is {wanted.strip()!r} or begins so{why}{shown}")
 
 
 def replace_line(content: str, line: str, new: Any, *, is_json: bool) -> str:
     """The document with another line in the place of this one. ``new`` is text, of a JSON document any value."""
-    value = _parse_object(content) if is_json else None
+    if is_json:
+        value = _parse_object(content)
+    else:
+        value = None
     if value is not None:
         return to_json(_exchange(value, "", line, new))
     made: list[str] = []

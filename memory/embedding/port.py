@@ -72,7 +72,10 @@ def clip_text(text: str, most: int) -> str:
 def normalize_rows(values: Any, rows: int, dimension: int) -> Vectors:
     """Vectors as float32 of length 1. ``dimension`` 0 accepts any. Raises EmbeddingFailed for anything else."""
     try:
-        vectors = np.array(values, dtype=np.float64).reshape(rows, -1) if rows else np.zeros((0, dimension))
+        if rows:
+            vectors = np.array(values, dtype=np.float64).reshape(rows, -1)
+        else:
+            vectors = np.zeros((0, dimension))
     except (TypeError, ValueError):
         raise EmbeddingFailed("the model answered with vectors of different lengths, or with none") from None
     if dimension and vectors.shape[1] != dimension:

@@ -113,7 +113,10 @@ MINILM_ENGLISH = Calibration(
 
 def measure_standing(cosines: NDArray[np.float64]) -> float:
     """By how many standard deviations the largest stands out; 0 of fewer than two, or of equal ones."""
-    spread = float(cosines.std()) if len(cosines) > 1 else 0.0
+    if len(cosines) > 1:
+        spread = float(cosines.std())
+    else:
+        spread = 0.0
     if spread > 1e-6:
         return float(cosines.max() - cosines.mean()) / spread
     return 0.0

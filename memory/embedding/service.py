@@ -327,7 +327,11 @@ class EmbeddingService:
 
     def status(self) -> EmbeddingStatus:
         reason = self._load_backoff.reason or self._query_backoff.reason or self._batch_backoff.reason
-        state: State = "ready" if self._loaded else "loading"
+        state: State
+        if self._loaded:
+            state = "ready"
+        else:
+            state = "loading"
         if self._closed:
             state = "closed"
         elif reason:
@@ -542,6 +546,9 @@ def _pause_after(backoff: Backoff, error: Exception) -> EmbeddingFailed:
     """Start the pause. The text of an error of ours fits an answer; any other's stays in the log."""
     if not isinstance(error, EmbeddingFailed):
         log.error("the embedder failed", exc_info=error)
-    reason = str(error) if isinstance(error, EmbeddingFailed) else f"the embedder failed ({type(error).__name__})"
+    if isinstance(error, EmbeddingFailed):
+        reason = str(error)
+    else:
+        reason = f"the embedder failed ({type(error).__name__})"
     backoff.note_failure(reason)
     return EmbeddingFailed(reason)

@@ -239,7 +239,10 @@ class Engine:
         self, name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Sequence[Json] = ()
     ) -> Indexed:
         """The texts by which a message that enters is indexed; ``answered`` are the calls that its results answer."""
-        derived = (name, parts, metadata) if self.redaction == "all" else self._derived(name, parts, metadata)
+        if self.redaction == "all":
+            derived = (name, parts, metadata)
+        else:
+            derived = self._derived(name, parts, metadata)
         return search_words.make_index_texts(*derived, said_at, answered)
 
     def search_text_of(self, message: Message) -> Indexed:

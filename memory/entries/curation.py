@@ -41,7 +41,10 @@ async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str,
     """The entries that can be seen, those kept last first: ``entries`` and, if there are more, ``next_cursor``. With a
     ``query`` those alone that have each of its words, or the beginning of one, whatever its case; a page may then have
     fewer, since a call reads a limited number of entries. Raises InvalidInput for an unknown cursor."""
-    before = _read_place(cursor) if cursor else None
+    if cursor:
+        before = _read_place(cursor)
+    else:
+        before = None
     words = check_text(query, "query").casefold().split()
     rows, reached = await engine.database.read(_read_page, scope, engine, before, limit, words)
     fitting = fit_entries([row for _, row in rows], engine.limits.answer_bytes)
@@ -95,9 +98,16 @@ async def list_wrong(engine: Engine, scope: Scope) -> EntryPage:
     project's, then the person's. As many as an answer holds: ``left_out`` counts the others."""
     found: list[EntryRow] = []
     for of in [scope, scope.of_person] if scope.person else [scope]:
-        whose: Whose = "project" if of == scope else "you"
+        whose: Whose
+        if of == scope:
+            whose = "project"
+        else:
+            whose = "you"
         rows = await engine.database.read(_read_wrong, of, engine)
-        found += _mark_rows(rows, whose) if scope.person else rows
+        if scope.person:
+            found += _mark_rows(rows, whose)
+        else:
+            found += rows
     fitting = fit_entries(found, engine.limits.answer_bytes)
     left = len(found) - len(fitting)
     page: EntryPage = {"entries": fitting}
@@ -124,7 +134,10 @@ async def _read_page(
     found: list[Entry] = []
     looked_at = 0
     while True:
-        most = _LOOKED_AT if words else limit
+        if words:
+            most = _LOOKED_AT
+        else:
+            most = limit
         page = await entry_curation.read_page(tx, scope, before=before, limit=most + 1)
         for entry in page[:most]:
             if _has_words(engine, entry, words):
@@ -140,7 +153,10 @@ async def _read_page(
 
 
 def _has_words(engine: Engine, entry: Entry, words: Sequence[str]) -> bool:
-    text = engine.derived_text(entry.content).casefold() if words else ""
+    if words:
+        text = engine.derived_text(entry.content).casefold()
+    else:
+        text = ""
     return all(word in text for word in words)
 
 

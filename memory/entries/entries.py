@@ -250,7 +250,10 @@ async def _find_near(
     """The nearest entries of the scope by their words and their vectors, and how near each is: from 1 on they are alike."""
     shared = await _find_sharing_words(tx, scope, content)
     near = {entry_id: share / _SHARED_WORDS for entry_id, share in shared.items()}
-    by_meaning = await _find_by_vectors(tx, scope, embedded) if embedded else {}
+    if embedded:
+        by_meaning = await _find_by_vectors(tx, scope, embedded)
+    else:
+        by_meaning = {}
     for entry_id, cosine in by_meaning.items():
         near[entry_id] = max(near.get(entry_id, 0.0), cosine / similarity)
     return near
@@ -305,7 +308,10 @@ def is_expired(found: Message, now: int) -> bool:
     if read_note_place(found.thread_id) is not None:
         return any(is_line_expired(part["text"], now) for part in found.parts if part["type"] == "text")
     # The metadata of any other message are its client's own.
-    expires_at = found.metadata.get("expires_at") if found.thread_id.startswith(PLACE) else None
+    if found.thread_id.startswith(PLACE):
+        expires_at = found.metadata.get("expires_at")
+    else:
+        expires_at = None
     return isinstance(expires_at, int) and expires_at <= now
 
 

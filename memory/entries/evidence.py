@@ -80,7 +80,10 @@ def find_places(
                 continue
             text = blank_blocks(message.text)
             if place := _find_place(sought, text):
-                own = message if text == message.text else replace(message, text=text)
+                if text == message.text:
+                    own = message
+                else:
+                    own = replace(message, text=text)
                 yield own, EvidenceSpan(message.seq, message.revision, role, *place)
 
 
@@ -192,7 +195,10 @@ async def add_contradicted(tx: Tx, scope: Scope, shown: Sequence[Message]) -> li
     """The messages, with the entries that say otherwise than those among them: the newer one first, directly before what
     it contradicts. Their metadata say so: ``newer`` is the id of the newer entry, ``older`` those of the older."""
     ids = _list_entries(shown)
-    pairs = await entry_curation.find_contradicted(tx, scope, ids) if ids else {}
+    if ids:
+        pairs = await entry_curation.find_contradicted(tx, scope, ids)
+    else:
+        pairs = {}
     there = await entries.as_messages(tx, scope, {*pairs, *pairs.values()})
     # If one of a pair is hidden, the other stands alone.
     pairs = {older: newer for older, newer in pairs.items() if older in there and newer in there}

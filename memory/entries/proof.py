@@ -120,7 +120,10 @@ class _Quoted:
         if date:
             return _drop_zeros(date["iso_day"] or date["day"]) in self._numbers
         ordinal = _ORDINAL.fullmatch(token)
-        bare = ordinal[1] if ordinal else token
+        if ordinal:
+            bare = ordinal[1]
+        else:
+            bare = token
         groups = _DIGITS.findall(bare)
         if any(map(str.isalpha, bare)):
             return _NO_WORD.sub("", bare) in self._row
@@ -152,7 +155,10 @@ def is_form(name: str, word: str) -> bool:
     if len(short) < _SHORTEST_STEM or len(long) - len(short) > _LONGEST_ENDING:
         return False
     # Cyrillic names change their last letter: Казань, в Казани.
-    stem = short[:-1] if _CYRILLIC.match(short) and len(short) > _SHORTEST_STEM else short
+    if _CYRILLIC.match(short) and len(short) > _SHORTEST_STEM:
+        stem = short[:-1]
+    else:
+        stem = short
     return long.startswith(stem)
 
 
@@ -259,10 +265,16 @@ def only_asks(text: str, starts: int, ends: int) -> bool:
         if end <= starts or ends <= begin:
             continue
         asks_from = _find_question(text[begin:end])
-        stated_to = end if asks_from < 0 else begin + asks_from
+        if asks_from < 0:
+            stated_to = end
+        else:
+            stated_to = begin + asks_from
         if has_content(text[max(begin, starts) : max(starts, min(stated_to, ends))]):
             return False
-        reason = _REASON.search(fold_sentence(text[begin:end])) if asks_from >= 0 else None
+        if asks_from >= 0:
+            reason = _REASON.search(fold_sentence(text[begin:end]))
+        else:
+            reason = None
         if reason and begin + reason.start() <= max(begin, starts) + len("because "):
             return False
         asks = asks or asks_from >= 0
@@ -282,7 +294,10 @@ def link_replies(said: Sequence[EvidenceText]) -> list[EvidenceText]:
     """The texts of a conversation in order, each of a user's with the assistant's that it answers."""
     found: list[EvidenceText] = []
     for message in sorted(said, key=lambda each: each.seq):
-        answered = found[-1].text if found and found[-1].role == "assistant" and message.role == "user" else ""
+        if found and found[-1].role == "assistant" and message.role == "user":
+            answered = found[-1].text
+        else:
+            answered = ""
         found.append(replace(message, before=answered))
     return found
 

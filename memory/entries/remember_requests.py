@@ -255,7 +255,10 @@ def _list_parts(kept: KeptEntry) -> list[ActPart]:
     if not kept.superseded:
         return []
     new = ActPart("kept" if kept.outcome == "kept" else "refreshed", kept.entry_id)
-    pinned = [ActPart("pinned", kept.entry_id, None, 0, 1)] if kept.pinned and kept.outcome == "refreshed" else []
+    if kept.pinned and kept.outcome == "refreshed":
+        pinned = [ActPart("pinned", kept.entry_id, None, 0, 1)]
+    else:
+        pinned = []
     return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded), *pinned]
 
 
@@ -412,13 +415,24 @@ def _check_quotations(
     texts = [text for _, text in said_there]
     found = prove(quoted.content, quoted.quotations, quoted.label, texts)
     if isinstance(found, EvidenceRefused):
-        where = f"evidence[{found.at}]" if len(quoted.quotations) > 1 else "evidence"
+        if len(quoted.quotations) > 1:
+            where = f"evidence[{found.at}]"
+        else:
+            where = "evidence"
         raise InvalidInput(f"{where}: {_describe(found, quoted.label, thread.thread_id)}")
     retold = is_retold(quoted.content, quoted.label, texts)
-    label: Label = "verified_assistant_finding" if retold else quoted.label
+    label: Label
+    if retold:
+        label = "verified_assistant_finding"
+    else:
+        label = quoted.label
     messages = {message.seq: message for message, _ in said_there}
     quoted_messages = [messages[span.seq] for span in found.spans]
-    of_label: Trust = "assistant" if label == "verified_assistant_finding" else "user"
+    of_label: Trust
+    if label == "verified_assistant_finding":
+        of_label = "assistant"
+    else:
+        of_label = "user"
     return FoundEvidence(
         tuple(
             EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, label)

@@ -170,7 +170,10 @@ def _make_drafts(
     drafts: list[Draft] = []
     for message, masked, of_others in zip(incoming, entered, calls, strict=True):
         seen = as_models_see(masked.parts)
-        said_at = message.created_at if message.created_at is not None else now
+        if message.created_at is not None:
+            said_at = message.created_at
+        else:
+            said_at = now
         draft = Draft(
             id=message.id or engine.new_id(),
             role=message.role,
@@ -273,7 +276,10 @@ async def request_turn_work(
         return
     seq, soon_at = thread.next_seq - 1, now + DEBOUNCE_MS
     is_small = not await _says_something(tx, scope, appended, drafts)
-    turn_at = now + GATHERED_MS if is_small else soon_at
+    if is_small:
+        turn_at = now + GATHERED_MS
+    else:
+        turn_at = soon_at
     # A profile is a person's: what a project's conversations say makes none.
     unwanted = {"" if engine.entries.enabled else "entries", "profile" if scope.person else ""}
     each_turn = [kind for kind in _EACH_TURN if kind not in unwanted]

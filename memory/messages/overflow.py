@@ -45,8 +45,14 @@ def find_trimmed(policy: WindowPolicy, thread: Thread, sizes: Sequence[tuple[int
     if policy.limit == "messages":
         kept = count_most_messages(policy, thread.message_count)
         return sizes[: max(0, len(sizes) - kept)]
-    most = policy.max_tokens if policy.limit == "tokens" else _CONTEXT_TOKENS
-    fewest = policy.min_messages if policy.limit == "tokens" else policy.last_messages
+    if policy.limit == "tokens":
+        most = policy.max_tokens
+    else:
+        most = _CONTEXT_TOKENS
+    if policy.limit == "tokens":
+        fewest = policy.min_messages
+    else:
+        fewest = policy.last_messages
     end = len(sizes)
     left = most
     while end and left > 0:

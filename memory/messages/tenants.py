@@ -74,7 +74,10 @@ async def _find(
     """The memories of a page, and the last one that was examined if there are more behind it."""
     found: list[Pair] = []
     looked_at = 0
-    most = _LOOKED_AT if words else search.limit
+    if words:
+        most = _LOOKED_AT
+    else:
+        most = search.limit
     while True:
         pairs = await tenant_memories.pairs_after(
             tx, tenant, after, agents=search.agents, resource=search.resource, most=most + 1
@@ -175,7 +178,10 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     if search.since is not None and search.until is not None and search.since > search.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
     asked = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
-    place = _read_thread_place(search.cursor, asked) if search.cursor else None
+    if search.cursor:
+        place = _read_thread_place(search.cursor, asked)
+    else:
+        place = None
     now, tenant = engine.now(), Tenant(tenant_id)
     named = Scope(tenant_id, search.agent, search.resource)
 

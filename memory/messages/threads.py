@@ -146,7 +146,10 @@ async def list_threads(
     """
     check_metadata(metadata, "metadata", engine.limits)
     order = [order_by, descending, metadata]
-    place = _parse_place(cursor, order) if cursor else None
+    if cursor:
+        place = _parse_place(cursor, order)
+    else:
+        place = None
     wanted = threads.ThreadFilter(metadata=metadata, order_by=order_by, descending=descending)
 
     async def read(tx: Tx, scope: Scope) -> _ThreadList:
@@ -195,7 +198,10 @@ def _parse_place(cursor: str, order: list[Any]) -> tuple[Any, str]:
     made_for, value, uid = place
     if made_for != order:
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
-    fits = isinstance(value, str) if order[0] == "title" else type(value) is int and abs(value) < _LARGEST
+    if order[0] == "title":
+        fits = isinstance(value, str)
+    else:
+        fits = type(value) is int and abs(value) < _LARGEST
     if not fits or not isinstance(uid, str):
         raise unknown
     return check_text(value, "cursor") if isinstance(value, str) else value, check_text(uid, "cursor")
@@ -305,7 +311,10 @@ def _policy(engine: Engine, given: Json) -> tuple[Json, int]:
     name = given.get(PROFILE)
     if name is not None and not isinstance(name, str):
         raise InvalidInput(f"{WINDOW}.{PROFILE}: must be the name of a profile, not {describe(name)}")
-    base = engine.windows.default if name is None else engine.windows.profile(name, f"{WINDOW}.{PROFILE}")
+    if name is None:
+        base = engine.windows.default
+    else:
+        base = engine.windows.profile(name, f"{WINDOW}.{PROFILE}")
     masked = 0
 
     def mask(parts: list[Json]) -> tuple[list[Json], int]:

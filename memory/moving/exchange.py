@@ -154,14 +154,23 @@ class SharedExchange:
         id_ = entry.entry_id
         if id_ in self._rows or not ID.fullmatch(id_):
             id_ = self._make_id(id_)
-        origin = entry.origin if entry.origin in ORIGINS else "remembered"
+        if entry.origin in ORIGINS:
+            origin = entry.origin
+        else:
+            origin = "remembered"
         self._put(id_, entry.entry_id, True, self._describe(id_, entry, quotes, origin, entry.trust, entry.seen_at))
 
     def _write_again(self, id_: str, entry: Entry, quotes: Sequence[Json]) -> None:
         row, line = self._rows[id_], self._lines[id_]
         changed_at = max(entry.seen_at, line["changed_at"] + 1)
-        shown = list(quotes) if row.own else line.get("quotes", [])
-        trust = entry.trust if row.own else line["trust"]
+        if row.own:
+            shown = list(quotes)
+        else:
+            shown = line.get("quotes", [])
+        if row.own:
+            trust = entry.trust
+        else:
+            trust = line["trust"]
         described = self._describe(id_, entry, shown, line["origin"], trust, changed_at)
         self._put(id_, entry.entry_id, bool(row.own), described)
 
@@ -191,11 +200,17 @@ class SharedExchange:
         for at in range(0, len(entry_ids), _READ):
             sources = await entries.sources_of(self._tx, self._scope, entry_ids[at : at + _READ])
             places = [(source.thread_uid, source.seq) for some in sources.values() for source in some]
-            read = await indexed_rows.messages_of(self._tx, self._scope, places) if places else {}
+            if places:
+                read = await indexed_rows.messages_of(self._tx, self._scope, places)
+            else:
+                read = {}
             for entry_id, some in sources.items():
                 for source in some[:MOST_QUOTES]:
                     message = read.get((source.thread_uid, source.seq))
-                    text = said(self._engine, message)[source.starts : source.ends] if message else ""
+                    if message:
+                        text = said(self._engine, message)[source.starts : source.ends]
+                    else:
+                        text = ""
                     if message and text:
                         quote = {"text": text, "label": source.label, "said_at": message.said_at}
                         found.setdefault(entry_id, []).append(quote)
@@ -219,7 +234,8 @@ class SharedExchange:
                 self.report.add("entry", outcome)
             if accept and id_ in self._lines:
                 self._accept(str(self._rows[id_].entry_id))
-            moved |= {id_} if outcome in ("added", "forgotten") else set()
+            if outcome in ("added", "forgotten"):
+                moved |= {id_}
         # The entry here that an id leads to is another one now, or none.
         for id_, line in self._lines.items():
             if line.get("superseded_by") in moved:
@@ -318,13 +334,28 @@ class SharedExchange:
             await entries.erase(self._tx, self._scope, [entry_id])
 
     def _make_entry(self, entry_id: str, there: ToldEntry | None, line: Line, *, own: bool) -> Entry:
-        known = there.entry if there is not None else None
+        if there is not None:
+            known = there.entry
+        else:
+            known = None
         stays = there is not None and there.told and entry_id not in self._unproven
-        trust = there.entry.trust if there is not None and stays else "shared"
-        origin = known.origin if known and (known.origin == "caller" or own) else "shared"
+        if there is not None and stays:
+            trust = there.entry.trust
+        else:
+            trust = "shared"
+        if known and (known.origin == "caller" or own):
+            origin = known.origin
+        else:
+            origin = "shared"
         if entry_id in self._accepted and trust != "user":
-            trust = line["trust"] if line["trust"] != "shared" else "user"
-            origin = known.origin if known and own else "caller"
+            if line["trust"] != "shared":
+                trust = line["trust"]
+            else:
+                trust = "user"
+            if known and own:
+                origin = known.origin
+            else:
+                origin = "caller"
         return Entry(
             entry_id,
             line["content"],
@@ -359,7 +390,10 @@ class SharedExchange:
     def _entry_of(self, id_: str | None) -> str | None:
         """The entry here that an id everywhere leads to: none once it was forgotten, even where the entry that bears it as
         its own is told under another one since."""
-        row = self._rows.get(id_) if id_ is not None else None
+        if id_ is not None:
+            row = self._rows.get(id_)
+        else:
+            row = None
         if row is not None:
             return row.entry_id
         return id_
@@ -410,18 +444,27 @@ class SharedExchange:
         if row is None and not (self._document and self._document.content):
             return
         if row is None or row.own != version:
-            last = _changed_at(row) + 1 if row is not None else 0
+            if row is not None:
+                last = _changed_at(row) + 1
+            else:
+                last = 0
             self._stamp(max(last, self._document.created_at if self._document else 0))
 
     def _stamp(self, changed_at: int) -> None:
-        version = self._document.version if self._document else 0
+        if self._document:
+            version = self._document.version
+        else:
+            version = 0
         self._keep(SharedRow(DOCUMENT, None, version, to_json({"changed_at": changed_at})))
 
     def _document_line(self) -> Json | None:
         row = self._rows.get(DOCUMENT)
         if row is None:
             return None
-        content = self._document.content if self._document else ""
+        if self._document:
+            content = self._document.content
+        else:
+            content = ""
         line = {"id": DOCUMENT, RECORD: "document", "changed_at": _changed_at(row)}
         if content:
             return {**line, "content": content}
@@ -454,7 +497,10 @@ class SharedExchange:
             )
             self._document = changed.after
             await notes.refresh_document(self._tx, self._scope, None, self._engine.search_text_of)
-            version = changed.after.version if changed.after else 0
+            if changed.after:
+                version = changed.after.version
+            else:
+                version = 0
             happened = NewEvent("profile_updated", {"scope": "resource", "version": version, "mode": "replace"})
             await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)
         self._stamp(line["changed_at"])

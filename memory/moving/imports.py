@@ -356,7 +356,10 @@ class Import:
             self._profile[1].extend(read_runs(each.line, row["version"], self._places))
             return
         name = each.line.get("thread")
-        places = self._places.get(name) if isinstance(name, str) else None
+        if isinstance(name, str):
+            places = self._places.get(name)
+        else:
+            places = None
         if name is None or places is not None:
             self._resource_events.append({**row, "thread_uid": places.uid if places else None})
 
@@ -385,7 +388,10 @@ class Import:
         await self._write(unit)
         for of, put in found.items():
             made_anew = "this thread has messages or notes of its own here, so notes are made anew"
-            why = made_anew if of in NOTES else _OTHER
+            if of in NOTES:
+                why = made_anew
+            else:
+                why = _OTHER
             self._note_rows(of.line, f"{of.line} lines of thread {thread.name!r}", put, why)
 
     async def _put_ending(
@@ -398,7 +404,10 @@ class Import:
         notes = {of: thread.rows.get(of.line, []) for of in NOTES}
         whole = thread.places.same and not thread.left_out
         if any(notes.values()):
-            put = await moved_rows.put_notes(tx, scope, uid, notes) if whole else RowsPut(kept=1)
+            if whole:
+                put = await moved_rows.put_notes(tx, scope, uid, notes)
+            else:
+                put = RowsPut(kept=1)
             for of, rows in notes.items():
                 how = {"added": put.added, "unchanged": put.unchanged, "kept": put.kept}
                 found[of] = RowsPut(**{name: len(rows) for name, number in how.items() if number and rows})

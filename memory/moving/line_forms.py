@@ -70,7 +70,8 @@ class ThreadPlaces:
             first += 1
         while last in moved:
             last -= 1
-        seqs += [first, last] if first <= last else []
+        if first <= last:
+            seqs += [first, last]
         if seqs:
             return (min(seqs), max(seqs))
         return None
@@ -104,7 +105,10 @@ def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[Mov
 
 def _sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[tuple[Json, ThreadPlaces]]:
     sources = line.get("sources")
-    named = [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    if isinstance(sources, list):
+        named = [each for each in sources if isinstance(each, dict)]
+    else:
+        named = []
     return [(each, here[name]) for each in named if isinstance(name := each.get("thread"), str) and name in here]
 
 
@@ -283,7 +287,10 @@ def _check(table: str, column: MovedColumn, value: Any, where: str, is_json: boo
         return _exact(value, where)
     if column.is_number:
         if not is_number(value, MOST_SMALL if column.is_small else 2**53):
-            most = 31 if column.is_small else 53
+            if column.is_small:
+                most = 31
+            else:
+                most = 53
             raise InvalidInput(f"{where}: must be a whole number below 2^{most}, not {describe(value)}")
         return value
     text = check_text(value, where)

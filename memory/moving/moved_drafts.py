@@ -63,7 +63,10 @@ class ImportReport:
     def skip(self, kind: str, where: str, why: str, number: int = 1) -> None:
         self.add(kind, "skipped", number)
         self.skipped_count += number
-        last = self.skipped[-1] if self.skipped else None
+        if self.skipped:
+            last = self.skipped[-1]
+        else:
+            last = None
         if last is not None and (last.kind, last.why) == (kind, why):
             self.skipped[-1] = replace(last, count=last.count + number)
         elif len(self.skipped) < MOST_SKIPPED:
@@ -177,7 +180,10 @@ def _raw(each: NumberedLine) -> Line:
     check_names(line, "message", _NAMES)
     for name in _NUMBERS:
         value = line.get(name, 1 if name == "revision" else None)
-        most = 31 if name == "revision" else 53
+        if name == "revision":
+            most = 31
+        else:
+            most = 53
         if not is_number(value, 2**most) or (value < 1 and name in ("seq", "revision")):
             raise InvalidInput(f"{name}: must be a whole number below 2^{most}, not {describe(value)}")
     if not line.get("id"):

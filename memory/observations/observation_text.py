@@ -77,7 +77,10 @@ def find_cursor(thread: Thread, active: object) -> int:
 
 def render_line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:
     """Render one note: ``- [important] 14:05 The user moved the launch (about 2025-07-01)``."""
-    about = f" (about {quote_line(refers_to)})" if refers_to else ""
+    if refers_to:
+        about = f" (about {quote_line(refers_to)})"
+    else:
+        about = ""
     if child:
         return f"  - {quote_line(text)}{about}"
     return f"- [{marker}] {iso(said_at)[11:16]} {quote_line(text)}{about}"
@@ -116,9 +119,15 @@ def _rank(row: Observation) -> tuple[bool, float, int]:
     """The user's rules and corrections come first, then the most important notes for their room, newer ones before
     older ones."""
     of_user = row.trust == "user"
-    weight = weigh_extract(row.text) if row.prompt.startswith(EXTRACTED) else 0.0
+    if row.prompt.startswith(EXTRACTED):
+        weight = weigh_extract(row.text)
+    else:
+        weight = 0.0
     # A model chose how long its notes are.
-    worth = find_worth(weight, row.text) if weight else (_OF_A_USER if of_user else _OF_OTHERS)[row.marker]
+    if weight:
+        worth = find_worth(weight, row.text)
+    else:
+        worth = (_OF_A_USER if of_user else _OF_OTHERS)[row.marker]
     return not (of_user and row.marker == "critical"), -worth, -row.observation_id
 
 
@@ -134,7 +143,10 @@ async def list_observations(engine: Engine, scope: Scope, thread_id: str, before
         thread, rows = await engine.database.read(_read_observations, scope, thread_id)
     except NotFound:
         thread, rows = Thread("", thread_id, None), []
-    wanted = rows[: max(0, before)] if before is not None else rows
+    if before is not None:
+        wanted = rows[: max(0, before)]
+    else:
+        wanted = rows
     shown = fit_entries([_show_observation(row) for row in reversed(wanted)], engine.limits.answer_bytes)[::-1]
     left = len(wanted) - len(shown)
     page: ObservationPage = {
@@ -227,7 +239,10 @@ async def activate_observations(
     """
     # Read again: what was replaced by an append may have moved the observer's cursor back.
     found = await threads.lock_uid(tx, scope, thread.thread_uid)
-    activated = await observations.activate(tx, scope, found, keep=rules.keep) if found is not None else None
+    if found is not None:
+        activated = await observations.activate(tx, scope, found, keep=rules.keep)
+    else:
+        activated = None
     if activated is None:
         return thread, []
     wanted: list[tuple[Kind, int, int]] = []

@@ -111,14 +111,20 @@ def read_sdk_file_block(block: Json, where: str, _limits: Limits) -> list[Json]:
 
 
 def _media_type(block: Json, where: str) -> str | None:
-    key = "mediaType" if block.get("mediaType") is not None else "mimeType"
+    if block.get("mediaType") is not None:
+        key = "mediaType"
+    else:
+        key = "mimeType"
     return read_optional_text(block.get(key), f"{where}.{key}")
 
 
 def _media(block: Json, key: str, where: str, kind: str = "") -> StoredJson:
     stated, place = _media_type(block, where), f"{where}.{key}"
     text = read_text(block.get(key), place)
-    source = read_url(text, place) if ":" in text[:40] else MediaSource(encoded=read_base64(text, place))
+    if ":" in text[:40]:
+        source = read_url(text, place)
+    else:
+        source = MediaSource(encoded=read_base64(text, place))
     source = source._replace(content_type=source.content_type if stated in (None, "image/*") else stated)
     if kind or (stated or source.content_type or "").startswith("image/"):
         return image_part(source, place)
@@ -128,7 +134,10 @@ def _media(block: Json, key: str, where: str, kind: str = "") -> StoredJson:
 def read_sdk_call_block(block: Json, where: str, limits: Limits) -> list[Json]:
     check_keys(block, where, ("type", "toolCallId", "toolName", "input", "args", "output", "error"), _BESIDE)
     name = read_tool_name(block.get("toolName"), f"{where}.toolName", limits)
-    key = "args" if block.get("input") is None else "input"
+    if block.get("input") is None:
+        key = "args"
+    else:
+        key = "input"
     return _call(block, name, key, where, limits)
 
 
@@ -136,11 +145,20 @@ def _call(block: Json, name: str, key: str, where: str, limits: Limits) -> list[
     """A call, what signs it, and its result where it has one."""
     call_id = read_call_id(block.get("toolCallId"), f"{where}.toolCallId", limits)
     given = block.get(key)
-    arguments = given if isinstance(given, dict | str | None) else {"_raw": given}
+    if isinstance(given, dict | str | None):
+        arguments = given
+    else:
+        arguments = {"_raw": given}
     signature = _find_text(_options(block, where, GOOGLE), "thoughtSignature", where)
-    parts = [reasoning_part("", signature, provider=GOOGLE)] if signature else []
+    if signature:
+        parts = [reasoning_part("", signature, provider=GOOGLE)]
+    else:
+        parts = []
     parts.append(tool_call_part(call_id, name, read_arguments(arguments, f"{where}.{key}", limits)))
-    error = block.get("errorText") if block.get("error") is None else block["error"]
+    if block.get("error") is None:
+        error = block.get("errorText")
+    else:
+        error = block["error"]
     if error is not None:
         check_json(error, f"{where}: error", depth=limits.json_depth)
         parts.append(tool_result_part(call_id, name, error, is_error=True))

@@ -78,14 +78,21 @@ def read_document_block(block: Json, where: str, limits: Limits) -> list[Json]:
     check_keys(block, where, ("type", "source", "title", "context"), PASSED_OVER)
     title = read_optional_text(block.get("title"), f"{where}.title")
     context = read_optional_text(block.get("context"), f"{where}.context")
-    metadata = {"context": context} if context else {}
+    if context:
+        metadata = {"context": context}
+    else:
+        metadata = {}
     place = f"{where}.source"
     raw = _typed_source(block.get("source"), place, _DOCUMENT_SOURCES)
     if raw["type"] in _BINARY_SOURCES:
         source, file_id = _binary_source(raw, place)
-        metadata |= {"file_id": file_id} if file_id else {}
+        if file_id:
+            metadata |= {"file_id": file_id}
         return [file_part(source, place, name=title, metadata=metadata)]
-    heading = [file_part(MediaSource(), where, name=title, metadata=metadata)] if title or metadata else []
+    if title or metadata:
+        heading = [file_part(MediaSource(), where, name=title, metadata=metadata)]
+    else:
+        heading = []
     if raw["type"] == "text":
         check_keys(raw, place, ("type", "media_type", "data"))
         return [*heading, text_part(read_text(raw.get("data"), f"{place}.data"))]
@@ -97,7 +104,10 @@ def read_search_result_block(block: Json, where: str, limits: Limits) -> list[Js
     check_keys(block, where, ("type", "source", "title", "content"), PASSED_OVER)
     source = read_url(block.get("source"), f"{where}.source")
     title = read_optional_text(block.get("title"), f"{where}.title")
-    heading = [file_part(source, where, name=title)] if source.url or title else []
+    if source.url or title:
+        heading = [file_part(source, where, name=title)]
+    else:
+        heading = []
     return [*heading, *_inner_blocks(block.get("content"), f"{where}.content", limits, _QUOTED_READERS)]
 
 
@@ -162,7 +172,10 @@ def read_provider_result_block(block: Json, where: str, limits: Limits) -> list[
     call_id = read_call_id(block.get("tool_use_id"), f"{where}.tool_use_id", limits)
     content = block.get("content")
     check_json(content, f"{where}.content", depth=limits.json_depth)
-    kind = content.get("type") if isinstance(content, dict) else None
+    if isinstance(content, dict):
+        kind = content.get("type")
+    else:
+        kind = None
     return [tool_result_part(call_id, None, content, is_error=isinstance(kind, str) and kind.endswith("_error"))]
 
 

@@ -134,7 +134,10 @@ def read_tool_call_part(block: Json, where: str, limits: Limits) -> list[Json]:
 def read_tool_result_part(block: Json, where: str, limits: Limits) -> list[Json]:
     check_keys(block, where, PART_KEYS["tool_result"], PASSED_OVER)
     call_id = read_call_id(block.get("tool_call_id"), f"{where}.tool_call_id", limits)
-    name = None if block.get("name") in (None, "") else read_tool_name(block["name"], f"{where}.name", limits)
+    if block.get("name") in (None, ""):
+        name = None
+    else:
+        name = read_tool_name(block["name"], f"{where}.name", limits)
     if "result" not in block:
         raise InvalidInput(f"{where}.result: is missing; any JSON is allowed, null and the empty text too")
     check_json(block["result"], f"{where}.result", depth=limits.json_depth)
@@ -197,7 +200,10 @@ def read_openai_file_block(block: Json, where: str, _limits: Limits) -> list[Jso
     file_id = read_optional_text(file.get("file_id"), f"{place}.file_id")
     source = _file_source(file.get("file_data"), f"{place}.file_data")
     content_type = source.content_type or read_optional_text(file.get("format"), f"{place}.format")
-    metadata = {"file_id": file_id} if file_id else None
+    if file_id:
+        metadata = {"file_id": file_id}
+    else:
+        metadata = None
     return [file_part(source._replace(content_type=content_type), place, name=name, metadata=metadata)]
 
 
@@ -293,7 +299,10 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
         name = read_tool_name(name, f"{where}.name", limits)
         return tool_result_part(_function_id(name), name, join_result(said))
     call_id = read_call_id(message["tool_call_id"], f"{where}.tool_call_id", limits)
-    checked = None if name in (None, "") else read_tool_name(name, f"{where}.name", limits)
+    if name in (None, ""):
+        checked = None
+    else:
+        checked = read_tool_name(name, f"{where}.name", limits)
     failed, shown = message.get("status") == "error", join_result(said)
     kept = message.get("artifact")
     if kept is None:
@@ -305,7 +314,10 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
 
 def read_reasoning(message: Json, where: str) -> list[Json]:
     """The reasoning that stands beside an answer as plain text."""
-    key = "reasoning_content" if message.get("reasoning_content") else "reasoning"
+    if message.get("reasoning_content"):
+        key = "reasoning_content"
+    else:
+        key = "reasoning"
     return [reasoning_part(read_optional_text(message.get(key), f"{where}.{key}") or "")]
 
 
@@ -338,7 +350,10 @@ def find_langchain(raw: Json) -> Json | None:
     """The message in the OpenAI chat shape if it is one of LangChain's, else None."""
     if raw.get("lc") is not None and isinstance(raw.get("kwargs"), dict):
         names = raw.get("id")
-        named = names[-1] if isinstance(names, list) and names else None
+        if isinstance(names, list) and names:
+            named = names[-1]
+        else:
+            named = None
         raw = {"type": named, **raw["kwargs"]}
     elif isinstance(raw.get("data"), dict) and raw.get("role") is None and _role(raw):
         raw = {**raw["data"], "type": raw["type"]}
@@ -361,15 +376,14 @@ def _role(raw: Json) -> str | None:
 
 def split_calls(raw: Json, where: str, limits: Limits) -> tuple[Json, list[Json]]:
     """The message without LangChain's own calls, and those as parts, but for the ones that its content holds."""
-    held = (
-        {
+    if isinstance(raw.get("content"), list):
+        held = {
             block["id"]
             for block in raw["content"]
             if isinstance(block, dict) and isinstance(block.get("id"), str) and "name" in block
         }
-        if isinstance(raw.get("content"), list)
-        else set()
-    )
+    else:
+        held = set()
     parts: list[Json] = []
     rest = dict(raw)
     for key in ("tool_calls", "invalid_tool_calls"):
@@ -400,7 +414,10 @@ def read_chain_call(call: Json, where: str, limits: Limits) -> list[Json]:
 def read_chain_reasoning(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, ("type", "id", "reasoning", "signature"), _OF_BLOCK)
     text = read_optional_text(block.get("reasoning"), f"{where}.reasoning") or ""
-    extras = block.get("extras") if isinstance(block.get("extras"), dict) else {}
+    if isinstance(block.get("extras"), dict):
+        extras = block.get("extras")
+    else:
+        extras = {}
     signature = block.get("signature") or (extras or {}).get("signature")
     return [reasoning_part(text, read_optional_text(signature, f"{where}.signature"))]
 
@@ -410,7 +427,10 @@ def read_chain_media(block: Json, where: str, _limits: Limits) -> list[Json]:
     known = ("type", "id", "url", "base64", "data", "file_id", "mime_type", "filename", "metadata")
     check_keys(block, where, known, _OF_BLOCK)
     at = read_url(block.get("url"), f"{where}.url")
-    key = "base64" if block.get("base64") is not None else "data"
+    if block.get("base64") is not None:
+        key = "base64"
+    else:
+        key = "data"
     encoded = read_base64(block.get(key), f"{where}.{key}") or at.encoded
     stated = read_optional_text(block.get("mime_type"), f"{where}.mime_type") or at.content_type
     source = MediaSource(at.url, encoded, stated)

@@ -65,13 +65,22 @@ def name_calls(parts: Sequence[Any]) -> list[Any]:
     seen: Counter[tuple[str, str]] = Counter()
     named: list[Any] = []
     for part in parts:
-        block = _camel(part) if is_gemini_part(part) else part
+        if is_gemini_part(part):
+            block = _camel(part)
+        else:
+            block = part
         kind = next((key for key in _CALLS if isinstance(block, dict) and isinstance(block.get(key), dict)), None)
-        name = block[kind].get("name") if kind else None
+        if kind:
+            name = block[kind].get("name")
+        else:
+            name = None
         if kind and isinstance(name, str) and not block[kind].get("id"):
             seen[kind, name] += 1
             times = seen[kind, name]
-            call_id = f"function:{name}" if times == 1 else f"function:{name}:{times}"
+            if times == 1:
+                call_id = f"function:{name}"
+            else:
+                call_id = f"function:{name}:{times}"
             block = {**block, kind: {**block[kind], "id": call_id}}
         named.append(block)
     return named
@@ -156,7 +165,10 @@ def _function_response(response: Json, where: str, limits: Limits) -> list[Json]
     check_json(given, f"{where}.response", depth=limits.json_depth)
     failed = isinstance(given, dict) and given.keys() == {"error"}
     wrapped = isinstance(given, dict) and given.keys() in ({"output"}, {"error"})
-    result = next(iter(given.values())) if wrapped and isinstance(given, dict) else given
+    if wrapped and isinstance(given, dict):
+        result = next(iter(given.values()))
+    else:
+        result = given
     if response.get("parts"):
         shown = [part for part in name_calls(response["parts"]) if isinstance(part, dict)]
         media = [part for index, each in enumerate(shown) for part in _shown(each, f"{where}.parts[{index}]", limits)]

@@ -42,7 +42,10 @@ def replace_media(parts: list[Json], seq: int) -> list[Json]:
 def _replace_part(part: Json, place: str) -> StoredJson:
     if part["type"] in MEDIA:
         # Data that is not base64, as a tool may answer, cannot be read by its place: it is shown, as other text.
-        read = _measure(part["data"]) if "data" in part else None
+        if "data" in part:
+            read = _measure(part["data"])
+        else:
+            read = None
         if read:
             return _note(part, place, *read)
         return part
@@ -102,7 +105,11 @@ def _measure(data: str) -> tuple[int, str] | None:
 def list_media(parts: list[Json], seq: int) -> Iterator[tuple[str, Json]]:
     """The images and files that are stored here, by their places."""
     for index, part in enumerate(parts):
-        inside: list[Any] = [part] if part["type"] in MEDIA else result_parts(part.get("result"))
+        inside: list[Any]
+        if part["type"] in MEDIA:
+            inside = [part]
+        else:
+            inside = result_parts(part.get("result"))
         for number, each in enumerate(inside):
             if "data" in each:
                 yield f"{seq}.{index}" if each is part else f"{seq}.{index}.{number}", each

@@ -221,7 +221,10 @@ def read_messages(raw: Any, limits: Limits) -> SentMessages:
     sent = SentMessages([], [])
     first_use: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        message = None if entry in _NOTHING else _message(entry, f"messages[{index}]", limits)
+        if entry in _NOTHING:
+            message = None
+        else:
+            message = _message(entry, f"messages[{index}]", limits)
         if message is None:
             sent.skipped.append(SkippedMessage(index, "empty"))
             continue
@@ -266,7 +269,10 @@ def _mark_list(raw: Json) -> list[Any]:
     turn = raw.get("turn") or next((id_ for name in ("inputIds", "responseIds") for id_ in raw.get(name) or []), None)
     marked: list[Any] = []
     for entry in raw["messages"]:
-        which = sets.get(str(entry.get("id"))) if isinstance(entry, dict) else None
+        if isinstance(entry, dict):
+            which = sets.get(str(entry.get("id")))
+        else:
+            which = None
         marked.append({**entry, "turn": turn, "set": which} if which else entry)
     return marked
 
@@ -283,7 +289,8 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
     if _is_bare(raw):
         return None
     marks = {name: raw[name] for name in _MARKS if raw.get(name) is not None}
-    raw = {name: value for name, value in raw.items() if name not in _MARKS} if marks else raw
+    if marks:
+        raw = {name: value for name, value in raw.items() if name not in _MARKS}
     role, said = _read_said(raw, where, limits)
     parts = [part for part in said if says_something(part)]
     if not parts:
@@ -320,7 +327,10 @@ def _read_plain(raw: Json, where: str, limits: Limits) -> IncomingMessage | None
     role, text, place = raw.get("role"), raw.get("content"), "content"
     if "parts" in raw:
         parts = raw["parts"]
-        part = parts[0] if isinstance(parts, list) and len(parts) == 1 and "content" not in raw else None
+        if isinstance(parts, list) and len(parts) == 1 and "content" not in raw:
+            part = parts[0]
+        else:
+            part = None
         if not isinstance(part, dict) or part.keys() != _PLAIN_PART or part["type"] != "text":
             return None
         text, place = part["text"], "parts[0].text"
@@ -397,7 +407,10 @@ def _read_custom(raw: Json, where: str, limits: Limits) -> list[Json]:
 def _role(raw: Json, where: str) -> Role:
     role = raw.get("role")
     if not isinstance(role, str) or role not in _ROLE_OF:
-        what = "is missing" if role is None else f"unknown role {describe(role)}"
+        if role is None:
+            what = "is missing"
+        else:
+            what = f"unknown role {describe(role)}"
         raise InvalidInput(f"{where}.role: {what}; {describe_choices(role, tuple(_ROLE_OF))}")
     return _ROLE_OF[role]
 
@@ -416,7 +429,10 @@ def _is_tool_answer(raw: Json) -> bool:
 
 
 def _parts(raw: Json, where: str, limits: Limits) -> list[Json]:
-    key = "content" if raw.get("parts") is None else "parts"
+    if raw.get("parts") is None:
+        key = "content"
+    else:
+        key = "parts"
     said = read_content(raw.get(key), f"{where}.{key}", limits, untyped=key == "parts")
     if _is_tool_answer(raw):
         said = [read_tool_message(raw, said, where, limits)]
@@ -506,7 +522,10 @@ def _reader(block: Json, where: str) -> Reader:
     if isinstance(kind, str) and kind.startswith("tool-") and kind not in _READERS:
         return read_ui_tool_block
     if not isinstance(kind, str) or kind not in _READERS:
-        what = "the part has no type" if kind is None else f"unknown part type {describe(kind)}"
+        if kind is None:
+            what = "the part has no type"
+        else:
+            what = f"unknown part type {describe(kind)}"
         raise InvalidInput(f"{where}: {what}; {describe_choices(kind, tuple(_READERS))}")
     marked = _MARKED_READERS.get(kind, ())
     return next((reader for marks, reader in marked if any(mark in block for mark in marks)), _READERS[kind])

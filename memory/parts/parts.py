@@ -74,7 +74,10 @@ def read_size(value: Any, where: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
-        what = "one outside that range" if type(value) is int else describe(value)
+        if type(value) is int:
+            what = "one outside that range"
+        else:
+            what = describe(value)
         raise InvalidInput(f"{where}: must be a whole number of bytes, 0 to 2^63 - 1, not {what}")
     return value
 
@@ -122,7 +125,10 @@ def read_arguments(value: Any, where: str, limits: Limits) -> StoredJson:
             read = load_json(value, where)
         except ValueError:
             read = None
-        arguments = read if isinstance(read, dict) else {UNREAD_ARGUMENTS: value}
+        if isinstance(read, dict):
+            arguments = read
+        else:
+            arguments = {UNREAD_ARGUMENTS: value}
     else:
         arguments = read_object(value, where)
     check_json(arguments, where, depth=limits.json_depth)
@@ -219,7 +225,10 @@ def tool_call_part(call_id: str, name: str, arguments: Json) -> StoredJson:
 
 
 def tool_result_part(call_id: str, name: str | None, result: Any, *, is_error: bool = False) -> StoredJson:
-    flag = {"is_error": True} if is_error else {}
+    if is_error:
+        flag = {"is_error": True}
+    else:
+        flag = {}
     return {"type": "tool_result", "tool_call_id": call_id, **_without_none(name=name), "result": result, **flag}
 
 
@@ -231,7 +240,10 @@ def with_model_output(part: Json, shown: Any, where: str) -> StoredJson:
     """A tool result with what models are shown of it. Raises InvalidInput for base64 in that."""
     if any(map(media_bytes, result_parts(shown))):
         raise InvalidInput(f"{where}: what models are shown of a result holds no base64; give its images by URL")
-    flag = {"is_error": True} if part.get("is_error") else {}
+    if part.get("is_error"):
+        flag = {"is_error": True}
+    else:
+        flag = {}
     rest = {key: value for key, value in part.items() if key != "is_error"}
     return {**rest, "model_output": shown, **flag}
 

@@ -186,7 +186,10 @@ def _write_ago(ago: words_of.Ago) -> str:
 
 
 def _write_weekday(weekday: words_of.LastWeekday) -> str:
-    name = "of_last_week" if weekday.of_last_week else "before_today"
+    if weekday.of_last_week:
+        name = "of_last_week"
+    else:
+        name = "before_today"
     return weekday.said.replace("W", f"(?P<{name}>{_either(weekday.days)})")
 
 

@@ -104,7 +104,10 @@ def _call(item: Json, kind: str, where: str, limits: Limits) -> list[Json]:
 
 
 def _call_id(item: Json, where: str, limits: Limits) -> str:
-    key = "id" if item.get("call_id") is None and item.get("id") is not None else "call_id"
+    if item.get("call_id") is None and item.get("id") is not None:
+        key = "id"
+    else:
+        key = "call_id"
     return read_call_id(item.get(key), f"{where}.{key}", limits)
 
 
@@ -149,8 +152,14 @@ def _answer(item: Json, kind: str, where: str, limits: Limits) -> Any:
 def _output(item: Json, where: str, limits: Limits) -> StoredJson:
     known = ("call_id", "output", "name", "tools", "acknowledged_safety_checks", "execution", "max_output_length")
     check_keys(item, where, (*_OF_MESSAGE, *known), _BOOKKEEPING)
-    name = None if item.get("name") in (None, "") else read_tool_name(item["name"], f"{where}.name", limits)
-    key = "tools" if item["type"] == "tool_search_output" else "output"
+    if item.get("name") in (None, ""):
+        name = None
+    else:
+        name = read_tool_name(item["name"], f"{where}.name", limits)
+    if item["type"] == "tool_search_output":
+        key = "tools"
+    else:
+        key = "output"
     return tool_result_part(_call_id(item, where, limits), name, _outcome(item.get(key), f"{where}.{key}", limits))
 
 

@@ -272,7 +272,10 @@ def split_chunks(text: str) -> list[str]:
         end = _last_space(text, start + SIZE - SEARCHED, start + SIZE) or start + SIZE
         found.append(text[start:end])
         space = _SPACE.search(text, end - OVERLAP, end)
-        start = space.end() if space else end - OVERLAP
+        if space:
+            start = space.end()
+        else:
+            start = end - OVERLAP
     if text:
         return [*found, text[start:]]
     return []

@@ -120,7 +120,10 @@ def measure_speech_acts(text: str) -> SpeechActs:
         return SpeechActs(0.0, 0.0)
     words = frozenset(low.translate(_NO_LETTERS).split())
     languages = _find_languages(low, words)
-    doubting = _find_doubting(languages, words) if len(text) <= _LONGEST_NO_ANSWER else []
+    if len(text) <= _LONGEST_NO_ANSWER:
+        doubting = _find_doubting(languages, words)
+    else:
+        doubting = []
     for sentence in _list_sentences(low if low.isascii() else _GREEK_MARK.sub("?", low)):
         size = len(sentence)
         asking = _count_asking(sentence, languages)
@@ -133,7 +136,10 @@ def measure_speech_acts(text: str) -> SpeechActs:
                 aside += size
             else:
                 told += size - asking - unknown - neutral
-    asks = asked / (asked + told + nothing + aside) if asked else 0.0
+    if asked:
+        asks = asked / (asked + told + nothing + aside)
+    else:
+        asks = 0.0
     return SpeechActs(asks, (nothing + asked) / (nothing + asked + told) if nothing else 0.0)
 
 

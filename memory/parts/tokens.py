@@ -279,7 +279,10 @@ class TokenCounter:
         known = self._counted.get(key)
         if known is None:
             before = self._counted_before.get(key)
-            known = count() if before is None else before
+            if before is None:
+                known = count()
+            else:
+                known = before
             if len(self._counted) >= _REMEMBERED:
                 self._counted_before, self._counted = self._counted, {}
             self._counted[key] = known

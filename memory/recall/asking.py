@@ -49,7 +49,10 @@ async def read_asking_rows(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
 async def read_shown_notes(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
     """The rows of the index, ascending, of the notes that a context of the thread shows whole."""
     try:
-        uid = (await threads.find(tx, scope, thread_id)).thread_uid if thread_id else ""
+        if thread_id:
+            uid = (await threads.find(tx, scope, thread_id)).thread_uid
+        else:
+            uid = ""
     except NotFound:
         uid = ""
     return await indexed_rows.shown_beside(tx, scope, uid)

@@ -129,7 +129,10 @@ async def match_words(
     others = (await subjects.find_others(tx, scope, subject)).rows
     left_out = others
     if in_context:
-        asked = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
+        if asking:
+            asked = await read_asking_rows(tx, scope, asking)
+        else:
+            asked = np.empty(0, np.int64)
         left_out = sort_distinct(np.concatenate([others, asked, await read_shown_notes(tx, scope, asking)]))
     sought = [*words, index_lexical.QUIET]
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=index_kinds(kinds))
@@ -140,11 +143,17 @@ async def match_words(
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
-    size = await entries.count(tx, scope) if set(kinds) == {"entry"} else await _count_rows(tx, scope)
+    if set(kinds) == {"entry"}:
+        size = await entries.count(tx, scope)
+    else:
+        size = await _count_rows(tx, scope)
     size = max(0, size - len(others))
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
-    passing = None if filters is None else _leave_out(others, await _read_passing(tx, scope, filters))
+    if filters is None:
+        passing = None
+    else:
+        passing = _leave_out(others, await _read_passing(tx, scope, filters))
     within: Ints | None = None
     if len(others):
         # Rows of other subjects would take the places of the nearest ones.
@@ -178,7 +187,10 @@ async def gather_candidates(
     compared = _VectorReader(tx, scope, space, index_kinds(kinds), [query.vector for query in queries])
     most = rules.candidates
     # Rows that pass the filters are compared with the best of all: a filter makes nothing more or less relevant.
-    reaches = [matches.within] if matches.passing is None else [matches.within, matches.passing]
+    if matches.passing is None:
+        reaches = [matches.within]
+    else:
+        reaches = [matches.within, matches.passing]
     asked = [(query, reach) for reach in reaches for query in queries]
     lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in asked]
     scanned = [

@@ -141,7 +141,10 @@ def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
 
 def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most: int, chunk: str) -> set[int]:
     sizes = [piece.end - piece.start for piece in pieces]
-    at = text.find(chunk) if chunk else -1
+    if chunk:
+        at = text.find(chunk)
+    else:
+        at = -1
     inside = [at >= 0 and piece.start >= at and piece.end <= at + len(chunk) + 1 for piece in pieces]
     has = _find_sought([set(split_words(text[piece.start : piece.end])) for piece in pieces], sought)
     telling = [number for number in range(len(pieces)) if has[number] or inside[number]]
@@ -193,7 +196,10 @@ def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collec
     """The pieces that a piece needs to be understood, the most needed first: what stands above or before it, and,
     where it ends with a word sought, what follows: of a name and its value the value."""
     above = _find_above(text, pieces, number)
-    before = [] if above is None else [above]
+    if above is None:
+        before = []
+    else:
+        before = [above]
     after = number + 1
     words = split_words(text[pieces[number].start : pieces[number].end])
     if after == len(pieces) or not words or not any(_match(word, words[-1]) for word in sought):

@@ -109,7 +109,10 @@ class MemoryLine:
     @cached_property
     def _shown(self) -> str:
         who = f"#{self.message.seq} {describe_speaker(self.message)}:"
-        note = f"\n   {self.note}" if self.note else ""
+        if self.note:
+            note = f"\n   {self.note}"
+        else:
+            note = ""
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
         if is_note(self.message):
@@ -169,8 +172,14 @@ def _cut_text(
         if beside == "before":
             return cut_end(text, BESIDE_CHARS)
         return pick_sentences(text, {}, BESIDE_CHARS)
-    chunks = [] if chunk is None else make_embedding_texts(message.parts)
-    found = chunks[chunk] if chunk is not None and chunk < len(chunks) else ""
+    if chunk is None:
+        chunks = []
+    else:
+        chunks = make_embedding_texts(message.parts)
+    if chunk is not None and chunk < len(chunks):
+        found = chunks[chunk]
+    else:
+        found = ""
     return pick_sentences(text, sought, EXCERPT_CHARS, found)
 
 
@@ -204,7 +213,10 @@ def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     shown: list[str] = []
     for number, line in enumerate(ordered):
         head = make_head(line, ordered[number - 1] if number else None)
-        shown += [head, str(line)] if head else [str(line)]
+        if head:
+            shown += [head, str(line)]
+        else:
+            shown += [str(line)]
     return shown
 
 
@@ -212,10 +224,22 @@ def describe_entry(entry: Message) -> str:
     """An entry's id, its day, its kind, whose word it is, and where that stands. It comes before the text, so that
     nothing in the text can pass for it."""
     source = entry.metadata
-    kind = f"; {source['kind']}" if "kind" in source else ""
-    newer = "; a newer entry says otherwise" if "newer" in source else ""
-    older = "; newer than what says otherwise" if "older" in source else ""
-    until = f"; until {name_end(source['expires_at'])}" if "expires_at" in source else ""
+    if "kind" in source:
+        kind = f"; {source['kind']}"
+    else:
+        kind = ""
+    if "newer" in source:
+        newer = "; a newer entry says otherwise"
+    else:
+        newer = ""
+    if "older" in source:
+        older = "; newer than what says otherwise"
+    else:
+        older = ""
+    if "expires_at" in source:
+        until = f"; until {name_end(source['expires_at'])}"
+    else:
+        until = ""
     sources = f"{describe_sources(entry.metadata)}{mark_unproven(entry)}"
     return f"entry {entry.id}, {day(entry.said_at)}{kind}{until}{newer or older}; {sources}"
 

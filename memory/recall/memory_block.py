@@ -88,7 +88,10 @@ def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemo
 
 
 def _as_result(memory: RecalledMemory) -> RecallResult:
-    confidence = memory.confidence if memory.hits else "nothing"
+    if memory.hits:
+        confidence = memory.confidence
+    else:
+        confidence = "nothing"
     return RecallResult([*memory.hits], degraded=memory.degraded, weights=memory.sought, confidence=confidence)
 
 
@@ -98,8 +101,14 @@ async def _find_kept(
     """The entries to show: pinned ones first, then the newest first; none if the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
-    now = engine.now() if prepared is None else prepared.now
-    fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
+    if prepared is None:
+        now = engine.now()
+    else:
+        now = prepared.now
+    if prepared:
+        fitting = await _find_fitting(tx, engine, scope, prepared)
+    else:
+        fitting = []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
     preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
@@ -109,7 +118,10 @@ async def _find_kept(
         standing += _leave_out(newest, others, rules.auto_inject_top_k)
     standing = _leave_out(standing, others, len(standing))
     wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
-    kept = await entries.as_messages(tx, scope, wanted) if wanted else {}
+    if wanted:
+        kept = await entries.as_messages(tx, scope, wanted)
+    else:
+        kept = {}
     both = drop_expired(await add_contradicted(tx, scope, [*fitting, *kept.values()]), now)
     both = [entry for entry in both if entry.id not in others]
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))

@@ -73,7 +73,10 @@ class Pool:
     @classmethod
     def from_rows(cls, rows: Sequence[IndexedRow]) -> "Pool":
         """Turn rows of the index into columns."""
-        table = rows if isinstance(rows, IndexedRows) else IndexedRows.of(rows)
+        if isinstance(rows, IndexedRows):
+            table = rows
+        else:
+            table = IndexedRows.of(rows)
         texts = table.names.texts
         threads, seqs, chunk = table.column(THREAD), table.column(SEQ), table.column(CHUNK)
         keys = threads * _THREAD + seqs
@@ -236,7 +239,10 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
     long = (pool.content_words - _SHORT_QUESTION) / (_LONG_QUESTION - _SHORT_QUESTION)
     asks = pool.asks * np.clip(1.0 - long, 0.0, 1.0)
     tells = ((asks < _QUIET_ASKS) & (pool.empty < _QUIET_EMPTY)) | pool.entries | pool.notes
-    measures = candidates & tells if (candidates & tells).any() else candidates
+    if (candidates & tells).any():
+        measures = candidates & tells
+    else:
+        measures = candidates
     context_has = _find_context(pool, question, rules)
     own, around = _weigh(question, question.has), _CONTEXT_WORD * _weigh(question, context_has)
     asked = float(question.weights.sum())
@@ -320,10 +326,16 @@ def _compare_meaning(question: Question, candidates: Flags, measures: Flags) -> 
     if question.cosines is None:
         return np.zeros(question.has.shape[1])
     known = candidates & ~np.isnan(question.cosines)
-    measured = known & measures if (known & measures).any() else known
+    if (known & measures).any():
+        measured = known & measures
+    else:
+        measured = known
     if not known.any():
         return np.zeros(len(known))
-    lowest = float(question.cosines[known].min()) if question.squeezed else 0.0
+    if question.squeezed:
+        lowest = float(question.cosines[known].min())
+    else:
+        lowest = 0.0
     highest = float(question.cosines[measured].max())
     if highest - lowest < _NO_DIFFERENCE:
         return np.where(known, float(question.squeezed), 0.0)
@@ -449,12 +461,18 @@ def _lift_unembedded(pool: Pool, ranked: Ranking, by_words: Ints, lacking: Flags
 
 def _rank(pool: Pool, candidates: Flags, question: Question, rules: RecallRules, factors: Floats | None) -> Ranking:
     signals = measure_signals(pool, candidates, question, rules)
-    weights = WORDS_ALONE if question.cosines is None else WITH_VECTORS
+    if question.cosines is None:
+        weights = WORDS_ALONE
+    else:
+        weights = WITH_VECTORS
     added = {name: weight * signals.by_name[name] for name, weight in weights.items()}
     if question.cosines is not None:
         added["semantic"] = added["semantic"] * (question.semantic_weight / _FITTED_WITH)
     score = sum(added.values(), np.zeros(len(pool)))
-    factor = np.ones(len(pool)) if factors is None else factors
+    if factors is None:
+        factor = np.ones(len(pool))
+    else:
+        factor = factors
     total = np.where(score > 0, score * factor, score)
     # The answer to a stored question may be short: it ends no list by being far ahead of it.
     stands_in = signals.by_name["answered"] > 0
@@ -469,5 +487,8 @@ def _best_chunks(pool: Pool, scores: Floats, rows: Ints) -> Ints:
     """The best row of each message (the first of equal ones), best message first."""
     by_message = rows[np.lexsort((pool.chunks[rows], -scores[rows], pool.messages[rows]))]
     numbers = pool.messages[by_message]
-    heads = by_message[np.concatenate(([True], numbers[1:] != numbers[:-1]))] if len(by_message) else by_message
+    if len(by_message):
+        heads = by_message[np.concatenate(([True], numbers[1:] != numbers[:-1]))]
+    else:
+        heads = by_message
     return heads[np.lexsort((-pool.row_ids[heads], -pool.said_at[heads], -scores[heads]))]

@@ -113,7 +113,10 @@ class RecallRequest:
         everywhere = self.thread_id is None and self.since is None and self.until is None
         if everywhere and parts and len(self.roles) == len(ROLES):
             return None
-        of_messages = self.roles if "message" in self.kinds else ()
+        if "message" in self.kinds:
+            of_messages = self.roles
+        else:
+            of_messages = ()
         others = [kind for kind in self.kinds if kind != "message"]
         return RecallFilters(self.thread_id, self.since, self.until, [*of_messages, *others])
 
@@ -301,7 +304,10 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     """Gather the candidates, rank them, and read the hits and their neighbours."""
     asked, space, rules = prepared.asked, prepared.space, prepared.rules
     gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, asked.kinds)
-    floor = asked.floor if asked.min_score is None else asked.min_score
+    if asked.min_score is None:
+        floor = asked.floor
+    else:
+        floor = asked.min_score
     verdicts = [
         judge(gathered, number, space, rules, now=prepared.now, floor=floor) for number in range(len(prepared.queries))
     ]
@@ -329,7 +335,10 @@ async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[H
     something to show, whatever its words are. Three of all that is stored, where no place is named and meanings could not be
     compared."""
     asked, matches = prepared.asked, prepared.matches
-    passing = matches.within if matches.passing is None else matches.passing
+    if matches.passing is None:
+        passing = matches.within
+    else:
+        passing = matches.passing
     if passing is None:
         roles = [
             *(asked.roles if "message" in asked.kinds else ()),
@@ -382,9 +391,10 @@ async def _read_hits(
     hits = []
     for winner, row, reach in zip(winners, rows, reaches, strict=True):
         if (row.thread_uid, row.seq) in read:
-            around = (
-                await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach) if any(reach) else ([], [])
-            )
+            if any(reach):
+                around = await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach)
+            else:
+                around = ([], [])
             explain = partial(_make_parts, gathered, verdicts, winner)
             message = read[row.thread_uid, row.seq]
             texts = prepared.cache.texts_of(scope, message)
@@ -423,7 +433,10 @@ def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winne
     """The parts of a winner's score."""
     row, verdict = winner.row, verdicts[winner.query]
     question, ranked = gathered.questions[winner.query], verdict.ranked
-    cosine = math.nan if question.cosines is None else float(question.cosines[row])
+    if question.cosines is None:
+        cosine = math.nan
+    else:
+        cosine = float(question.cosines[row])
     return ScoreParts(
         query=winner.query,
         relevance=verdict.relevance,

@@ -98,7 +98,10 @@ def render_text(
         count = sum(not line.beside for line in lines)
         shortened = any(line.shortened for line in lines)
         closing = _closing_line(recalled, count, len(hits), now, shortened)
-        body = render_lines(lines) if recalled.newest_only else _render_parts(lines, recalled, counter)
+        if recalled.newest_only:
+            body = render_lines(lines)
+        else:
+            body = _render_parts(lines, recalled, counter)
         return [opening, *body, closing]
 
     while lines and counter.lines(told := shown()) > max_tokens:
@@ -134,14 +137,20 @@ def _render_parts(lines: Sequence[MemoryLine], recalled: RecallResult, counter: 
 
 
 def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
-    note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}" if explain else ""
+    if explain:
+        note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}"
+    else:
+        note = ""
     return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
 
 
 def _opening(recalled: RecallResult) -> str:
     if recalled.newest_only and recalled.degraded:
         return f"{PREAMBLE} {mark_degraded(recalled.degraded)}\n{NOTHING_YET} {NEWEST_OF_ALL}"
-    empty = NOTHING_YET if recalled.degraded else NOTHING
+    if recalled.degraded:
+        empty = NOTHING_YET
+    else:
+        empty = NOTHING
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
     if recalled.newest_only:
         return f"{first}\n{NEWEST}"
@@ -151,7 +160,10 @@ def _opening(recalled: RecallResult) -> str:
 
 
 def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, shortened: bool = False) -> str:
-    count = f"{shown} hit{'' if shown == 1 else 's'}" if shown >= hits else f"{shown} of {hits} hits fit in max_tokens"
+    if shown >= hits:
+        count = f"{shown} hit{'' if shown == 1 else 's'}"
+    else:
+        count = f"{shown} of {hits} hits fit in max_tokens"
     said = [
         *([count] if recalled.hits else []),
         *([f"{'it' if shown == 1 else 'the best'} is cut to max_tokens"] if shortened else []),
@@ -174,7 +186,10 @@ def _explain(hit: Hit) -> str:
         for name, value in parts.added.items()
         if round(value, 2)
     ]
-    aged = f" x recency {parts.recency:.2f}" if parts.recency != 1 else ""
+    if parts.recency != 1:
+        aged = f" x recency {parts.recency:.2f}"
+    else:
+        aged = ""
     return (
         f"relevance {parts.relevance:.2f} of query {parts.query + 1}, ranking {parts.ranking:.2f} = "
         f"{' + '.join(added)}{aged}"

@@ -174,7 +174,10 @@ def judge(
     factors = compute_row_recency(gathered.pool, now, rules)
     ranked = rank_rows(gathered.pool, gathered.candidates[number], question, rules, factors)
     leaders = ranked.order[ranked.tells[ranked.order]][:LEADERS]
-    cosines = np.zeros(0) if question.cosines is None else question.cosines[leaders]
+    if question.cosines is None:
+        cosines = np.zeros(0)
+    else:
+        cosines = question.cosines[leaders]
     evidence = replace(
         gathered.evidence[number],
         coverage=float(ranked.coverage[leaders].max(initial=0.0)),
@@ -186,11 +189,18 @@ def judge(
     passing = np.flatnonzero(gathered.passing[ranked.order])
     if not len(passing) or not _is_about(ranked, calibration, relevance, evidence.rows):
         return Verdict(ranked, embedded, relevance, "nothing", evidence)
-    least = rules.floor if floor is None else floor
+    if floor is None:
+        least = rules.floor
+    else:
+        least = floor
     if relevance < least:
         return Verdict(ranked, embedded, relevance, "nothing", evidence, held_back=True)
     share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
-    confidence: Confidence = "sure" if relevance >= sure and share >= _FAR_BEHIND else "unsure"
+    confidence: Confidence
+    if relevance >= sure and share >= _FAR_BEHIND:
+        confidence = "sure"
+    else:
+        confidence = "unsure"
     return Verdict(ranked, embedded, relevance, confidence, evidence)
 
 

@@ -91,7 +91,11 @@ async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin
 async def _record_entries(tx: Tx, scope: Scope, ids: Sequence[str], origin: Origin, *, now: int) -> None:
     """Record that entries are seen no more, or again, since what they rest on is: which ones, unless they are many."""
     if ids:
-        which: StoredJson = {"ids": list(ids)} if len(ids) <= _SHOWN_IDS else {"count": len(ids)}
+        which: StoredJson
+        if len(ids) <= _SHOWN_IDS:
+            which = {"ids": list(ids)}
+        else:
+            which = {"count": len(ids)}
         await events.record_of_resource(tx, scope, NewEvent("entries_changed", which), origin=origin, now=now)
 
 
@@ -110,7 +114,10 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         await notes.refresh_document(tx, scope, None, engine.search_text_of)
         erased = deleted.deletion_uid is None  # its name, too, so no event may name it
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
-        uid = None if erased else deleted.thread.thread_uid
+        if erased:
+            uid = None
+        else:
+            uid = deleted.thread.thread_uid
         await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
         if "profile" in deleted.fell_back:
             await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=sent.origin, now=now)
@@ -277,7 +284,8 @@ async def _list_batches(engine: Engine, scope: Scope) -> AsyncIterator[list[OldM
         bounds.append(TimePlace(engine.now() - rules.message_days * DAY_MS))
     if rules.resource_messages:
         newest = await read(retention.find_newest, scope, rules.resource_messages)
-        bounds += [newest] if newest else []
+        if newest:
+            bounds += [newest]
     for before in bounds:
         place = _FIRST
         while some := await read(retention.find_before, scope, before, place, _BATCH):

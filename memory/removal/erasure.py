@@ -118,7 +118,10 @@ async def erase(
     if thread_id:
         check_id(thread_id, "thread", engine.limits.thread_id_chars)
     now, id_ = engine.now(), engine.new_id()
-    agents = [agent_id] if agent_id is not None else await engine.database.read(erasure.agents_of, tenant, resource_id)
+    if agent_id is not None:
+        agents = [agent_id]
+    else:
+        agents = await engine.database.read(erasure.agents_of, tenant, resource_id)
     # That it was requested has a line in the journal also if no agent keeps anything.
     scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents or [""]]
     receipt = ErasureReceipt(
@@ -166,11 +169,10 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
     counts: Counts = Counter()
     for scope in scopes:
         await tx.enter(scope)
-        hidden = (
-            await _hide_threads(tx, engine, scope, thread_id, origin, now)
-            if thread_id
-            else await erasure.hide(tx, scope)
-        )
+        if thread_id:
+            hidden = await _hide_threads(tx, engine, scope, thread_id, origin, now)
+        else:
+            hidden = await erasure.hide(tx, scope)
         await journal.append(tx, scope, make_line(engine.hmac_key, scope, origin, "done", now, counts=hidden))
         counts += hidden
     return counts

@@ -97,7 +97,10 @@ def _find_in_place(topic: Topic, place: KeptPlace) -> str:
         lines = document_lines.list_lines(text, is_json=text.startswith("{"))
         if found := next((line for line in lines if topic.covers(line)), None):
             return found
-    whole = " ".join(place.texts) if place.kind == "attempt" else ""
+    if place.kind == "attempt":
+        whole = " ".join(place.texts)
+    else:
+        whole = ""
     if topic.covers(whole):
         return whole
     return ""
@@ -447,7 +450,10 @@ class _ForgetTransaction:
         for uid, prints in of_documents.items():
             if uid and uid not in held:
                 continue
-            thread_id = held[uid].thread_id if uid else ""
+            if uid:
+                thread_id = held[uid].thread_id
+            else:
+                thread_id = ""
             gone += await self._cut(thread_id, uid, set(prints))
         return gone
 
@@ -480,7 +486,8 @@ class _ForgetTransaction:
                     new_uid="",
                     now=self.now,
                 )
-                version = changed.after.version if changed.after else version
+                if changed.after:
+                    version = changed.after.version
         await notes.refresh(
             self.tx, self.scope, uid, self.engine.search_text_of, ("session_memory",) if uid else ("profile",)
         )
@@ -515,8 +522,14 @@ def _describe_result(engine: Engine, answer: _Forgotten, now: int) -> str:
         told += f" Not changed, though about it too: {left}."
     if not engine.deleted_days:
         return told
-    until = f'; until then undo(undo_id="{answer["undo"]}") undoes it' if "undo" in answer else ""
-    notes = " Observations are made anew, if at all." if answer.get("observations") else ""
+    if "undo" in answer:
+        until = f'; until then undo(undo_id="{answer["undo"]}") undoes it'
+    else:
+        until = ""
+    if answer.get("observations"):
+        notes = " Observations are made anew, if at all."
+    else:
+        notes = ""
     return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
 
 

@@ -163,7 +163,10 @@ async def redact(
             engine.forget_texts(scope)
             if engine.embedding is not None:
                 engine.written.notify(scope)
-    rest = None if dry_run else await rewrite_if_owed(engine)
+    if dry_run:
+        rest = None
+    else:
+        rest = await rewrite_if_owed(engine)
     return RedactionResult(work.rows, work.secrets, left, dry_run, rest)
 
 
@@ -231,7 +234,10 @@ class _Redaction:
             if after:
                 secrets = sum(count for _, count in masked.values())
                 change = Change(row.key, {name: row.values[name] for name in after}, after, secrets)
-                uid = "" if table == "resource_events" else row.values.get("thread_uid", "")
+                if table == "resource_events":
+                    uid = ""
+                else:
+                    uid = row.values.get("thread_uid", "")
                 found.append((uid, self._counted(table, row, change)))
         return sorted(found, key=lambda each: each[0])
 
@@ -330,7 +336,10 @@ def _move_evidence(engine: Engine, before: str, after: str, starts: int, ends: i
     """Find where evidence of a message stands in its masked text: the same words, as often after their like as before;
     where a secret's end cuts them, the whole text, in which they stand too."""
     # The text that offsets were counted in: what was masked where it entered is masked in it.
-    as_sent = engine if engine.redaction == "derived" else replace(engine, redaction="off")
+    if engine.redaction == "derived":
+        as_sent = engine
+    else:
+        as_sent = replace(engine, redaction="off")
     old, new = (said(each, _make_message(None, parts)) for each, parts in ((as_sent, before), (engine, after)))
     excerpt = old[starts:ends]
     masked = engine.redactor.text(excerpt)[0]

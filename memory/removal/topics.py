@@ -135,7 +135,10 @@ class Topic:
         return self._required <= matched and len(matched) >= self._least and self._stands_as_one(text)
 
     def _stands_as_one(self, text: str) -> bool:
-        said = f" {' '.join(split_words(text))} " if self.as_one else ""
+        if self.as_one:
+            said = f" {' '.join(split_words(text))} "
+        else:
+            said = ""
         return all(f" {each} " in said for each in self.as_one)
 
     def resembles(self, text: str) -> bool:
@@ -167,7 +170,10 @@ def find_topic(query: str) -> Topic:
     telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
     telling = [word for word in telling if word not in _ALWAYS_REQUEST | _TITLES] or telling or sought
     # A text of capitals alone says nothing of names.
-    names = set() if query.isupper() else _find_capitalised(tokens, language, find_stop_words(folded))
+    if query.isupper():
+        names = set()
+    else:
+        names = _find_capitalised(tokens, language, find_stop_words(folded))
     words = _place(query, [(word, _find_kind(word, names)) for word in telling])
     has_case = all(_HAS_CASE.search(token) or token.isdigit() for token in tokens)
     as_one = [" ".join(split_words(each)) for each in _WRITTEN_AS_ONE.findall(asked) if any(map(str.isdigit, each))]
@@ -200,7 +206,8 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
                 return token.end()
             return end
         if any(word in _REQUEST for word in folded):
-            end = token.end() if query[token.end() :].strip() else end
+            if query[token.end() :].strip():
+                end = token.end()
         elif not passing.issuperset(folded):
             return end
     return end

@@ -114,7 +114,10 @@ def _describe_parts(act: Act) -> Iterator[str]:
             whole = act.tool == "delete_thread"
             yield f"conversation {thread_id!r} deleted" if whole else f"messages of {thread_id!r} deleted"
         elif part.kind == "document":
-            which = "the user profile" if thread_id is None else f"the session memory of {thread_id!r}"
+            if thread_id is None:
+                which = "the user profile"
+            else:
+                which = f"the session memory of {thread_id!r}"
             yield f"{which} changed from version {part.before_version}"
         elif part.kind == "plan":
             yield f"the plan of {thread_id!r} changed from revision {part.before_version}"
@@ -137,7 +140,10 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     """
     if sent.key and (told := await engine.kept_answer(scope, sent, [asked])) is not None:
         return cast("Undone", told)
-    repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]] if sent.key else []
+    if sent.key:
+        repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]]
+    else:
+        repeated = []
     if told := next((each for each in repeated if each is not None), None):
         return cast("Undone", told)
     found, scope = await _find_act(engine, scope, asked)
@@ -281,7 +287,10 @@ class _UndoTransaction:
         assert part.thread_uid is not None
         thread = await self._find_thread(part.thread_uid)
         history = await plans.read_history(self.tx, self.scope, thread.thread_id, [part.before_version])
-        was = history.asked.get(part.before_version) if history else None
+        if history:
+            was = history.asked.get(part.before_version)
+        else:
+            was = None
         if history is None or was is None:
             raise NotFound(f"revision {part.before_version} of the plan of {thread.thread_id!r} is gone")
         if history.newest.revision != part.after_version:
@@ -293,7 +302,10 @@ class _UndoTransaction:
 
         def make(current: StoredPlan | None) -> StoredPlan:
             # Ids of steps are assigned once.
-            last_id = current.get("last_id", 0) if current else 0
+            if current:
+                last_id = current.get("last_id", 0)
+            else:
+                last_id = 0
             return {**old, "last_id": max(old.get("last_id", 0), last_id)}
 
         done = await plans.change(

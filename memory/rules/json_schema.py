@@ -193,12 +193,18 @@ def _place(where: str, path: Iterable[str | int]) -> str:
 def _violation(error: ValidationError, where: str) -> str:
     keyword, rule, value = str(error.validator), cast(Any, error.validator_value), cast(Any, error.instance)
     if keyword == "type":
-        kinds = [rule] if isinstance(rule, str) else rule
+        if isinstance(rule, str):
+            kinds = [rule]
+        else:
+            kinds = rule
         return f"must be {' or '.join(_KINDS.get(str(kind), str(kind)) for kind in kinds)}, not {describe(value)}"
     if keyword == "required":
         return f"lacks {_listed(key for key in rule if key not in value)}"
     if keyword == "additionalProperties":
-        known = sorted(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
+        if isinstance(error.schema, dict):
+            known = sorted(error.schema.get("properties", {}))
+        else:
+            known = []
         return f"unknown key {describe(error.message)}; {describe_choices(error.message, known) if known else 'no other is allowed'}"
     if keyword == "enum":
         return f"must be one of {_listed(rule)}, not {describe(value)}"

@@ -39,9 +39,15 @@ def check_text(value: Any, where: str) -> str:
     """Return the text unchanged. Raises InvalidInput for NUL and lone surrogates, which databases store differently."""
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: must be a string, not {describe(value)}")
-    bad = value.find("\x00") if value.isascii() else _first_unstorable(value)
+    if value.isascii():
+        bad = value.find("\x00")
+    else:
+        bad = _first_unstorable(value)
     if bad >= 0:
-        kind = "NUL" if value[bad] == "\x00" else f"half of a surrogate pair, U+{ord(value[bad]):04X}"
+        if value[bad] == "\x00":
+            kind = "NUL"
+        else:
+            kind = f"half of a surrogate pair, U+{ord(value[bad]):04X}"
         raise InvalidInput(
             f"{where}: character {bad} is {kind}; any Unicode text is allowed except NUL and lone surrogates"
         )
@@ -123,7 +129,10 @@ async def write_exact_json(value: Any, where: str, most_bytes: int, limits: Limi
     if size > most_bytes:
         raise LimitExceeded(f"{where}: {size:,} bytes of JSON; at most {most_bytes:,} are allowed")
     deep = len(text) > _INLINE_CHARS
-    depth = await asyncio.to_thread(_depth, value) if deep else _depth(value)
+    if deep:
+        depth = await asyncio.to_thread(_depth, value)
+    else:
+        depth = _depth(value)
     if depth > limits.json_depth:
         raise _too_deep(where, limits)
     return text
@@ -208,7 +217,10 @@ def _from_number(value: float, where: str) -> int:
     if _FIRST_SECOND * 1000 <= value <= _LAST_SECOND * 1000:
         return math.floor(value)
     # NaN is in no range either.
-    hint = "; are these microseconds or nanoseconds?" if value > _LAST_SECOND * 1000 else ""
+    if value > _LAST_SECOND * 1000:
+        hint = "; are these microseconds or nanoseconds?"
+    else:
+        hint = ""
     return _refuse_time(f"a number outside the years 1990 to 2603{hint}", where)
 
 
@@ -220,7 +232,8 @@ def _from_iso(text: str, where: str) -> int:
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
         _refuse_time(describe(text), where)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not moment.tzinfo:
+        moment = moment.replace(tzinfo=UTC)
     milliseconds = (moment - _EPOCH) // _MILLISECOND
     if not _FIRST_MS <= milliseconds <= _LAST_MS:
         _refuse_time(f"{describe(text)}, in UTC outside the years 1 to 9999", where)
@@ -270,7 +283,10 @@ def check_keys(value: Json, where: str, known: Sequence[str], passed_over: Colle
 
 def describe_choices(given: Any, allowed: Sequence[str]) -> str:
     """The end of an error about a name: the allowed names, and the one that was probably meant."""
-    meant = find_nearest(given, allowed) if isinstance(given, str) else None
+    if isinstance(given, str):
+        meant = find_nearest(given, allowed)
+    else:
+        meant = None
     return f"allowed: {', '.join(allowed)}" + (f"; did you mean {meant!r}?" if meant else "")
 
 

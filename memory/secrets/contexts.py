@@ -298,7 +298,10 @@ def find_cookie_values(text: str, low: str) -> Iterator[Span]:
             if not _FIRST_PAIR.match(text, start):
                 continue
             ending = _PAIRS_END.search(text, start)
-            done = ending.start() if ending else len(text)
+            if ending:
+                done = ending.start()
+            else:
+                done = len(text)
             for pair in _PAIR.finditer(text[start:done]):
                 if pair["name"].lower() not in _ATTRIBUTES and _is_identifying(pair["name"], pair["value"]):
                     yield start + pair.start("value"), start + pair.end("value")

@@ -391,7 +391,10 @@ def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Fo
         return None
     if tie == "assigned" and text.startswith("!!str ", at):
         at += 6
-    block = _BLOCK.match(text, at) if tie == "assigned" else None
+    if tie == "assigned":
+        block = _BLOCK.match(text, at)
+    else:
+        block = None
     if block is not None:
         end = text.find("\n", block.end())
         return _check_value(text, block.end(), end if end > 0 else len(text), named, "quoted")
@@ -419,7 +422,11 @@ def _read_quoted(text: str, quoted: linear_re.Match, tie: str, named: Meaning) -
     end = _find_closing(text, start, quote)
     if end < 0:
         return None
-    writing: Writing = "sentence" if tie in ("sentence", "spaced") else "quoted"
+    writing: Writing
+    if tie in ("sentence", "spaced"):
+        writing = "sentence"
+    else:
+        writing = "quoted"
     return _check_value(text, start, end, named, writing)
 
 

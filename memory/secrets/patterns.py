@@ -40,7 +40,10 @@ def is_mixed(secret: str) -> bool:
 def is_scrambled(secret: str) -> bool:
     """Changes between lower case, upper case and digits as often as chance would, which names, paths, dates do not."""
     changes = len(_CLASS_CHANGE.findall(secret))
-    often = changes * 4 >= len(secret) if sum(c.isdigit() for c in secret) >= 2 else changes * 2 >= len(secret)
+    if sum(c.isdigit() for c in secret) >= 2:
+        often = changes * 4 >= len(secret)
+    else:
+        often = changes * 2 >= len(secret)
     return often and _PLACEHOLDER.search(secret) is None
 
 
@@ -66,7 +69,10 @@ def _make_pattern(pattern: str) -> linear_re.Pattern:
 def _token(kind: str, prefixes: str, body: str, accepts: Callable[[str], bool] = _not_filler) -> TokenPattern:
     heads = tuple(prefixes.split())
     # A run with "-" or "_" in it may not begin behind one: else every hyphen of a long run would be a new start.
-    left = "(?<![_-])" if any(sign in body.replace(ENDS, "") for sign in ("_]", "-]", "\\w")) else ""
+    if any(sign in body.replace(ENDS, "") for sign in ("_]", "-]", "\\w")):
+        left = "(?<![_-])"
+    else:
+        left = ""
     pattern = f"{left}(?:{'|'.join(map(linear_re.escape, heads))})(?P<body>{body})"
     return TokenPattern(kind, heads, pattern, accepts)
 

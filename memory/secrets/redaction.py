@@ -163,11 +163,17 @@ def _mask(text: str, mark: Mark, find: Callable[[str], list[Span]] = _all_spans)
     """
     done: list[str] = []
     count = 0
-    parts = _MARK.split(text) if "[masked:" in text else [text]
+    if "[masked:" in text:
+        parts = _MARK.split(text)
+    else:
+        parts = [text]
     todo = [(part, is_mark % 2 == 1) for is_mark, part in enumerate(parts)][::-1]
     while todo:
         part, finished = todo.pop()
-        secrets = [] if finished else _separate(find(part))
+        if finished:
+            secrets = []
+        else:
+            secrets = _separate(find(part))
         if not secrets:
             done.append(part)
             continue
@@ -263,7 +269,10 @@ class Redactor:
     def _member(
         self, whole: dict[Any, Any], key: Any, item: Any, depth: int, of_pair: Meaning | None
     ) -> tuple[Any, int]:
-        name = INVISIBLE.sub("", key) if isinstance(key, str) else ""
+        if isinstance(key, str):
+            name = INVISIBLE.sub("", key)
+        else:
+            name = ""
         if name in ("data", "stringData") and whole.get("kind") == "Secret" and isinstance(item, dict):
             return self._kubernetes(item)
         new_item, in_item = self._json(item, depth + 1, of_pair if name.lower() in _VALUES else find_meaning(name))
@@ -307,7 +316,10 @@ def _named_by_pair(value: dict[Any, Any]) -> Meaning | None:
 
 def _flag_before(items: list[Any], at: int) -> Meaning | None:
     """What ``["--password", ...]`` says of the item behind it."""
-    before = items[at - 1] if at else None
+    if at:
+        before = items[at - 1]
+    else:
+        before = None
     if not isinstance(before, str) or not before.startswith("-") or len(before) > 64 or not _FLAG.fullmatch(before):
         return None
     return find_meaning(before)

@@ -95,8 +95,14 @@ class MemoryClosed(InvalidInput):
 
 def describe_closed(mode: MemoryMode, agent: str) -> str:
     """Why a call is refused. ``agent`` is the name of the agent whose own setting says so; "" if it is the server's."""
-    setting = f"agents.{agent}.memory = {mode}" if agent else f"memory = {mode}"
-    whose = "for this agent " if agent else ""
+    if agent:
+        setting = f"agents.{agent}.memory = {mode}"
+    else:
+        setting = f"memory = {mode}"
+    if agent:
+        whose = "for this agent "
+    else:
+        whose = ""
     if mode == "off":
         return f"memory is switched off {whose}({setting}): nothing is stored and nothing is recalled"
     return f"memory is read-only {whose}({setting}): nothing is stored, changed or deleted; reads work"

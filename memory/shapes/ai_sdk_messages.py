@@ -130,7 +130,10 @@ def _media(part: Json) -> ProviderJson | None:
         return {"type": "file", "data": source, "mediaType": kind or "image/*"}
     if not is_pdf(part):
         return None
-    named = {"filename": part["file_name"]} if part.get("file_name") else {}
+    if part.get("file_name"):
+        named = {"filename": part["file_name"]}
+    else:
+        named = {}
     return {"type": "file", "data": source, "mediaType": PDF, **named}
 
 

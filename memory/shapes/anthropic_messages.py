@@ -57,7 +57,10 @@ def render_anthropic(laid: ContextLayout) -> ProviderJson:
     before = [said for step in (*tale.examples, *tale.before) for said in _speak_exchange(step)]
     turn = [said for step in tale.turn for said in _speak_exchange(step)]
     recalled = _text(laid.volatile_text)
-    volatile = [_SpokenBlock("user", recalled)] if _is_visible(recalled) else []
+    if _is_visible(recalled):
+        volatile = [_SpokenBlock("user", recalled)]
+    else:
+        volatile = []
     _mark_last(system)
     _mark_last([said.block for said in before])
     if not tale.ends_with_question:
@@ -149,8 +152,14 @@ def _media(part: Json) -> ProviderJson | None:
     if part["type"] == "image":
         source = _source(part, find_image_type(part))
         return source and {"type": "image", "source": source}
-    source = _source(part, PDF) if is_pdf(part) else None
-    title = {"title": part["file_name"][:_TITLE_CHARS]} if part.get("file_name") else {}
+    if is_pdf(part):
+        source = _source(part, PDF)
+    else:
+        source = None
+    if part.get("file_name"):
+        title = {"title": part["file_name"][:_TITLE_CHARS]}
+    else:
+        title = {}
     return source and {"type": "document", "source": source, **title}
 
 
@@ -168,7 +177,10 @@ def _source(part: Json, media_type: str | None) -> ProviderJson | None:
 def _answer(part: Json) -> ProviderJson:
     """The block of a tool's result. A failure is text only, and never empty."""
     failed = bool(part.get("is_error"))
-    inner = [] if failed else result_parts(part["result"])
+    if failed:
+        inner = []
+    else:
+        inner = result_parts(part["result"])
     answer: ProviderJson = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
     if any(entry["type"] != "text" for entry in inner):
         content = [block for entry in inner if _is_visible(block := _inner_block(entry))]

@@ -132,11 +132,15 @@ def is_base64(part: Json) -> bool:
 def describe_media(part: Json) -> str:
     """An image or a file as a line of text: what kind of thing it is, and its name or its URL."""
     named = quote_line(part.get("file_name") or part.get("url", ""))
-    shown = named if len(named) <= _NOTE_CHARS else f"{named[:_NOTE_CHARS]}…"
+    if len(named) <= _NOTE_CHARS:
+        shown = named
+    else:
+        shown = f"{named[:_NOTE_CHARS]}…"
     details = [shown] if shown else []
     if "part" in part:
         details += [quote_line(_stated(part, "mime_type") or _stated(part, "content_type"))[:_NOTE_CHARS]]
-        details += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"] if "sha256" in part else []
+        if "sha256" in part:
+            details += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"]
         details += [f"get_messages(part='{part['part']}') gives it"]
     if details:
         return f"[{part['type']}: {', '.join(filter(None, details))}]"
@@ -247,7 +251,10 @@ class CallIds:
 
     def make_fresh(self, call_id: str) -> str:
         """The id for the next call, whose own id is ``call_id``."""
-        found = call_id if self._allowed.fullmatch(call_id) else self._make(call_id)
+        if self._allowed.fullmatch(call_id):
+            found = call_id
+        else:
+            found = self._make(call_id)
         while found in self._given:
             found = self._make(call_id)
         self._given.add(found)
@@ -330,7 +337,11 @@ def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Excha
     answers = _find_answers(messages)
     moved = set(answers.values())
     for at, message in enumerate(messages):
-        role: Role = "user" if message.role == "tool" else message.role
+        role: Role
+        if message.role == "tool":
+            role = "user"
+        else:
+            role = message.role
         name = message.name and quote_line(message.name)
         said: list[Json] = []
         calls: list[Json] = []
@@ -387,7 +398,10 @@ def _find_answers(messages: Iterable[Message]) -> dict[_Place, _Place]:
 def _make_sayable(part: Json, role: Role) -> list[Json]:
     # Ours are blocks in what systems and users say; the author of an assistant's words or a tool's result follows from
     # its place.
-    shown = neutralize_turns if role == "assistant" else escape_tags
+    if role == "assistant":
+        shown = neutralize_turns
+    else:
+        shown = escape_tags
     if part["type"] in ("tool_call", "tool_result"):
         return [text_part(plain_text([part], quote_text))]
     silent = not says_something(part) or (part["type"] == "reasoning" and role != "assistant")

@@ -49,7 +49,10 @@ def render_gemini(laid: ContextLayout) -> ProviderJson:
     system = [{"text": text} for text in (*tale.system_texts, *laid.stable) if text.strip()]
     before = [content for step in (*tale.examples, *tale.before) for content in _contents(step)]
     turn = [content for step in tale.turn for content in _contents(step)]
-    volatile = [_content("user", [{"text": laid.volatile_text}])] if laid.volatile_text.strip() else []
+    if laid.volatile_text.strip():
+        volatile = [_content("user", [{"text": laid.volatile_text}])]
+    else:
+        volatile = []
     contents = _merge(tale.place_volatile(before, volatile, turn))
     if contents and (contents[0]["role"] != "user" or _answers(contents[0])):
         contents.insert(0, _content("user", [{"text": BEGAN_EARLIER}]))
@@ -68,7 +71,10 @@ def _merge(thread: Iterable[ProviderJson]) -> list[ProviderJson]:
     """Consecutive messages of one speaker are one content; responses stay alone."""
     contents: list[ProviderJson] = []
     for content in thread:
-        last = contents[-1] if contents else None
+        if contents:
+            last = contents[-1]
+        else:
+            last = None
         if last and last["role"] == content["role"] and not _answers(last) and not _answers(content):
             last["parts"] = [*last["parts"], *content["parts"]]
         else:
@@ -95,7 +101,10 @@ def _sign(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJson]:
     signature = None
     for part in said:
         if part["type"] == "reasoning":
-            signature = part.get("signature") if part.get("provider") == GOOGLE else None
+            if part.get("provider") == GOOGLE:
+                signature = part.get("signature")
+            else:
+                signature = None
             continue
         made = _part(part, role)
         if made is not None:

@@ -84,7 +84,10 @@ def _block(part: Json, step: Exchange) -> ProviderJson:
         return text_part(part["text"])
     shown = None
     if step.role == "user":
-        shown = _image(part) if part["type"] == "image" else _file(part)
+        if part["type"] == "image":
+            shown = _image(part)
+        else:
+            shown = _file(part)
     return shown or text_part(describe_media(part))
 
 
@@ -183,7 +186,10 @@ def _said(part: Json) -> ProviderJson | None:
         return _message("assistant", part["text"] if part["type"] == "text" else describe_media(part))
     if part.get("provider") != OPENAI or not {"id", "data"} <= part.keys():
         return None
-    summary = [{"type": "summary_text", "text": part["text"]}] if part["text"] else []
+    if part["text"]:
+        summary = [{"type": "summary_text", "text": part["text"]}]
+    else:
+        summary = []
     return {"type": "reasoning", "id": part["id"], "summary": summary, "encrypted_content": part["data"]}
 
 
@@ -225,7 +231,10 @@ def _media(part: Json) -> ProviderJson | None:
 
 def _output(part: Json) -> str | list[ProviderJson]:
     """The answer of a tool, with images and files, unless it failed."""
-    inner = [] if part.get("is_error") else [*filter(says_something, result_parts(part["result"]))]
+    if part.get("is_error"):
+        inner = []
+    else:
+        inner = [*filter(says_something, result_parts(part["result"]))]
     if all(entry["type"] == "text" for entry in inner):
         return _make_item_content([_input_text(text) for text in list_answer_texts(part)]) or ""
     blocks = [_input_text(entry["text"]) if entry["type"] == "text" else _shown(entry) for entry in inner]

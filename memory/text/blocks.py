@@ -25,5 +25,8 @@ def mark_degraded(reasons: Sequence[str]) -> str:
 
 def wrap_block(tag: Tag, value: str, description: str = "") -> str:
     """A block with ``tag`` around a text from outside, whose tags are escaped; the description is our own."""
-    marked = f"{MARK} {description}" if description else MARK
+    if description:
+        marked = f"{MARK} {description}"
+    else:
+        marked = MARK
     return f"<{tag}>\n<description>\n{marked}\n</description>\n<value>\n{escape_tags(value)}\n</value>\n</{tag}>"

@@ -166,7 +166,10 @@ def strip_echoes(text: str) -> str:
 def strip_blocks(text: str) -> str:
     """The text without our blocks and without answers of a recall, and with everything else: for texts that were written
     to be kept, where a line that looks like ours may be meant."""
-    found = _RECALLED.sub("", _strip_answers_to_closing(text)) if PREAMBLE in text else text
+    if PREAMBLE in text:
+        found = _RECALLED.sub("", _strip_answers_to_closing(text))
+    else:
+        found = text
     if _MARK in found:
         found = _cut_blocks(found).strip()
     return found
@@ -226,7 +229,10 @@ def _strip_tasks(text: str) -> str:
     first, *tasks = text.split(_TASK)
     kept = [first]
     for number, task in enumerate(tasks, 1):
-        following = "" if number == len(tasks) else _TASK
+        if number == len(tasks):
+            following = ""
+        else:
+            following = _TASK
         ending = _TASK_END.search(f"\n{task}{following}")
         kept.append(task[ending.end() - 1 :] if ending else _TASK + task)
     return "".join(kept)
@@ -245,7 +251,10 @@ def _unescape(text: str) -> str:
         for escaped, sign in _ESCAPED_SIGNS:
             if f"{escaped}description" in text or escaped == "<\\/":
                 text = text.replace(escaped, sign)
-    found = _ESCAPED.search(text) if "\\" in text else None
+    if "\\" in text:
+        found = _ESCAPED.search(text)
+    else:
+        found = None
     if found is None:
         return text
     # A backslash of the text itself has more of them.

@@ -120,7 +120,10 @@ def _is_own_call(value: Json) -> bool:
     """Whether an object is a call of ours, or its result, as a provider or an SDK writes it."""
     inner = next((value[key] for key in _INNER if isinstance(value.get(key), dict)), value)
     kind = value.get("type")
-    typed = kind.removeprefix("tool-") if isinstance(kind, str) and kind.startswith("tool-") else None
+    if isinstance(kind, str) and kind.startswith("tool-"):
+        typed = kind.removeprefix("tool-")
+    else:
+        typed = None
     name = next((name for key in ("name", "toolName", "tool_name") if isinstance(name := inner.get(key), str)), typed)
     if name is None:
         return False

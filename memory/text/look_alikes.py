@@ -103,7 +103,10 @@ class LookAlikeNames:
             for seen in fold_look_alike(text[end]):
                 if not read and (seen in "/\\" or seen.isspace()):
                     continue
-                letter = "-" if seen in SEPARATORS or seen.isspace() else seen
+                if seen in SEPARATORS or seen.isspace():
+                    letter = "-"
+                else:
+                    letter = seen
                 if letter == "-" and read.endswith("-"):
                     continue
                 read += letter

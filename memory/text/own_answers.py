@@ -29,10 +29,16 @@ def find_own_answer(text: str, after: int = 0) -> tuple[int, int] | None:
 
 def _find_end(text: str, at: int) -> int:
     escaped = _ESCAPES.match(text, at)
-    escapes = len(escaped[1]) if escaped else 0
+    if escaped:
+        escapes = len(escaped[1])
+    else:
+        escapes = 0
     depth = 0
     for place, bracket in _list_brackets(text, at, escapes):
-        depth += 1 if bracket in "{[" else -1
+        if bracket in "{[":
+            depth += 1
+        else:
+            depth += -1
         if depth <= 0:
             return place + 1
     return len(text)

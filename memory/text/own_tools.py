@@ -127,7 +127,10 @@ def _find_tool(name: str) -> tuple[str, str]:
         around = plain[: found.start()]
     else:
         found = _AT_START.match(plain)
-        around = plain[found.end() :] if found else ""
+        if found:
+            around = plain[found.end() :]
+        else:
+            around = ""
         if found is None or not ("mcp" in around or _SERVER.search(around)):
             return "", ""
     return found[1], "_".join(word for word in around.split("_") if word not in _NEUTRAL)

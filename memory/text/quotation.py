@@ -117,7 +117,10 @@ def _is_needed(character: str, two_before: str, before: str, after: str) -> bool
     if not before:
         return False
     if character in _JOINERS:
-        base = two_before if before == "\ufe0f" else before
+        if before == "\ufe0f":
+            base = two_before
+        else:
+            base = before
         seen = after and not INVISIBLE.match(after) and not after.isspace()
         return bool(base >= _FIRST_JOINED and not INVISIBLE.match(base) and seen and after >= _FIRST_JOINED)
     if INVISIBLE.match(before):
@@ -277,7 +280,10 @@ def blank_blocks(text: str) -> str:
     while opened is not None:
         begins, ends = opened
         closed = _find_tag(text, ends, shuts=True)
-        until = len(text) if closed is None else closed[1]
+        if closed is None:
+            until = len(text)
+        else:
+            until = closed[1]
         kept += (text[at:begins], "\ufffc" * (until - begins))
         at = until
         opened = _find_tag(text, at, shuts=False)
@@ -324,5 +330,8 @@ def indent_lines(text: str) -> str:
 
 def format_speaker(role: str, name: str | None, trust: str = "") -> str:
     """The speaker at the head of a line: ``user Anna``. ``trust`` stands in brackets behind it."""
-    named = _IN_NAMES.sub("·", quote_line(name)) if name else ""
+    if name:
+        named = _IN_NAMES.sub("·", quote_line(name))
+    else:
+        named = ""
     return " ".join(filter(None, (role, named, f"({trust})" if trust else "")))

@@ -160,7 +160,10 @@ def estimate_wait(waits: Sequence[int], share: float) -> float | None:
         return None
     for number, calls in enumerate(waits[:-1]):
         if calls and left <= calls:
-            least = WAIT_BOUNDS_MS[number - 1] if number else 0
+            if number:
+                least = WAIT_BOUNDS_MS[number - 1]
+            else:
+                least = 0
             return round(least + (WAIT_BOUNDS_MS[number] - least) * left / calls, 1)
         left -= calls
     return float(WAIT_BOUNDS_MS[-1])

@@ -154,7 +154,10 @@ def _count(given: StoredJson, names: Sequence[str], where: str, *, most: int = M
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        what = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else describe(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            what = str(value)
+        else:
+            what = describe(value)
         raise InvalidInput(f"{where}.{name}: must be a whole number of tokens, 0 or more, not {what[:40]}")
     if value > most:
         raise LimitExceeded(f"{where}.{name}: at most {most:,} tokens are allowed in one step")

@@ -76,7 +76,10 @@ class PriceList:
 
     def cost(self, model: str, usage: ModelUsage) -> int | None:
         """The cost of a call in nano-dollars; None unless every kind of token in it has a price."""
-        rates = self.rates(model) if usage.plain else None
+        if usage.plain:
+            rates = self.rates(model)
+        else:
+            rates = None
         if rates is None:
             return None
         total = Decimal(0)
@@ -185,7 +188,10 @@ def price_call(usage: ModelUsage, model: str, prices: PriceList, *, source: str 
 
     A cost in the usage wins over the price list. A call with neither is counted as unpriced.
     """
-    cost = prices.cost(model, usage) if usage.cost_nano_usd is None else usage.cost_nano_usd
+    if usage.cost_nano_usd is None:
+        cost = prices.cost(model, usage)
+    else:
+        cost = usage.cost_nano_usd
     return UsageLine(model, source, Spent(1, usage.input, usage.output, cost or 0, int(cost is None)))
 
 

@@ -298,7 +298,10 @@ def _share_among_required(
     least = sum(min(fewest, costs[place]) for place in others)
     most = sum(costs[place] for place in others) + reserve
     for_users = sum(costs[place] for place in said)
-    for_others = max(room - for_users, min(least, room // 2), min(most, room // 4)) if said else room
+    if said:
+        for_others = max(room - for_users, min(least, room // 2), min(most, room // 4))
+    else:
+        for_others = room
     shared, _ = _share_evenly(costs, said, room - for_others, fewest, 0, always=True)
     sizes |= shared
     shared, free = _share_evenly(costs, others, max(0, for_others), fewest, reserve, always=not said)

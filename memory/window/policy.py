@@ -55,7 +55,10 @@ def check_policy(policy: WindowPolicy) -> WindowPolicy:
             f'trim="threshold" goes with limit="messages" only, and limit is "{policy.limit}": set limit to '
             '"messages", or trim to "continuous"'
         )
-    room = "max_messages" if policy.trim == "continuous" else "target"
+    if policy.trim == "continuous":
+        room = "max_messages"
+    else:
+        room = "target"
     if policy.drop == "middle" and policy.limit == "messages" and policy.keep_first > getattr(policy, room):
         raise InvalidInput(
             f'with drop="middle" keep_first may be {room} at most, and they are {policy.keep_first:,} and '
@@ -167,7 +170,8 @@ def _mask_text(text: str, mask: Mask) -> str:
 
 def _read_predefined(value: Any, where: str, counter: TokenCounter, limits: Limits, mask: Mask) -> tuple[Message, ...]:
     entries = _read(value, where)
-    entries = [entries] if isinstance(entries, dict) else entries
+    if isinstance(entries, dict):
+        entries = [entries]
     if not isinstance(entries, list):
         raise InvalidInput(f"{where}: must be a list of messages or one message, not {describe(entries)}")
     if not entries:

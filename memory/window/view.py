@@ -34,7 +34,10 @@ def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: Tok
     ``limit="observed"`` shows everything: only the room that there is cuts it.
     """
     cut: tuple[int, ...] = ()
-    gap = policy.keep_first if older and policy.drop == "middle" else 0
+    if older and policy.drop == "middle":
+        gap = policy.keep_first
+    else:
+        gap = 0
     if policy.limit == "observed":
         front = strip_orphans(policy.predefined, counter)
         seen = lighten_messages(messages, policy, counter)
@@ -44,7 +47,10 @@ def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: Tok
         seen = _join_predefined(messages, policy, counter, older)
         if policy.limit == "messages":
             total = len(policy.predefined) + len(messages) + older
-            first = policy.keep_first if policy.drop == "middle" else 0
+            if policy.drop == "middle":
+                first = policy.keep_first
+            else:
+                first = 0
             kept = [(place, seen[place]) for place in _choose_places(seen, count_most_messages(policy, total), first)]
         else:
             # A half that can never be whole costs nothing, and is not a gap.
@@ -75,7 +81,10 @@ def count_leading(policy: WindowPolicy) -> int:
     where they are counted."""
     if policy.drop == "oldest":
         return 0
-    counted = 0 if policy.limit == "observed" else len(policy.predefined)
+    if policy.limit == "observed":
+        counted = 0
+    else:
+        counted = len(policy.predefined)
     return max(0, policy.keep_first - counted)
 
 
@@ -94,13 +103,19 @@ def _join_predefined(
     if not older:
         return light
     # A message that does not fit is dropped, with all older ones except the first that stay.
-    staying = policy.keep_first if policy.drop == "middle" else 0
+    if policy.drop == "middle":
+        staying = policy.keep_first
+    else:
+        staying = 0
     return [*light[: len(policy.predefined)][:staying], *light[len(policy.predefined) :]]
 
 
 def _count_first(whole: Sequence[Message], seen: Sequence[Message], policy: WindowPolicy) -> int:
     """How many of the first messages that stay are whole: no later one stays in the place of another."""
-    staying = min(policy.keep_first, len(seen)) if policy.drop == "middle" else 0
+    if policy.drop == "middle":
+        staying = min(policy.keep_first, len(seen))
+    else:
+        staying = 0
     if staying:
         return sum(message.seq <= seen[staying - 1].seq for message in whole)
     return 0
@@ -200,7 +215,10 @@ class RunFitter:
         if self._all <= budget:
             return FittedMessages(tuple(run), ())
         newest = self._newest
-        lone = [] if self._lone is None else [run[self._lone]]
+        if self._lone is None:
+            lone = []
+        else:
+            lone = [run[self._lone]]
         left = budget - sum(self._costs[newest:]) - sum(message.tokens + self._overhead for message in lone)
         if left < 0:
             starts = self._starts[bisect_left(self._starts, newest) :]
@@ -230,14 +248,20 @@ def _cut_required(
 ) -> FittedMessages:
     """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
     asked = find_newest_from_user(run)
-    question = None if asked is None else run[asked]
+    if asked is None:
+        question = None
+    else:
+        question = run[asked]
 
     def count_least(message: Message) -> int:
         return _count_least(message, overhead, int(budget * ASKED_SHARE) if message is question else 0)
 
     required: list[Message] = []
     for start in starts:
-        lone = [run[asked]] if asked is not None and asked < start else []
+        if asked is not None and asked < start:
+            lone = [run[asked]]
+        else:
+            lone = []
         required = [*lone, *run[start:]]
         if sum(map(count_least, required)) <= budget:
             break
@@ -338,7 +362,8 @@ def find_settled_start(
     while begins > wanted and wide > 1:
         begins = find_place(wide, budget)
         wide //= 2
-    begins = min(begins, find_place(1, budget)) if begins > wanted else begins
+    if begins > wanted:
+        begins = min(begins, find_place(1, budget))
     begins = next((start for start in find_unit_starts(run) if start >= begins), len(run))
     if begins < len(run):
         return run[begins].seq

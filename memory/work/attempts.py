@@ -82,7 +82,10 @@ def check_key(engine: Engine, task_key: str) -> tuple[str, int]:
 
 async def list_attempts(engine: Engine, scope: Scope, thread_id: str, *, task_key: str, limit: int) -> AttemptPage:
     """The newest attempts at a task, or (empty ``task_key``) at all tasks of the thread. Raises NotFound."""
-    key = check_key(engine, task_key)[0] if task_key else ""
+    if task_key:
+        key = check_key(engine, task_key)[0]
+    else:
+        key = ""
     return await engine.database.read(steps.read_attempts, scope, thread_id, task_key=key, limit=limit)
 
 
@@ -93,8 +96,20 @@ def render_attempts(logged: Sequence[Attempt]) -> list[str]:
 
 def _line(attempt: Attempt) -> str:
     result = quote_line(attempt.result)
-    shown = result if len(result) <= RESULT_CHARS else result[: RESULT_CHARS - 1] + "…"
-    ended = f"FAILED: {quote_line(attempt.error)}" if attempt.error else shown
-    diagnosis = f" | Diagnosis: {quote_line(attempt.diagnosis)}" if attempt.diagnosis else ""
-    fix = f" | Fix applied: {quote_line(attempt.fix_applied)}" if attempt.fix_applied else ""
+    if len(result) <= RESULT_CHARS:
+        shown = result
+    else:
+        shown = result[: RESULT_CHARS - 1] + "…"
+    if attempt.error:
+        ended = f"FAILED: {quote_line(attempt.error)}"
+    else:
+        ended = shown
+    if attempt.diagnosis:
+        diagnosis = f" | Diagnosis: {quote_line(attempt.diagnosis)}"
+    else:
+        diagnosis = ""
+    if attempt.fix_applied:
+        fix = f" | Fix applied: {quote_line(attempt.fix_applied)}"
+    else:
+        fix = ""
     return f"Attempt {attempt.attempt}: {quote_line(attempt.action)} → {ended}{diagnosis}{fix}"

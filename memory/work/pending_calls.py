@@ -90,8 +90,14 @@ def check_calls(value: Any, limits: Limits) -> None:
 def _check_call(key: str | int, entry: Any, where: str, limits: Limits) -> str:
     if not isinstance(entry, dict):
         raise InvalidInput(f"{where}: must be an object with id, name, arguments, suspended, not {describe(entry)}")
-    given = _read_id(entry) if isinstance(key, int) else _read_field(entry, _ID)
-    id_ = given if isinstance(key, int) else key
+    if isinstance(key, int):
+        given = _read_id(entry)
+    else:
+        given = _read_field(entry, _ID)
+    if isinstance(key, int):
+        id_ = given
+    else:
+        id_ = key
     check_id(id_, f"{where}.id", limits.id_chars)
     if given not in (None, id_):
         raise InvalidInput(f"{where}.id: is {describe(given)}, but its key is {describe(id_)}; they must be the same")
@@ -153,7 +159,10 @@ def find_call(calls: Sequence[PendingCall], tool_call_id: str) -> PendingCall | 
 def check_data(data: Any, call: PendingCall | None) -> Any:
     """Check resume data against the call's schema and return it. Text that holds a JSON object or list counts as
     that, as hosts send it, unless the schema takes the text. Raises InvalidInput, LimitExceeded."""
-    schema = call.resume_schema if call else None
+    if call:
+        schema = call.resume_schema
+    else:
+        schema = None
     held = parse_held(data)
     if schema is None:
         if held is None:
@@ -254,7 +263,10 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
 
 
 def _read_decisions(raw: Any, limits: Limits) -> list[Given]:
-    entries = [raw] if isinstance(raw, dict) else raw
+    if isinstance(raw, dict):
+        entries = [raw]
+    else:
+        entries = raw
     if not isinstance(entries, list) or not entries:
         raise InvalidInput(
             'decisions: must be a list such as [{"tool_call_id": "...", "decision": "approve"}], with at least one'
@@ -297,7 +309,10 @@ async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequen
         named = each.tool_call_id
         if named not in (call.tool_call_id for call in calls):
             named = engine.masked(named)[0]
-        open_ones = left if not named and any(call.suspended for call in left) else calls
+        if not named and any(call.suspended for call in left):
+            open_ones = left
+        else:
+            open_ones = calls
         call = find_call(open_ones, named)
         made = await asyncio.to_thread(_check_answer, each, call)
         if any(made.tool_call_id == before.tool_call_id for before in checked):
@@ -310,7 +325,10 @@ def _check_answer(given: Given, call: PendingCall | None) -> Checked:
     data = given.data
     if given.decision:
         approved = {"approved": _APPROVES[given.decision]}
-        beside = parse_held(data) if isinstance(data, str) else data
+        if isinstance(data, str):
+            beside = parse_held(data)
+        else:
+            beside = data
         if not given.has_data:
             beside = {}
         if not isinstance(beside, dict) or beside.get("approved", approved["approved"]) != approved["approved"]:
@@ -336,8 +354,14 @@ def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
     if not before or to_json(before[-1]["data"]) == to_json(checked.data):
         return True
     last = before[-1]
-    call = f"call {describe(checked.tool_call_id)}" if checked.tool_call_id else "it"
-    who = f" {last['by']}" if "by" in last else ""
+    if checked.tool_call_id:
+        call = f"call {describe(checked.tool_call_id)}"
+    else:
+        call = "it"
+    if "by" in last:
+        who = f" {last['by']}"
+    else:
+        who = ""
     raise Conflict(
         f"run {run.run_id!r}: {call} was answered by{who} at {iso(last['at'])}, otherwise; get_run shows how. Only "
         "who runs it can bring another answer, with resume_run"
@@ -346,7 +370,10 @@ def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
 
 def append_answer(engine: Engine, answers: Answers, checked: Checked, *, by: str, now: int) -> Answers:
     """Append an answer to those before. The same data for the same call is stored once. Raises LimitExceeded."""
-    of = {"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}
+    if checked.tool_call_id:
+        of = {"tool_call_id": checked.tool_call_id}
+    else:
+        of = {}
     entry = {**of, **({"decision": checked.decision} if checked.decision else {}), "data": checked.data}
     brought: list[Json] = list_of(answers.brought)
     same = [known["data"] for known in brought if known.get("tool_call_id", "") == checked.tool_call_id]

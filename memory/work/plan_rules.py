@@ -159,7 +159,10 @@ def _check_words(value: Any, where: str) -> None:
 
 def _read_status(value: Any, where: str) -> str:
     """A status, under the names of other systems too."""
-    status = _OTHER_STATUSES.get(value.lower(), value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        status = _OTHER_STATUSES.get(value.lower(), value)
+    else:
+        status = value
     if status not in STATUSES:
         raise InvalidInput(f"{where}: unknown status {describe(value)}; {describe_choices(value, STATUSES)}")
     return str(status)
@@ -325,7 +328,10 @@ def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
     if isinstance(index, bool) or not isinstance(index, int):
         raise InvalidInput(f"{where}.index: must be a whole number, not {_show_number(index)}")
     if not 0 <= index < len(steps):
-        there = f"0 to {len(steps) - 1} are allowed" if steps else "the plan has no steps yet"
+        if steps:
+            there = f"0 to {len(steps) - 1} are allowed"
+        else:
+            there = "the plan has no steps yet"
         raise InvalidInput(f"{where}.index: {_show_number(index)} is out of range; {there}")
     if "id" in item and places[item["id"]] != index:
         raise InvalidInput(
@@ -336,7 +342,10 @@ def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
 
 def _name_ids(steps: Sequence[PlanStep]) -> str:
     ids = [repr(step["id"]) for step in steps]
-    more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+    if len(ids) > _SHOWN_IDS:
+        more = f" and {len(ids) - _SHOWN_IDS} more"
+    else:
+        more = ""
     if ids:
         return f" (there are {', '.join(ids[:_SHOWN_IDS])}{more})"
     return " (the plan has no steps yet)"

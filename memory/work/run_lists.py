@@ -225,7 +225,10 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
     _check_listing(engine, asked)
     now = engine.now()
     wanted = _make_filter(engine, asked, now)
-    after = _parse_place(cursor, asked) if cursor else None
+    if cursor:
+        after = _parse_place(cursor, asked)
+    else:
+        after = None
     try:
         found, next_place = await engine.database.read(runs.read_page, scope, wanted, after=after, limit=limit)
     except NotFound:
@@ -257,7 +260,10 @@ def _make_filter(engine: Engine, asked: RunListing, now: int) -> RunFilter:
     resumable = "resumable" in asked.statuses
 
     def has(run: Run) -> bool:
-        shown = "expired" if run_states.is_expired(run, now) else run.status
+        if run_states.is_expired(run, now):
+            shown = "expired"
+        else:
+            shown = run.status
         if resumable and shown not in asked.statuses and not is_resumable(run, now):
             return False
         values = run.metadata

@@ -65,7 +65,10 @@ def refuse_taken(run: Run) -> NoReturn:
     """Raises Conflict for the run that has the id of a new one."""
     if run.status in ENDINGS:
         raise Conflict(_describe_ended(run))
-    is_now = _describe_held(run) if run.status == "running" else f"run {run.run_id!r} is suspended"
+    if run.status == "running":
+        is_now = _describe_held(run)
+    else:
+        is_now = f"run {run.run_id!r} is suspended"
     raise Conflict(f"{is_now}; take it over with resume_run, or give another run_id")
 
 
@@ -80,7 +83,10 @@ def check_holder(run: Run, claim: str) -> None:
     if run.status in ENDINGS:
         raise Conflict(_describe_ended(run))
     if run.status == "suspended":
-        stale = f"the claim {describe(claim)} is over: " if claim else ""
+        if claim:
+            stale = f"the claim {describe(claim)} is over: "
+        else:
+            stale = ""
         raise Conflict(
             f"{stale}run {run.run_id!r} is suspended since {iso(run.updated_at)}; allowed from suspended: running, "
             "with resume_run"
@@ -119,7 +125,10 @@ def _taken_by(run: Run) -> str:
 
 
 def _describe_ended(run: Run) -> str:
-    by = f", by {run.ended_by}" if run.ended_by else ""
+    if run.ended_by:
+        by = f", by {run.ended_by}"
+    else:
+        by = ""
     return (
         f"run {run.run_id!r} is {run.status} since {iso(run.updated_at)}{by}, which is an end: nothing is allowed "
         "from there; another run needs another run_id"

@@ -141,11 +141,17 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
     Raises InvalidInput, LimitExceeded, Conflict (who took the run over), NotFound.
     """
     check_claim(engine, given.claim)
-    calls = [] if given.pending_tool_calls is None else given.pending_tool_calls
+    if given.pending_tool_calls is None:
+        calls = []
+    else:
+        calls = given.pending_tool_calls
     described, masked = await describe_run(engine, given.run_id, "", given.metadata or {}, calls)
     if given.has_state:
         described = replace(described, state=await _write_state(engine, given.state))
-    steps = None if given.steps is None else await prepare_steps(engine, given.steps, "", run_id=given.run_id)
+    if given.steps is None:
+        steps = None
+    else:
+        steps = await prepare_steps(engine, given.steps, "", run_id=given.run_id)
     now = engine.now()
     until = now + lease_seconds * 1000
 
@@ -192,7 +198,10 @@ async def _change(
     )
     told = answers.brought
     if replaced:  # what is handed over now is not lost with the calls that it answers
-        answers = Answers(answers.brought) if new else NO_ANSWERS
+        if new:
+            answers = Answers(answers.brought)
+        else:
+            answers = NO_ANSWERS
     await runs.change(tx, scope, run, stored, answers=answers, until=until, now=now)
     return changed, len(list_of(told))
 
@@ -240,7 +249,10 @@ async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Comp
         await write_exact_json(given.output, "output", engine.limits.run_data_bytes, engine.limits)
         entered, in_output = engine.masked(given.output)
         kept, masked = to_json(entered), masked + in_output
-    steps = None if given.steps is None else await prepare_steps(engine, given.steps, "", run_id=given.run_id)
+    if given.steps is None:
+        steps = None
+    else:
+        steps = await prepare_steps(engine, given.steps, "", run_id=given.run_id)
     now, new_uid = engine.now(), engine.new_id()
     end = RunEnd(given.status, kept, sent.origin.actor)
 

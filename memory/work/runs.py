@@ -140,7 +140,8 @@ async def describe_run(
         pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
         calls, in_calls = await work_on_long_text(engine.masked, pending_tool_calls)
-        pending = to_json(calls) if in_calls else pending
+        if in_calls:
+            pending = to_json(calls)
     workflow_id, in_workflow = engine.masked(workflow_id)
     metadata, in_metadata = engine.masked(metadata)
     return Checkpoint(None, pending, workflow_id, metadata, None, None), in_calls + in_workflow + in_metadata
@@ -235,7 +236,10 @@ async def resume_run(
             epoch, run_states.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
         )
         await runs.claim(tx, scope, run, claim, answers=hand_over(answers)[0], now=now)
-        about = {"tool_call_id": checked[0].tool_call_id} if checked and checked[0].tool_call_id else {}
+        if checked and checked[0].tool_call_id:
+            about = {"tool_call_id": checked[0].tool_call_id}
+        else:
+            about = {}
         await record(tx, scope, thread, "run_resumed", {"run_id": run_id, **about}, sent.origin, now)
         return {"claim": claim.token}
 

@@ -106,7 +106,10 @@ def parse_steps(raw: Any, thread_id: str, limits: Limits, *, operation_id: str =
     entries = _entries(raw)
     if len(entries) > limits.steps_per_call:
         raise LimitExceeded(f"steps: {len(entries):,} in one call; at most {limits.steps_per_call:,} are allowed")
-    default = {"operation_id": operation_id} if operation_id else {}
+    if operation_id:
+        default = {"operation_id": operation_id}
+    else:
+        default = {}
     return [_read_incoming(entry, f"steps[{index}]", thread_id, default, limits) for index, entry in enumerate(entries)]
 
 
@@ -138,7 +141,10 @@ def _read_incoming(raw: Any, where: str, thread_id: str, default: Json, limits: 
     if type_ in AGENT_EVENTS:
         return _read_event(given, where, limits)
     if type_ not in STEP_TYPES:
-        what = "is missing" if type_ is None else f"unknown type {describe(type_)}"
+        if type_ is None:
+            what = "is missing"
+        else:
+            what = f"unknown type {describe(type_)}"
         raise InvalidInput(f"{where}.type: {what}; {describe_choices(type_, (*STEP_TYPES, *AGENT_EVENTS))}")
     if thread_id and given.get("conversation_id") not in (None, thread_id):
         raise InvalidInput(
@@ -154,7 +160,10 @@ def _spell_keys(raw: Json, where: str) -> StoredJson:
     for key, value in raw.items():
         if value is None:
             continue
-        name = spelled if isinstance(key, str) and (spelled := snake_case(key)) in _SPELLINGS else key
+        if isinstance(key, str) and (spelled := snake_case(key)) in _SPELLINGS:
+            name = spelled
+        else:
+            name = key
         if name in given:
             raise InvalidInput(f"{where}: {name} is given twice, as {describe(key)} and in another spelling")
         given[name] = value
@@ -193,7 +202,10 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
     _check_type(type_, body, where)
     _check_fields(body, where, limits)
     _check_size(body, where, limits)
-    usage = read_usage(body["usage"], f"{where}.usage", limits) if "usage" in body else None
+    if "usage" in body:
+        usage = read_usage(body["usage"], f"{where}.usage", limits)
+    else:
+        usage = None
     return IncomingStep(
         type=type_,
         operation_id=check_id(given["operation_id"], f"{where}.operation_id", limits.id_chars),
@@ -329,10 +341,16 @@ async def store_steps(
     name. Returns what ``record_steps`` does, without the thread. Raises NotFound for a message."""
     entered = prepared.entered
     message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
-    seqs = await steps.message_seqs(tx, scope, thread, message_ids) if message_ids else {}
+    if message_ids:
+        seqs = await steps.message_seqs(tx, scope, thread, message_ids)
+    else:
+        seqs = {}
     _check_messages(entered, seqs)
     made = [_new_step(each, seqs, now) for each in entered if isinstance(each, IncomingStep)]
-    first = await steps.record(tx, scope, thread, made, now=now) if made else None
+    if made:
+        first = await steps.record(tx, scope, thread, made, now=now)
+    else:
+        first = None
     happened = _list_events(entered, seqs, first, len(made))
     await events.record(tx, scope, thread, happened, origin=origin, now=now)
     lines = [line for _, (_, line) in prepared.lines]
@@ -407,8 +425,14 @@ def _check_messages(entered: list[Incoming], seqs: Mapping[str, int]) -> None:
 
 
 def _new_step(step: IncomingStep, seqs: Mapping[str, int], now: int) -> NewStep:
-    message_seq = None if step.message_id is None else seqs[step.message_id]
-    created_at = now if step.created_at is None else step.created_at
+    if step.message_id is None:
+        message_seq = None
+    else:
+        message_seq = seqs[step.message_id]
+    if step.created_at is None:
+        created_at = now
+    else:
+        created_at = step.created_at
     return NewStep(step.operation_id, step.type, step.body, created_at, message_seq)
 
 
@@ -418,7 +442,10 @@ def _list_events(entered: list[Incoming], seqs: Mapping[str, int], first: int | 
     left = count
     for each in entered:
         if isinstance(each, IncomingEvent):
-            message_seq = None if each.message_id is None else seqs[each.message_id]
+            if each.message_id is None:
+                message_seq = None
+            else:
+                message_seq = seqs[each.message_id]
             found.append(NewEvent(each.type, each.payload, message_seq))
             continue
         left -= 1

@@ -111,7 +111,10 @@ def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool
     Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
     """
     if not agent:
-        agent = next(iter(principal.agents)) if principal.agents is not None and len(principal.agents) == 1 else ""
+        if principal.agents is not None and len(principal.agents) == 1:
+            agent = next(iter(principal.agents))
+        else:
+            agent = ""
         if not agent and not of_tenant:
             raise _unnamed("agent", AGENT_META, AGENT_HEADER)
     elif principal.agents is not None and agent not in principal.agents:
@@ -256,7 +259,11 @@ def _find_connection(ctx: RequestContext) -> Hashable | None:
     if is_stateless:
         return None
     # On stdio the process, or the host behind its thin client, is the connection.
-    connection: Any = ctx.lifespan_context if ctx.request is None else connection_of(ctx.session)
+    connection: Any
+    if ctx.request is None:
+        connection = ctx.lifespan_context
+    else:
+        connection = connection_of(ctx.session)
     found: Hashable = connection
     return found
 
@@ -266,11 +273,18 @@ def _own_thread(ctx: RequestContext, default: Default) -> str:
     modern HTTP no session exists."""
     if default == "shared":
         return SHARED_THREAD
-    begun = "" if ctx.request is None else _header(ctx.request, CONVERSATION_HEADER)
+    if ctx.request is None:
+        begun = ""
+    else:
+        begun = _header(ctx.request, CONVERSATION_HEADER)
     if begun:
         return check_id(f"session-{begun}", f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
     process = ctx.lifespan_context
-    key: Any = process if ctx.request is None else connection_of(ctx.session)
+    key: Any
+    if ctx.request is None:
+        key = process
+    else:
+        key = connection_of(ctx.session)
     thread = process.session_threads.get(key)
     if thread is None:
         thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
@@ -300,7 +314,10 @@ async def permit(ctx: RequestContext, needed: Collection[Right], what: str) -> N
     rights = principal_of(ctx).rights
     if missing := set(needed) - rights:
         every = f"right{'s' if len(needed) > 1 else ''} {join_rights(needed)}"
-        lacks = f" and lacks {join_rights(missing)}" if len(needed) > len(missing) else ""
+        if len(needed) > len(missing):
+            lacks = f" and lacks {join_rights(missing)}"
+        else:
+            lacks = ""
         error = NotPermitted(f"{what} needs the {every}; this credential has {join_rights(rights)}{lacks}")
         await record_refusal(ctx, what, error)
         raise error

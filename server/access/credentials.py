@@ -152,7 +152,10 @@ class ApiKeys:
         key = await self._find(digest)
         self._there.pop(digest, None)
         self._not_there.pop(digest, None)
-        cache = self._not_there if key is None else self._there
+        if key is None:
+            cache = self._not_there
+        else:
+            cache = self._there
         if len(cache) >= CACHED_MOST:
             del cache[next(iter(cache))]  # the oldest: a dictionary keeps the order in which it was filled
         cache[digest] = (began, key)

@@ -48,7 +48,10 @@ class HostGuard:
         self._own_pages = allowed.own_pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope["headers"]) if scope["type"] == "http" else None
+        if scope["type"] == "http":
+            refusal = self._refusal(scope["headers"])
+        else:
+            refusal = None
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> PlainTextResponse | None:
@@ -168,7 +171,10 @@ def allowed(settings: Settings) -> Allowed:
     all), and those that the settings add."""
     host = settings.http.host
     everywhere = host in _EVERY_ADDRESS
-    own = _machine_names() if everywhere else [f"[{host}]" if ":" in host else host]
+    if everywhere:
+        own = _machine_names()
+    else:
+        own = [f"[{host}]" if ":" in host else host]
     address = [name + ANY_PORT for name in own]
     return Allowed(
         hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
@@ -192,7 +198,10 @@ def _machine_names() -> list[str]:
 def _public_names(settings: Settings) -> list[str]:
     """The public names of this machine in the settings. A proxy may pass on the port or leave it out."""
     public = urlsplit(settings.http.public_url).hostname
-    named = [(f"[{public}]" if ":" in public else public) + ANY_PORT] if public else []
+    if public:
+        named = [(f"[{public}]" if ":" in public else public) + ANY_PORT]
+    else:
+        named = []
     return [*named, *settings.http.allowed_hosts]
 
 

@@ -60,7 +60,10 @@ class Gate:
     async def principal(self, token: str | None) -> Principal | Response:
         """The principal of a token, or the answer to refuse with. None as token: what was sent cannot be a token."""
         try:
-            principal = None if token is None else await self._credentials.principal(token)
+            if token is None:
+                principal = None
+            else:
+                principal = await self._credentials.principal(token)
         except StorageUnavailable as error:
             log.info("credentials cannot be checked: %s", error)
             return answer_unavailable()

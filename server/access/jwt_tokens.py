@@ -124,7 +124,10 @@ class KeySet:
             self._keys = _read_keys(document, self._algorithms)
         except (httpx2.HTTPError, OSError, _Unusable) as error:
             if not failed_before:
-                reason = str(error) if isinstance(error, _Unusable) else type(error).__name__
+                if isinstance(error, _Unusable):
+                    reason = str(error)
+                else:
+                    reason = type(error).__name__
                 log.warning(
                     "the key set of the JWT issuer cannot be fetched (%s); cached keys are used for an hour", reason
                 )
@@ -157,7 +160,10 @@ def _read_keys(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
         parsed = json.loads(document)
     except (ValueError, RecursionError):
         raise _Unusable("it is not JSON") from None
-    keys = parsed.get("keys") if isinstance(parsed, dict) else None
+    if isinstance(parsed, dict):
+        keys = parsed.get("keys")
+    else:
+        keys = None
     if not isinstance(keys, list):
         raise _Unusable("it is not a key set")
     if len(keys) > MAX_KEYS:
@@ -295,7 +301,10 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
         return claims[name]
     found: Any = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            found = found.get(part)
+        else:
+            found = None
     return found
 
 

@@ -115,7 +115,10 @@ class OpenRequests:
                 log.error("a credential could not be checked again: %s", type(error).__name__)
                 found = False
         for request in list(self._open):
-            over = request.principal != now if found else _expired(request.principal)
+            if found:
+                over = request.principal != now
+            else:
+                over = _expired(request.principal)
             if request.token == token and over:
                 request.end()
 
@@ -167,7 +170,10 @@ class PendingAnswer:
 
 def call_when_received(request: Any, act: Callable[[], None]) -> None:
     """Call ``act`` when the answer to a request over HTTP is over; at once for other requests."""
-    answer = None if request is None else request.scope.get(ANSWER)
+    if request is None:
+        answer = None
+    else:
+        answer = request.scope.get(ANSWER)
     if answer is None:
         act()
     else:

@@ -189,10 +189,16 @@ class RemoteServer:
 
     async def _post_only(self, line: bytes, message: JSONRPCMessage) -> None:
         """Send a notification, or an answer of the host, for which nothing comes back."""
-        method = message.method if isinstance(message, JSONRPCNotification) else ""
+        if isinstance(message, JSONRPCNotification):
+            method = message.method
+        else:
+            method = ""
         if method == "notifications/cancelled" and isinstance(message, JSONRPCNotification):
             id_ = (message.params or {}).get("requestId")
-            asked = self._asked.get(id_) if isinstance(id_, int | str) else None
+            if isinstance(id_, int | str):
+                asked = self._asked.get(id_)
+            else:
+                asked = None
             if asked is not None:
                 asked.cancelled = True
                 if _headers_of(asked.message):
@@ -276,9 +282,15 @@ class RemoteServer:
 
 def _headers_of(message: JSONRPCMessage) -> dict[str, str]:
     """The headers of a request of 2026-07-28 or later, which repeat its content; none for other messages."""
-    params = (message.params or {}) if isinstance(message, JSONRPCRequest) else {}
+    if isinstance(message, JSONRPCRequest):
+        params = message.params or {}
+    else:
+        params = {}
     meta = params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
+    if isinstance(meta, dict):
+        version = meta.get(PROTOCOL_VERSION_META_KEY)
+    else:
+        version = None
     if not isinstance(message, JSONRPCRequest) or not isinstance(version, str) or not version:
         return {}
     values = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: message.method}
@@ -301,7 +313,10 @@ def _reason(response: httpx2.Response) -> str:
         body = response.json()
     except ValueError:
         return ""
-    reason = body.get("error_description") if isinstance(body, dict) else None
+    if isinstance(body, dict):
+        reason = body.get("error_description")
+    else:
+        reason = None
     if isinstance(reason, str):
         return reason[:_REASON_CHARS]
     return ""

@@ -84,7 +84,10 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
     marks = _MARKS.get(host)
     if marks is None:
         return list(texts)
-    queries = [_find_query(text, marks) for text in texts] if marks.query else []
+    if marks.query:
+        queries = [_find_query(text, marks) for text in texts]
+    else:
+        queries = []
     asked = max((at for at, query in enumerate(queries) if query is not None), default=None)
     if asked is None:
         return [_strip_notes(text, marks).strip() for text in texts]
@@ -120,7 +123,10 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
     first, heading = marks.heading
     if heading and text.lstrip().startswith(first):
         # Without a request, the message holds only what the editor showed.
-        text = text.rpartition(heading)[2] if heading in text else ""
+        if heading in text:
+            text = text.rpartition(heading)[2]
+        else:
+            text = ""
     tags = [*_list_tags(text, (*marks.notes, *marks.words))]
     last_close = {tag.name: tag.ends for tag in tags if tag.closes}
     of_user = _find_elements([tag for tag in tags if tag.name in marks.words])
@@ -157,7 +163,10 @@ def _is_cut_off(first: _Tag, text: str, last_close: Mapping[str, int], marks: _H
 
 def _cut_between(text: str, begin: str, end: str) -> str:
     """The text without what stands between two marks, and the marks."""
-    starts = text.find(begin) if begin else -1
+    if begin:
+        starts = text.find(begin)
+    else:
+        starts = -1
     if starts < 0:
         return text
     ends = text.rfind(end, starts)
@@ -172,7 +181,10 @@ def _list_tags(text: str, names: Collection[str]) -> Iterator[_Tag]:
         found = _NAME.match(text, at + 1)
         if found is not None and found[1] in names:
             closing = text.find(">", found.end(), behind if behind >= 0 else len(text))
-            ends = closing + 1 if closing >= 0 else found.end()
+            if closing >= 0:
+                ends = closing + 1
+            else:
+                ends = found.end()
             yield _Tag(found[1], text[at + 1] == "/", at, ends)
         at = behind
 
@@ -216,7 +228,10 @@ class Cleaner:
         """The part to store; None if it is empty."""
         if said.by_subagent and not self._rules.subagents:
             return None
-        own = said.parts if said.role == "assistant" else _keep_user_words(said)
+        if said.role == "assistant":
+            own = said.parts
+        else:
+            own = _keep_user_words(said)
         parts = [kept for part in own if (kept := self._clean_part(part)) is not None]
         if parts:
             return replace(said, parts=parts)

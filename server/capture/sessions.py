@@ -251,7 +251,10 @@ def read_hook_state(settings: Settings) -> HookState:
             _note_last(hosts[host], session, host)
             for day, done in session.days.items():
                 _add(days[day, host], [done])
-    oldest = int(waiting[0].partition("-")[0]) // 1_000_000 if waiting and waiting[0][:20].isdigit() else 0
+    if waiting and waiting[0][:20].isdigit():
+        oldest = int(waiting[0].partition("-")[0]) // 1_000_000
+    else:
+        oldest = 0
     ordered = dict(sorted(days.items(), key=lambda each: (each[0][0], each[0][1]), reverse=True))
     return HookState(Path(hooks) / SPOOL, dict(hosts), ordered, len(waiting), oldest, len(list_set_aside(hooks)))
 

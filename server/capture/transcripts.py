@@ -107,7 +107,10 @@ def _read_document(path: str) -> Json | None:
 def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[Said], TranscriptCursor] | None:
     """The content of a document's unread messages; of all messages if one of the read ones has changed."""
     messages = [each for each in document["messages"] if isinstance(each, dict)]
-    begin = cursor.offset if cursor.tail == _digest_messages(messages[: cursor.offset]) else 0
+    if cursor.tail == _digest_messages(messages[: cursor.offset]):
+        begin = cursor.offset
+    else:
+        begin = 0
     if begin == len(messages):
         return None
     found = [said for each in messages[begin:] for said in _read_record(each)]

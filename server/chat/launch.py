@@ -80,7 +80,10 @@ async def _chat(launch: ChatLaunch, screen: Screen) -> bool:
         if launch.follows:
             await follow(Memory(client, launch.thread_id or await _newest_thread(client)), screen)
             return False
-        tools = await tools_of_hosts(stack, launch.servers) if launch.servers else []
+        if launch.servers:
+            tools = await tools_of_hosts(stack, launch.servers)
+        else:
+            tools = []
         model = _open_model(launch)
         stack.push_async_callback(model.close)
         session = ChatSession(client, model, tools, screen, max_tokens=launch.max_tokens)

@@ -63,7 +63,11 @@ class Memory:
     async def read(self, uri: str) -> Json:
         """A resource that is JSON."""
         (content,) = (await self.client.read_resource(uri)).contents
-        found: Json = json.loads(content.text) if isinstance(content, TextResourceContents) else {}
+        found: Json
+        if isinstance(content, TextResourceContents):
+            found = json.loads(content.text)
+        else:
+            found = {}
         return found
 
 

@@ -50,7 +50,10 @@ class ModelReply:
 
     def as_message(self) -> Json:
         """The message that stands for it in the next request to the model."""
-        calls = {"tool_calls": [call.for_model() for call in self.calls]} if self.calls else {}
+        if self.calls:
+            calls = {"tool_calls": [call.for_model() for call in self.calls]}
+        else:
+            calls = {}
         return {"role": "assistant", "content": self.text, **calls}
 
 

@@ -88,7 +88,11 @@ class AgentRun:
 
     async def end(self, status: str, output: Json | None = None) -> None:
         """End the run for good; a run that ends well says so with AgentEnd."""
-        more: Json = {} if output is None else {"output": output}
+        more: Json
+        if output is None:
+            more = {}
+        else:
+            more = {"output": output}
         if status == "completed":
             self._notify("AgentEnd", output or {})
             more["steps"] = [self._event("AgentEnd", output or {})]

@@ -45,7 +45,10 @@ class ScriptedModel:
     async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
         said = [(each["role"], _BLOCKS.sub("", str(each.get("content") or ""))) for each in messages]
         role, content = next(reversed([each for each in said if each[1] or each[0] != "user"]))
-        called = self._choose(content, tools) if role == "user" else None
+        if role == "user":
+            called = self._choose(content, tools)
+        else:
+            called = None
         text = "" if called else f"Done. The tool says:\n\n```\n{content}\n```" if role == "tool" else _NOTHING
         if say is not None:
             for piece in re.findall(r"\s*\S+", text):

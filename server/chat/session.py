@@ -289,7 +289,10 @@ def _names(run: Json) -> list[str]:
 
 def _dollars(usage: Json) -> str:
     cost = usage.get("cost_usd", 0)
-    shown = f"${cost:,.2f}" if cost >= 1 else f"${cost:.5f}"
+    if cost >= 1:
+        shown = f"${cost:,.2f}"
+    else:
+        shown = f"${cost:.5f}"
     if usage.get("unpriced_calls"):
         return f"{shown} and what has no known price"
     return shown

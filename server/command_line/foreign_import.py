@@ -112,7 +112,10 @@ class ForeignImport:
 
     async def _count_new(self, scope: Scope, thread: Thread | None, said: Sequence[Json]) -> None:
         ids = [each["id"] for each in said]
-        known = await self._engine.database.read(messages.ids_there, scope, thread.thread_uid, ids) if thread else []
+        if thread:
+            known = await self._engine.database.read(messages.ids_there, scope, thread.thread_uid, ids)
+        else:
+            known = []
         self.report.add("message", "added", len(ids) - len(known))
         self.report.add("message", "unchanged", len(known))
 
@@ -139,9 +142,15 @@ class ForeignImport:
         self, scope: Scope, found: ForeignConversation, before: Thread | None, said: Sequence[Json]
     ) -> None:
         """Give a thread its title, and the times of what is in it."""
-        title = shorten(found.title, self._engine.limits.title_chars) if found.title else None
+        if found.title:
+            title = shorten(found.title, self._engine.limits.title_chars)
+        else:
+            title = None
         if title and (before is None or before.title is None):
-            metadata = found.metadata if before is None else None
+            if before is None:
+                metadata = found.metadata
+            else:
+                metadata = None
             await update_thread(self._engine, scope, found.thread_id, title=title, metadata=metadata, sent=self._sent)
         thread = await self._find(scope, found.thread_id)
         times = [each["created_at"] for each in said if each.get("created_at") is not None]
@@ -150,7 +159,10 @@ class ForeignImport:
         spoken = parse_messages([{"role": "user", "content": "x", "created_at": at} for at in _ends(times)], _ANY)
         first, last = (each.created_at or 0 for each in spoken)
         now, uid = self._engine.now(), thread.thread_uid
-        earlier = before.updated_at if before else None
+        if before:
+            earlier = before.updated_at
+        else:
+            earlier = None
 
         async def unit(tx: Tx) -> Json:
             await moved_threads.put_times(tx, scope, uid, first=first, last=min(last, now), before=earlier)
@@ -197,10 +209,16 @@ class ForeignImport:
         longest = self._engine.entries.max_entry_length
         about, more = self._engine.masked(" ".join(note.about.split())[:200])
         self.report.masked += masked + more
-        beginning = f"{about[: longest // 2]}: " if about else ""
+        if about:
+            beginning = f"{about[: longest // 2]}: "
+        else:
+            beginning = ""
         most = longest - len(beginning)
         while text:
-            end = len(text) if len(text) <= most else text.rfind(" ", most // 2, most) + 1 or most
+            if len(text) <= most:
+                end = len(text)
+            else:
+                end = text.rfind(" ", most // 2, most) + 1 or most
             yield beginning + text[:end].strip()
             text = text[end:]
 

@@ -58,7 +58,10 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
     yield from _check_spool(state)
     if any_set_up and (not settings.local.share or settings.memory == "off"):
-        off = "memory is off" if settings.memory == "off" else "no server is shared (local.share = false)"
+        if settings.memory == "off":
+            off = "memory is off"
+        else:
+            off = "no server is shared (local.share = false)"
         yield Finding(SECTION, "server", f"{off}: hooks keep and show nothing", "degraded", "set local.share = true")
 
 

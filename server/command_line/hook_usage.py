@@ -38,5 +38,8 @@ def _as_json(done: HookActivity) -> Json:
 
 
 def _numbers(done: HookActivity) -> list[str]:
-    each = done.tokens // done.sessions if done.sessions else 0
+    if done.sessions:
+        each = done.tokens // done.sessions
+    else:
+        each = 0
     return [f"{number:,}" for number in (done.sessions, done.messages, done.shown, done.tokens, each)]

@@ -20,7 +20,10 @@ def scope_of(settings: Settings, tenant: str) -> Scope:
 
 def describe_scope(scope: Scope) -> str:
     """For people: the agent and resource, and the tenant if it is not this machine's."""
-    of_tenant = "" if scope.tenant_id == LOCAL_TENANT else f" of tenant {join_lines(scope.tenant_id)!r}"
+    if scope.tenant_id == LOCAL_TENANT:
+        of_tenant = ""
+    else:
+        of_tenant = f" of tenant {join_lines(scope.tenant_id)!r}"
     return f"agent {join_lines(scope.agent_id)!r} and resource {join_lines(scope.resource_id)!r}{of_tenant}"
 
 

@@ -36,7 +36,10 @@ def show_progress(name: str, total: int | None) -> Iterator[Came]:
         nonlocal reported_at
         if time.monotonic() - reported_at >= LINE_SECONDS:
             reported_at = time.monotonic()
-            share = f"{100 * done // total} %, " if total else ""
+            if total:
+                share = f"{100 * done // total} %, "
+            else:
+                share = ""
             sys.stderr.write(f"{name}: {share}{said}\n")
             sys.stderr.flush()
 

@@ -49,7 +49,10 @@ def export_project(settings: Settings, tenant: str, file: str, project: str) -> 
     text = "".join(render_lines(found.lines))
     if text.encode() != before:
         replace_file(str(target), text.encode(), top=find_top(str(target)))
-    changed = "" if text.encode() != before else "; nothing of it is new"
+    if text.encode() != before:
+        changed = ""
+    else:
+        changed = "; nothing of it is new"
     sys.stdout.write(f"shared {describe_project(scope)} in {target}: {describe_lines(found.lines)}{changed}\n")
     if not _merges_by_union(target):
         sys.stdout.write(f"git merges it by itself with this line in .gitattributes:\n  {target.name} merge=union\n")
@@ -82,15 +85,21 @@ def describe_lines(lines: dict[str, Json]) -> str:
     replaced = sum(line.get("status") == "superseded" for line in there)
     standing = sum(line[RECORD] == "entry" for line in there) - replaced
     said = [f"{standing:,} {'entry' if standing == 1 else 'entries'}"]
-    said += [f"{replaced:,} that others took the place of"] if replaced else []
-    said += ["the profile"] if any(line[RECORD] == "document" for line in there) else []
-    said += [f"{len(lines) - len(there):,} forgotten"] if len(there) < len(lines) else []
+    if replaced:
+        said += [f"{replaced:,} that others took the place of"]
+    if any(line[RECORD] == "document" for line in there):
+        said += ["the profile"]
+    if len(there) < len(lines):
+        said += [f"{len(lines) - len(there):,} forgotten"]
     return ", ".join(said)
 
 
 async def _list(settings: Settings, scope: Scope, target: Path | None) -> SharedLines:
     async with open_known_memory(settings, off="nothing can be exported", absent="nothing is stored") as engine:
-        found = read_shared(engine, target) if target is not None else SharedLines()
+        if target is not None:
+            found = read_shared(engine, target)
+        else:
+            found = SharedLines()
         for line in (await list_shared(engine, scope)).values():
             add_line(found.lines, line)
         return found
@@ -112,7 +121,10 @@ def looks_shared(path: Path) -> bool:
     with open(open_regular(str(path)), "rb") as file:  # noqa: PTH123 - a descriptor
         for raw in (file.readline(1_000_000) for _ in range(3)):
             try:
-                line = json.loads(raw) if raw.strip() and not raw.startswith(_MARKERS) else {}
+                if raw.strip() and not raw.startswith(_MARKERS):
+                    line = json.loads(raw)
+                else:
+                    line = {}
             except (ValueError, RecursionError):
                 return False
             if isinstance(line, dict) and (line.get("format") == "layerlore-shared" or {"id", RECORD} <= line.keys()):

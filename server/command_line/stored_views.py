@@ -123,7 +123,10 @@ async def _read_thread(call: Call, asked: Asked) -> Json:
     found: list[Json] = []
     before = 0
     while len(found) < asked.limit:
-        place = {"before": before} if before else {}
+        if before:
+            place = {"before": before}
+        else:
+            place = {}
         most = min(200, asked.limit - len(found))
         page = await _ask(call, get_messages, thread_id=asked.thread_id, limit=most, format="json", **place)
         found = page["messages"] + found

@@ -59,7 +59,10 @@ _NOTHING: Mapping[View, str] = {
 def lay_out(view: View, found: Json) -> RenderableType:
     """The result, and below it how to mend it."""
     shown = list(_LAYOUTS[view](found))
-    rest = [Text("There is more: --limit shows it.", style=_QUIET)] if found.get("more") else []
+    if found.get("more"):
+        rest = [Text("There is more: --limit shows it.", style=_QUIET)]
+    else:
+        rest = []
     mending = [Text(line, style=_QUIET) for line in MENDING[view]]
     return Group(*(shown or [Text(_NOTHING[view])]), *rest, Text(""), *mending)
 
@@ -118,12 +121,18 @@ def _threads(found: Json) -> Iterator[RenderableType]:
 
 
 def _thread(found: Json) -> Iterator[RenderableType]:
-    title = f": {_line(found['title'])}" if "title" in found else ""
+    if "title" in found:
+        title = f": {_line(found['title'])}"
+    else:
+        title = ""
     yield Text(f"{_line(found['thread_id'])}{title}", style=_HEAD)
     if found.get("more"):
         yield Text(f"the newest {len(found['messages'])} of {found['total']:,} messages", style=_QUIET)
     for message in found["messages"]:
-        name = f" {_line(message['name'])}" if message.get("name") else ""
+        if message.get("name"):
+            name = f" {_line(message['name'])}"
+        else:
+            name = ""
         yield Text(f"\n#{message['seq']} {message['role']}{name}, {_when(message['said_at'])}", style=_HEAD).append(
             f"  {message['id']}", style=_QUIET
         )
@@ -152,9 +161,16 @@ def _short(value: Any) -> str:
 
 def _entries(found: Json) -> Iterator[RenderableType]:
     for entry in found["entries"]:
-        kind = f" ({entry['kind']})" if "kind" in entry else ""
-        whose = f"[{entry['whose']}] " if "whose" in entry else ""
-        whose += "[shared] " if entry["trust"] == "shared" else ""
+        if "kind" in entry:
+            kind = f" ({entry['kind']})"
+        else:
+            kind = ""
+        if "whose" in entry:
+            whose = f"[{entry['whose']}] "
+        else:
+            whose = ""
+        if entry["trust"] == "shared":
+            whose += "[shared] "
         yield Text(f"\n{whose}{_line(entry['content'])}{kind}", style=_HEAD)
         yield from (Padding(Text(line, style=style), (0, 0, 0, 2)) for line, style in _about(entry))
 
@@ -164,7 +180,10 @@ _WHOSE = {"shared": "shared by others", "user": "the user's own word"}
 
 def _about(entry: Json) -> Iterator[tuple[str, str]]:
     for source in entry["sources"]:
-        quote = f': "{_line(source["quote"])}"' if "quote" in source else ""
+        if "quote" in source:
+            quote = f': "{_line(source["quote"])}"'
+        else:
+            quote = ""
         yield f"{source['label']}, {_line(source['thread_id'])} #{source['seq']}{quote}", ""
     for quote in entry.get("quotes", ()):
         yield f'{_line(quote["label"])}, shared by others: "{_line(quote["quote"])}"', ""

@@ -89,7 +89,10 @@ class Explorer:
             return _refuse(400, 'send JSON, {"key": "..."} or {"once": "..."}')
         credential = sent.get("key", "")
         if once := sent.get("once", ""):
-            credential = self._links.use(once) if self._links is not None else ""
+            if self._links is not None:
+                credential = self._links.use(once)
+            else:
+                credential = ""
             if not credential:
                 return _refuse(401, "this link was used or is too old: run `layerlore explore` again")
         found = await gate.principal(credential)

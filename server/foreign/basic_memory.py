@@ -50,8 +50,14 @@ def read_folder(folder: Path) -> Foreign:
 
 def _read_note(text: str, path: Path, folder: Path) -> Foreign:
     front = _FRONT.match(text)
-    given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))} if front else {}
-    place = path.name if path == folder else path.relative_to(folder).as_posix()
+    if front:
+        given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))}
+    else:
+        given = {}
+    if path == folder:
+        place = path.name
+    else:
+        place = path.relative_to(folder).as_posix()
     title = as_text(given.get("title")) or path.stem
     at = _find_time(given, path)
     rest: list[str] = []

@@ -37,7 +37,8 @@ def read(item: Json) -> ForeignConversation:
         messages += found
         if found:
             called = [part["id"] for part in found[0]["parts"] if part["type"] == "tool_call"]
-            call = called[0] if called else call
+            if called:
+                call = called[0]
     model = as_text(item.get("default_model_slug"))
     metadata = {"source": "chatgpt", **({"model": model} if model else {})}
     return ForeignConversation(f"chatgpt-{id_}", as_text(item.get("title")), messages, metadata)

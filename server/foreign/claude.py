@@ -20,7 +20,10 @@ def read(item: Json) -> ForeignConversation:
     messages: list[Json] = []
     for each in _branch(item):
         role = _ROLES.get(str(each.get("sender")))
-        parts = _read_parts(each) if role else []
+        if role:
+            parts = _read_parts(each)
+        else:
+            parts = []
         if parts:
             id_, at = as_text(each.get("uuid")), read_ms(each.get("created_at"))
             messages.append({"id": id_, "role": role, "parts": parts, "created_at": at})

@@ -61,7 +61,10 @@ def _read_summary(row: Json) -> list[Json]:
 
 def _list(stored: Any) -> list[Any]:
     try:
-        found = json.loads(stored) if isinstance(stored, str) else []
+        if isinstance(stored, str):
+            found = json.loads(stored)
+        else:
+            found = []
     except (ValueError, RecursionError):
         return []
     if isinstance(found, list):

@@ -26,7 +26,10 @@ def read_server_memory(path: Path) -> Foreign:
         given = as_object(line)
         if given.get("type") == "entity":
             name, kind = as_text(given.get("name")), as_text(given.get("entityType"))
-            about = f"{name} ({kind})" if kind else name
+            if kind:
+                about = f"{name} ({kind})"
+            else:
+                about = name
             observations = [text for each in as_list(given.get("observations")) if (text := as_text(each))]
             yield from (ForeignNote(text, at, about) for text in observations or ["known, and nothing noted"] if name)
         elif given.get("type") == "relation":

@@ -64,7 +64,10 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
     beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
     file.seek(0)
     counted = _Counted(file)
-    prefix = "item" if beginning.startswith(b"[") else ""
+    if beginning.startswith(b"["):
+        prefix = "item"
+    else:
+        prefix = ""
     try:
         for item in ijson.items(counted, prefix, use_float=True):
             if isinstance(item, dict):

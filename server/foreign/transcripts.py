@@ -58,7 +58,10 @@ def _identify(file: Path) -> tuple[str, str]:
             except (ValueError, RecursionError):
                 continue
             payload = as_object(given.get("payload"))
-            named = payload.get("id") if given.get("type") == "session_meta" else given.get("sessionId")
+            if given.get("type") == "session_meta":
+                named = payload.get("id")
+            else:
+                named = given.get("sessionId")
             session = session or str(named or "")
             folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
     return (session if session and session in file.name else file.stem), folder

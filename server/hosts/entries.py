@@ -97,7 +97,10 @@ def without_our_hooks(items: Sequence[object]) -> list[object]:
 
 
 def _keep_others(item: object) -> Iterator[object]:
-    hooks = item.get("hooks") if isinstance(item, dict) else None
+    if isinstance(item, dict):
+        hooks = item.get("hooks")
+    else:
+        hooks = None
     if not isinstance(item, dict) or not isinstance(hooks, list):
         if not _calls_us(item):
             yield item

@@ -61,7 +61,10 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
         if text is None or text == before:
             return Told(host, file.path, "unchanged")
         untouched = record is not None and record.digest == _digest(before or "")
-        backup = None if untouched else file.back_up()
+        if untouched:
+            backup = None
+        else:
+            backup = file.back_up()
         folders = [str(folder) for folder in _find_missing_folders(file.path)]
         try:
             file.write(text, before)
@@ -74,7 +77,10 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
     except OSError as error:
         return _refuse(host, file, error)
     keys = [list(change.keys) for change in changes if change.way != "default"]
-    kept = str(backup) if backup is not None else ""
+    if backup is not None:
+        kept = str(backup)
+    else:
+        kept = ""
     new = Record(host, keys, made, defaults, _digest(text), kept, folders, before is None)
     if record is not None:
         new = _join(record, new, untouched=untouched)
@@ -116,7 +122,8 @@ def _untell(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str
             told = Told(host, file.path, "removed")
         else:
             rest = _take_out(file, text, [tuple(each) for each in record.keys] if record else usual)
-            rest = _tidy(file, rest, record) if record else rest
+            if record:
+                rest = _tidy(file, rest, record)
             if rest != text:
                 file.write(rest, text)
             told = Told(host, file.path, "not there" if rest == text else "removed")
@@ -159,9 +166,13 @@ def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
 def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]]) -> str:
     for path in keys:
         found = file.find(text, path)
-        others = without_our_hooks(found) if isinstance(found, list) else []
+        if isinstance(found, list):
+            others = without_our_hooks(found)
+        else:
+            others = []
         if others:
-            text = file.with_value(text, path, others) if others != found else text
+            if others != found:
+                text = file.with_value(text, path, others)
         elif is_ours(found):
             text = file.without(text, path)
     return text

@@ -36,7 +36,10 @@ def parse_json(text: str) -> Json:
     Raises ValueError, with the line, if it is not JSON with comments, or no object.
     """
     plain = _blank(text)
-    value = json.loads(plain) if plain.strip() else {}
+    if plain.strip():
+        value = json.loads(plain)
+    else:
+        value = {}
     if not isinstance(value, dict):
         raise ValueError("it holds no object")  # of its content, as for any other text
     return value
@@ -116,7 +119,10 @@ def _blank(text: str) -> str:
             continue
         if piece in ("}", "]") and comma is not None:
             plain[comma] = " "
-        comma = len(plain) if piece == "," else None
+        if piece == ",":
+            comma = len(plain)
+        else:
+            comma = None
         plain.append(piece)
     plain.append(text[end:])
     return "".join(plain)
@@ -155,11 +161,20 @@ def _insert(text: str, plain: str, at: int, members: Sequence[_Member], key: str
     last = members[-1]
     before = text[: last.starts]
     own_line = before[before.rfind("\n") + 1 :]
-    indent = own_line if not own_line.strip() else ""
+    if not own_line.strip():
+        indent = own_line
+    else:
+        indent = ""
     comma = _trailing_comma(text, last.ends)
-    after = last.ends if comma is None else comma + 1
+    if comma is None:
+        after = last.ends
+    else:
+        after = comma + 1
     tail = _END_OF_LINE.match(text, after)[0]  # type: ignore[index]  # it may be empty
-    gap = f"\n{indent}" if "\n" in before[at:] or "//" in tail else " "
+    if "\n" in before[at:] or "//" in tail:
+        gap = f"\n{indent}"
+    else:
+        gap = " "
     new = f"{gap}{json.dumps(key, ensure_ascii=False)}: {_dump(value, indent) if gap != ' ' else json.dumps(value)}"
     rest = text[after + len(tail) :]
     if comma is not None:

@@ -56,5 +56,8 @@ class Places:
         root, _, rest = written.partition("/")
         names, usual = _ROOTS[root][self.platform]
         given = next((self.variables[name] for name in names if self.variables.get(name)), "")
-        base = Path(given) if given else self.home / usual
+        if given:
+            base = Path(given)
+        else:
+            base = self.home / usual
         return base / rest

@@ -199,7 +199,10 @@ class HttpConnection(BoundedHeads):
             return f"nothing was read from them for {limits.write_seconds:g} s"
         if self._head_since is not None and now - self._head_since >= limits.head_seconds:
             return f"no whole head arrived within {limits.head_seconds:g} s"
-        grace = 0.0 if self.cycle is None or self.cycle.response_complete else GRACE_SECONDS
+        if self.cycle is None or self.cycle.response_complete:
+            grace = 0.0
+        else:
+            grace = GRACE_SECONDS
         if self._body_since is not None and now - self._body_since >= limits.body_seconds + grace:
             return f"no whole body arrived within {limits.body_seconds:g} s"
         return ""

@@ -172,7 +172,10 @@ class SingleHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        names = [name for name, _ in scope["headers"]] if scope["type"] == "http" else []
+        if scope["type"] == "http":
+            names = [name for name, _ in scope["headers"]]
+        else:
+            names = []
         twice = [
             name for name, times in Counter(names).items() if times > 1 and (name in SINGLE or name.startswith(_PREFIX))
         ]
@@ -190,7 +193,10 @@ def open_listener(host: str, port: int) -> socket.socket:
     Without TCP_NODELAY, which accepted sockets take over from it, an answer in two writes waits 40 ms for the client's
     delayed acknowledgement. asyncio sets it only on sockets that name their protocol, and these do not.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
+    else:
+        family = socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=2048)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -199,11 +205,17 @@ def open_listener(host: str, port: int) -> socket.socket:
 def describe_failure(host: str, port: int, error: OSError) -> str:
     """Why it cannot be listened there, in one line."""
     reason = (error.strerror or str(error)).partition(" (while")[0]  # the rest repeats the address
-    advice = "; --port chooses another port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else ""
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        advice = "; --port chooses another port"
+    else:
+        advice = ""
     return f"layerlore: cannot listen on {host} port {port}: {reason}{advice}\n"
 
 
 def describe_listening(host: str, port: int) -> str:
     """Where clients find the server, in one line."""
-    shown = f"[{host}]" if ":" in host else host
+    if ":" in host:
+        shown = f"[{host}]"
+    else:
+        shown = host
     return f"layerlore listens on http://{shown}:{port}/mcp (SSE: /sse)\n"

@@ -250,7 +250,10 @@ class Supervisor:
             worker.open -= 1
         elif frame.kind == Kind.PASSED:
             worker.open -= 1
-            wanted = self._places[frame.worker].worker if frame.worker < len(self._places) else None
+            if frame.worker < len(self._places):
+                wanted = self._places[frame.worker].worker
+            else:
+                wanted = None
             if wanted is None or not wanted.ready:
                 # The session has ended with its worker, as any other will say.
                 wanted = worker
@@ -296,7 +299,10 @@ class Supervisor:
         if now - worker.began >= LIVED_SECONDS:
             place.pause = FIRST_PAUSE
         place.due = now + place.pause
-        why = f"code {code}" if code >= 0 else signal.Signals(-code).name
+        if code >= 0:
+            why = f"code {code}"
+        else:
+            why = signal.Signals(-code).name
         log.warning("worker %d has ended (%s); it is replaced in %g s", worker.index, why, place.pause)
         place.pause = min(2 * place.pause, LONGEST_PAUSE)
 

@@ -83,7 +83,10 @@ class Channel:
         while self._unsent:
             text, file = self._unsent[0]
             try:
-                sent = socket.send_fds(self._end, [text], [file]) if file >= 0 else self._end.send(text)
+                if file >= 0:
+                    sent = socket.send_fds(self._end, [text], [file])
+                else:
+                    sent = self._end.send(text)
             except BlockingIOError:
                 return
             if file >= 0:
@@ -124,7 +127,10 @@ class Channel:
             if len(self._bytes) < end:
                 break
             # Files arrive in the order of their frames, and no later than these.
-            file = self._files.popleft() if kind & 0x80 else -1
+            if kind & 0x80:
+                file = self._files.popleft()
+            else:
+                file = -1
             frames.append(Frame(Kind(kind & 0x7F), worker, bytes(self._bytes[_HEAD.size : end]), file))
             del self._bytes[:end]
         return frames
@@ -302,7 +308,10 @@ class SharedConnection(HttpConnection):
     def on_headers_complete(self) -> None:
         if self._owner is not None:
             return
-        owner = None if self._settled else self._link.owner_of(self.url, self.headers)
+        if self._settled:
+            owner = None
+        else:
+            owner = self._link.owner_of(self.url, self.headers)
         self._settled = False
         if owner is not None:
             self._owner = owner

@@ -46,7 +46,10 @@ def count_rows(tool: str, arguments: Any) -> int:
         return max(1, _count_elements(arguments.get(name), mark))
     given = arguments.get("plan")
     if tool == "plan" and given is not None:
-        steps = given.get("steps") if isinstance(given, Mapping) else given
+        if isinstance(given, Mapping):
+            steps = given.get("steps")
+        else:
+            steps = given
         return 1 + _count_elements(steps, '"description"')
     if tool == "plan" and arguments.get("action") == "review":
         return 0
@@ -63,7 +66,10 @@ def _count_elements(value: Any, mark: str) -> int:
 
 def count_bytes(params: Mapping[str, Any] | None, request: Any) -> int:
     """The bytes of a request: its Content-Length, or else its parameters as JSON."""
-    length = request.headers.get("content-length", "") if request is not None else ""
+    if request is not None:
+        length = request.headers.get("content-length", "")
+    else:
+        length = ""
     if length.isascii() and length.isdigit():
         return int(length)
     try:
@@ -165,7 +171,10 @@ class Throttle:
         """The refusal that a request of ``size`` bytes would get, judged before it is read. ``method``: if its head names
         one. It takes nothing."""
         one, tenant = self._accounts(principal)
-        amounts = {_category(method): 1} if method else {"calls": 1, "besides": 1}
+        if method:
+            amounts = {_category(method): 1}
+        else:
+            amounts = {"calls": 1, "besides": 1}
         try:
             self._wait(self._charges({**amounts, "bytes": size}, one, tenant), one.waiting, self._clock())
         except TooMuch as refused:

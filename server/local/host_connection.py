@@ -101,7 +101,10 @@ class HostConnection(LineConnection):
         return [_unframed(line) for line in lines]
 
     def admit(self, line: bytes, message: JSONRPCMessage) -> JSONRPCMessage:
-        number = line.number if isinstance(line, _Numbered) else 0
+        if isinstance(line, _Numbered):
+            number = line.number
+        else:
+            number = 0
         if not number or not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
             return message
         params = message.params or {}

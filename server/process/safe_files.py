@@ -142,7 +142,10 @@ def _open_folder(path: str, top: str) -> int:
     """The folder of a path below ``top``, opened from there step by step; -1 where the system cannot."""
     top = os.path.abspath(top)
     between = os.path.relpath(os.path.dirname(path), top)
-    steps = [] if between == os.curdir else between.split(os.sep)
+    if between == os.curdir:
+        steps = []
+    else:
+        steps = between.split(os.sep)
     if os.pardir in steps or os.path.isabs(between):
         raise UnsafeFile(path, f"it is not in {top}")
     if not _HAS_FOLDERS:

@@ -98,7 +98,10 @@ def mark_sessions(mcp: MCPServer[Any], mark: str) -> None:
 
     def admit_marked(requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         transport = admit(requestor)
-        plain = None if transport is None else transport.mcp_session_id
+        if transport is None:
+            plain = None
+        else:
+            plain = transport.mcp_session_id
         if transport is not None and plain is not None:
             transport.mcp_session_id = mark + plain
             sessions._server_instances[mark + plain] = sessions._server_instances.pop(plain)

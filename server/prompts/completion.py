@@ -43,7 +43,10 @@ async def complete(ctx: RequestContext, params: CompleteRequestParams) -> Comple
         raise InvalidInput("memory is switched off (memory = off): there is nothing to complete")
     arguments, name = _arguments(params.ref), params.argument.name
     if name not in arguments:
-        takes = describe_choices(name, arguments) if arguments else "it takes no arguments"
+        if arguments:
+            takes = describe_choices(name, arguments)
+        else:
+            takes = "it takes no arguments"
         raise InvalidInput(f"there is no argument {name[:64]!r} to complete; {takes}")
     if name not in _IDS:
         return CompleteResult(completion=Completion(values=[], total=0, has_more=False))

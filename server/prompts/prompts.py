@@ -175,7 +175,10 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
         tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in call.tools]
         asked = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
     else:
-        look = "; plan(action='review') with its thread_id reads a plan" if "plan" in call.tools else ""
+        if "plan" in call.tools:
+            look = "; plan(action='review') with its thread_id reads a plan"
+        else:
+            look = ""
         asked = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
     most = BUDGET - DEFAULT_LINE_TOKENS
     return await asyncio.to_thread(fit_texts, call.engine.tokens, [asked, *texts], most)
@@ -205,12 +208,24 @@ async def review_memory(call: Call) -> list[str]:
     rows = [_line(row) for row in page["threads"]]
     entries = await _review_entries(call)
     opened = await plan.read_elsewhere(call.engine, call.scope, "")
-    waiting = blocks.wrap_block("open-work", "\n".join(plan.render_open(opened))) if opened else "No work is open."
-    shown = f"the {len(rows)} newest" if held.threads > len(rows) else "all of them"
+    if opened:
+        waiting = blocks.wrap_block("open-work", "\n".join(plan.render_open(opened)))
+    else:
+        waiting = "No work is open."
+    if held.threads > len(rows):
+        shown = f"the {len(rows)} newest"
+    else:
+        shown = "all of them"
     totals = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}. {_BESIDE}"
-    listing = blocks.wrap_block("conversations", "\n".join(rows), totals) if rows else "No conversation is kept."
+    if rows:
+        listing = blocks.wrap_block("conversations", "\n".join(rows), totals)
+    else:
+        listing = "No conversation is kept."
     changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in call.tools]
-    mend = "\n".join(["What changes it, once I say so:", *changes]) if changes else "No tool here changes it."
+    if changes:
+        mend = "\n".join(["What changes it, once I say so:", *changes])
+    else:
+        mend = "No tool here changes it."
     return await asyncio.to_thread(fit_texts, call.engine.tokens, [_REVIEW, profile, entries, waiting, listing, mend])
 
 
@@ -244,7 +259,10 @@ async def _review_entries(call: Call) -> str:
     kept = await call.engine.database.read(stored_entries.count, call.scope)
     if call.scope.person:
         kept += await call.engine.database.read(stored_entries.count, call.scope.of_person)
-    shown = f"the {len(found)} newest of {kept}" if kept > len(found) else "all of them"
+    if kept > len(found):
+        shown = f"the {len(found)} newest of {kept}"
+    else:
+        shown = "all of them"
     lines = (_entry_line(row) for row in found)
     return blocks.wrap_block("entries", "\n".join(lines), f"Notes for later conversations; {shown}.")
 
@@ -261,14 +279,18 @@ def _entry_line(row: EntryRow) -> str:
         hit_lines.describe_sources(row),
     ]
     beside += [f"in place of {hit_lines.show_beginning(each['content'])}" for each in row.get("superseded", ())]
-    beside += [f"a newer one says otherwise: {row['contradicted_by']}"] if "contradicted_by" in row else []
+    if "contradicted_by" in row:
+        beside += [f"a newer one says otherwise: {row['contradicted_by']}"]
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 
 def _line(row: ListedThread) -> str:
     from layerlore.memory.text import quotation
 
-    title = f": {quotation.quote_line(row['title'])}" if "title" in row else ""
+    if "title" in row:
+        title = f": {quotation.quote_line(row['title'])}"
+    else:
+        title = ""
     return f"- {quotation.quote_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
 
 
@@ -330,7 +352,10 @@ async def get_prompt(ctx: RequestContext, params: GetPromptRequestParams) -> Get
     given, known = params.arguments or {}, [argument.name for argument in prompt.listed.arguments or ()]
     for name in given:
         if name not in known:
-            takes = describe_choices(name, known) if known else "it takes no arguments"
+            if known:
+                takes = describe_choices(name, known)
+            else:
+                takes = "it takes no arguments"
             raise InvalidInput(f"{params.name} has no argument {name[:64]!r}; {takes}")
     texts = await call_function(ctx, prompt.function, {name: given.get(name, "") for name in known})
     most = ctx.lifespan_context.settings.limits.answer_bytes // len(texts)

@@ -80,14 +80,20 @@ class Conversation:
         """
         self._number += 1
         framed = framed_line(self._number, line)
-        message = _parse(line) if isinstance(line, bytes) else {}
+        if isinstance(line, bytes):
+            message = _parse(line)
+        else:
+            message = {}
         method, request = message.get("method"), message.get("id")
         if not isinstance(method, str) or not isinstance(request, int | str) or _is_refused(request):
             noted = isinstance(method, str) and "id" not in message and self._note(method, message, framed)
             if not (connected or noted):
                 self._held.append(framed)
             return framed, b""
-        found = None if served or method not in METHODS else self._kept.find(method, message.get("params"))
+        if served or method not in METHODS:
+            found = None
+        else:
+            found = self._kept.find(method, message.get("params"))
         self._open[request] = _Open(framed, method, message, given=found is not None)
         if found is None:
             return framed, b""
@@ -198,8 +204,14 @@ class Conversation:
         what may have changed meanwhile."""
         params = _params_of(_parse(line))
         meta, heard = params.get("_meta"), params.get("notifications")
-        request = meta.get(_SUBSCRIPTION) if isinstance(meta, dict) else None
-        found = self._open.get(request) if isinstance(request, int | str) else None
+        if isinstance(meta, dict):
+            request = meta.get(_SUBSCRIPTION)
+        else:
+            request = None
+        if isinstance(request, int | str):
+            found = self._open.get(request)
+        else:
+            found = None
         if found is None:
             return line
         known, found.acknowledged = found.acknowledged, True

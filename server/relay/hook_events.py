@@ -81,7 +81,11 @@ def render_answer(host: str, event: str, text: str) -> str:
     if host == "windsurf":  # shows what it reads to the person, and nothing to the model
         return ""
     if host == "cursor":
-        answer: dict[str, object] = {"continue": True} if event == "beforeSubmitPrompt" else {}
+        answer: dict[str, object]
+        if event == "beforeSubmitPrompt":
+            answer = {"continue": True}
+        else:
+            answer = {}
         return json.dumps({**answer, **({"additional_context": text} if text else {})})
     if not text:
         return "{}"

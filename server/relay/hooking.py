@@ -148,7 +148,10 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
             return ""
         with connection.makefile("rb") as answers:
             found = json.loads(answers.readline(_LONGEST_ANSWER) or b"{}")
-        text = found.get("text", "") if isinstance(found, dict) else ""
+        if isinstance(found, dict):
+            text = found.get("text", "")
+        else:
+            text = ""
         if text:
             connection.sendall(TAKEN)  # otherwise it is shown another time
     if isinstance(text, str):

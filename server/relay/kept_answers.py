@@ -51,14 +51,20 @@ class KeptAnswers:
         return before is not None and before != result
 
     def _key(self, method: str, params: object) -> str:
-        given = params if isinstance(params, Mapping) else {}
+        if isinstance(params, Mapping):
+            given = params
+        else:
+            given = {}
         meta = given.get("_meta")
         protocol = given.get("protocolVersion") or (meta.get(_PROTOCOL_META) if isinstance(meta, Mapping) else None)
         if method == "initialize":
             self._pages = _shows_pages(given.get("capabilities"))
         pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(_CAPABILITIES_META)))
         client = given.get("clientInfo") or (meta.get(_CLIENT_META) if isinstance(meta, Mapping) else None)
-        named = [client.get("name")] if method in _OF_CLIENT and isinstance(client, Mapping) else []
+        if method in _OF_CLIENT and isinstance(client, Mapping):
+            named = [client.get("name")]
+        else:
+            named = []
         return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), *named, self._own])
 
     def _read(self) -> dict[str, str]:
@@ -81,5 +87,8 @@ class KeptAnswers:
 
 def _shows_pages(capabilities: object) -> bool:
     """Whether a host with these capabilities is listed the tools for pages, too."""
-    extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+    if isinstance(capabilities, Mapping):
+        extensions = capabilities.get("extensions")
+    else:
+        extensions = None
     return isinstance(extensions, Mapping) and _PAGES in extensions

@@ -70,8 +70,14 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
         own["project"] = choose_project(AUTO, working_in, folder) or NONE
     digest = _digest(folder, process, given.text, variables)
     relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
-    directory = os.getcwd() if relative else os.sep
-    named = digest if directory == os.sep else _hash([digest, directory])
+    if relative:
+        directory = os.getcwd()
+    else:
+        directory = os.sep
+    if directory == os.sep:
+        named = digest
+    else:
+        named = _hash([digest, directory])
     hooks = hook_folder(folder, given.setting("database"))
     return Launch(_choose_base(folder, named), hooks, directory, process, (own, own_variables))
 
@@ -104,7 +110,10 @@ class _Given:
     def shares_nothing(self) -> bool:
         """Whether the stored memory cannot or must not be shared."""
         local = self._file.get("local")
-        in_file = local.get("share", True) if isinstance(local, dict) else True
+        if isinstance(local, dict):
+            in_file = local.get("share", True)
+        else:
+            in_file = True
         share = self.variables.get("LAYERLORE_LOCAL__SHARE") or in_file
         if str(share).lower() in ("false", "0", "no", "off", "f", "n"):
             return True

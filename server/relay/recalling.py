@@ -69,7 +69,8 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str,
         elif not argument.startswith("-") and "query" not in asked:
             asked["query"] = argument
         elif name in FLAGS or name == "--limit":
-            value = value if equals else next(rest, "")
+            if not equals:
+                value = next(rest, "")
             if name == "--limit":
                 if not value.isdigit() or not 1 <= int(value) <= _MOST_HITS:
                     return None

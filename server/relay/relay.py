@@ -52,7 +52,10 @@ def relay(launch: Launch, fds: tuple[int, int], arguments: Sequence[str]) -> Non
         except OSError:
             return
     session = os.urandom(6).hex()
-    channel = None if reached is None else SharedChannel(*reached, launch, session)
+    if reached is None:
+        channel = None
+    else:
+        channel = SharedChannel(*reached, launch, session)
     _Relay(launch, fds, arguments, session, cold=channel is None).run(channel)
 
 
@@ -212,7 +215,10 @@ class _Relay:
         with self._state:
             served = self._served
             self._channel, self._served = None, False
-            answers = self._conversation.lose() if served and channel.greets else []
+            if served and channel.greets:
+                answers = self._conversation.lose()
+            else:
+                answers = []
         for answer in answers:
             self._tell(answer)
         code = channel.close()

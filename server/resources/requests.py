@@ -46,7 +46,10 @@ def make_result(answer: Any, most: int) -> CallToolResult:
     """Text as it is; a structure as compact JSON, and beside it as itself, each complete on its own."""
     if isinstance(answer, str):
         return CallToolResult(content=[TextContent(type="text", text=cut_text(answer, most))])
-    structure = answer.structure if isinstance(answer, AnswerWithMedia) else answer
+    if isinstance(answer, AnswerWithMedia):
+        structure = answer.structure
+    else:
+        structure = answer
     if isinstance(structure, str):
         shown = TextContent(type="text", text=cut_text(structure, most))
         return CallToolResult(content=[shown, _block(answer.media, answer.thread_id)])
@@ -65,7 +68,10 @@ def make_contents(
     """A resource: its text, or one image or file as it is."""
     if isinstance(answer, AnswerWithMedia):
         return [BlobResourceContents(uri=uri, mime_type=answer.media.media_type, blob=answer.media.data)]
-    text = answer if isinstance(answer, str) else write_answer(answer)
+    if isinstance(answer, str):
+        text = answer
+    else:
+        text = write_answer(answer)
     return [TextResourceContents(uri=uri, mime_type=media_type, text=cut_text(text, most))]
 
 
@@ -134,7 +140,10 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
 def _always(ctx: RequestContext) -> list[Resource]:
     fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "entries", "threads", "status")]
     own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
-    page = [_explorer()] if client_supports_apps(ctx) else []
+    if client_supports_apps(ctx):
+        page = [_explorer()]
+    else:
+        page = []
     return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD] + page
 
 

@@ -36,7 +36,10 @@ def parse(uri: str) -> Address | None:
 def address_of(uri: str) -> Address:
     """The address of a URI. Raises NotFound, or InvalidInput for one that is badly written; they say what is allowed."""
     path, _, raw_query = uri.removeprefix(SCHEME).partition("?")
-    address = _place(path.split("/")) if uri.startswith(SCHEME) else None
+    if uri.startswith(SCHEME):
+        address = _place(path.split("/"))
+    else:
+        address = None
     if address is None:
         raise NotFound(
             f"there is no resource {_shown(uri)}; there are {', '.join(map(template_of, KINDS))} (ids percent-encoded)"
@@ -76,7 +79,10 @@ def _query(kind: Kind, raw: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name, value in _pairs(raw):
         if name not in allowed:
-            takes = describe_choices(name, allowed) if allowed else "this resource takes no query"
+            if allowed:
+                takes = describe_choices(name, allowed)
+            else:
+                takes = "this resource takes no query"
             raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
         if name in found:
             raise InvalidInput(f"{name}: comes twice; once is allowed")
@@ -119,8 +125,14 @@ def template_of(kind: Kind) -> str:
     itself."""
     if kind in _OF_IDS:
         return SCHEME + _OF_IDS[kind]
-    names = KINDS[kind].query if kind in TEMPLATED else ()
-    query = f"{{?{','.join(names)}}}" if names else ""
+    if kind in TEMPLATED:
+        names = KINDS[kind].query
+    else:
+        names = ()
+    if names:
+        query = f"{{?{','.join(names)}}}"
+    else:
+        query = ""
     return _joined(kind, "" if kind in _ALONE else "{thread_id}") + query
 
 

@@ -92,7 +92,10 @@ class DefaultThreads:
         """How to go on with another conversation of minutes ago; "" if none exists or this one has begun."""
         known, now = (call.scope, thread), call.engine.now()
         if call.default_use.reads and known not in self._known:
-            client = call.caller.client if call.caller.client != UNKNOWN_CLIENT else ""
+            if call.caller.client != UNKNOWN_CLIENT:
+                client = call.caller.client
+            else:
+                client = ""
             found = await call.engine.database.read(
                 threads.find_elsewhere, call.scope, thread, client, since=now - RECENT_MS
             )
@@ -237,7 +240,10 @@ class Runtime:
 
         Where the principal may act for several agents, none is named: which one the caller meant is its own text.
         """
-        agent = next(iter(principal.agents)) if principal.agents is not None and len(principal.agents) == 1 else ""
+        if principal.agents is not None and len(principal.agents) == 1:
+            agent = next(iter(principal.agents))
+        else:
+            agent = ""
         scope = Scope(principal.tenant, agent, resource or principal.resource or "")
         origin = Origin(client, tool, principal.name)
         await denied_calls.report_denial(self.engine, Denial(scope, origin, type(error).__name__))
@@ -301,7 +307,10 @@ async def open_engine(settings: Settings) -> Engine:
     """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
     mask_logs(mask_without_key)
     check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
-    url = settings.database.get_secret_value() if settings.memory != "off" else "sqlite://:memory:"
+    if settings.memory != "off":
+        url = settings.database.get_secret_value()
+    else:
+        url = "sqlite://:memory:"
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
         url,

@@ -109,7 +109,10 @@ class ToolServer(MCPServer[Lifespan]):
         if not ctx.lifespan_context.settings.agents:
             return self._listed, self._for_pages if page else []
         settings = settings_of(ctx)
-        beside = choose_for_pages(settings) if page else []
+        if page:
+            beside = choose_for_pages(settings)
+        else:
+            beside = []
         return [each.name for each in choose_tools(settings)], [each.name for each in beside]
 
     def _refuse_closed(self, ctx: RequestContext, name: str) -> None:

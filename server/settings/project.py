@@ -165,7 +165,10 @@ def name_remote(url: str) -> str:
 
 
 def _name_parts(host: str, path: str) -> list[str]:
-    decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path) if "%" in path else path
+    if "%" in path:
+        decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path)
+    else:
+        decoded = path
     parts = [part for part in decoded.split("/") if part not in ("", ".")]
     if host == "dev.azure.com":  # ssh: v3/owner/project/name, https: owner/project/_git/name
         parts = [part for part in parts if part not in ("v3", "_git")]
@@ -218,7 +221,10 @@ def _find_repository(folder: str, above: Sequence[str]) -> tuple[str, str]:
     read. Two "" where no such folder exists."""
     while not _same(folder, above):
         # A folder that only looks like a repository (a bare one) may have come with the files of another.
-        own = [folder] if os.path.basename(folder) == ".git" else []
+        if os.path.basename(folder) == ".git":
+            own = [folder]
+        else:
+            own = []
         for place in (os.path.join(folder, ".git"), *own):
             git = _find_git(place, folder)
             if git is not None:
@@ -301,10 +307,16 @@ def _find_shared(git: str) -> str:
 
 def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundProject:
     """The project of a repository that has no name of its own."""
-    named = name_remote(remote) if remote else ""
+    if remote:
+        named = name_remote(remote)
+    else:
+        named = ""
     if named:
         return FoundProject(clean_name(named))
-    origin = _find_clone(remote, _top_of(git)) if remote else ""
+    if remote:
+        origin = _find_clone(remote, _top_of(git))
+    else:
+        origin = ""
     if origin and clones:
         _, there = _find_repository(origin, ())
         if there:
@@ -322,11 +334,15 @@ def _top_of(git: str) -> str:
 def _find_clone(remote: str, top: str) -> str:
     """The folder on this machine that a repository was cloned from; "" if it is not there."""
     schemed = _SCHEME.fullmatch(remote)
-    path = schemed[2] if schemed else remote
+    if schemed:
+        path = schemed[2]
+    else:
+        path = remote
     if sys.platform == "win32" and _DRIVE.match(path):
         path = path.lstrip("/")
     found = os.path.realpath(os.path.join(top, path))
-    found = found if os.path.isdir(found) else f"{found}.git"
+    if not os.path.isdir(found):
+        found = f"{found}.git"
     if os.path.isdir(found) and found != os.path.realpath(top):
         return found
     return ""

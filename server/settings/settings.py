@@ -460,7 +460,10 @@ def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:
     for source in sources:
         value: Any = source.given()
         for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, Mapping):
+                value = value.get(part)
+            else:
+                value = None
         if value is not None:
             return f" (from {source.names(path)})"
     return ""

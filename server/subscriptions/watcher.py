@@ -55,7 +55,11 @@ def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Ch
     or which threads there are and what they are called."""
     if happened is None:
         return {*_ALONE, ("status", ""), _LIST_CHANGED}
-    found: set[Change] = {("status", "")} if happened else set()
+    found: set[Change]
+    if happened:
+        found = {("status", "")}
+    else:
+        found = set()
     for type_, payload in happened:
         found |= _changes_of_event(type_, payload)
     return found
@@ -152,7 +156,8 @@ class ScopeWatch:
         events: list[ServerEvent] = []
         for uri, address in self._addresses.items():
             if address is None:
-                events += [ResourcesListChanged()] if _LIST_CHANGED in changed else []
+                if _LIST_CHANGED in changed:
+                    events += [ResourcesListChanged()]
             elif _is_among(address, changed):
                 events.append(ResourceUpdated(uri=uri))
         return events
@@ -161,7 +166,10 @@ class ScopeWatch:
         for thread_id, before in asked.threads.items():
             mark = found.marks[thread_id]
             if before is not None and before != mark:
-                known = found.types.get(thread_id) if before.uid == mark.uid else None
+                if before.uid == mark.uid:
+                    known = found.types.get(thread_id)
+                else:
+                    known = None
                 yield from ((kind, thread_id) for kind in kinds_of(known))
         for run_id in asked.run_ids:
             if run_id in self._run_marks and self._run_marks[run_id] != found.runs.get(run_id):
@@ -237,7 +245,10 @@ class Watcher:
         """
         async with self._looking:
             watch = self._watches.get(scope)
-            unmarked = watch.unmarked() if watch is not None else None
+            if watch is not None:
+                unmarked = watch.unmarked()
+            else:
+                unmarked = None
             if watch is not None and unmarked is not None:
                 watch.mark(unmarked, await self._database.read(events.look, scope, unmarked))
 

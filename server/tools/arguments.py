@@ -162,7 +162,10 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, An
     arguments = _rename(arguments, allowed)
     unknown = [name for name in arguments if name not in allowed]
     if unknown:
-        takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+        if allowed:
+            takes = f"it takes {', '.join(allowed)}"
+        else:
+            takes = "it takes none"
         hint = _find_hint(unknown[0], allowed) or suggest_name(unknown[0], allowed)
         raise ToolError(f"{tool.name} has no argument {quote_name(unknown[0])}{hint} ({takes})")
     named = {name: _rename_value(name, value, schemas[name]) for name, value in arguments.items()}
@@ -194,7 +197,10 @@ def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
     if schema.get("type") != "array" or items.get("type") != "string":
         return _find_same(name, value, schema)
     is_one = isinstance(value, str) and value and not value.lstrip().startswith("[")
-    values = [value] if is_one else value
+    if is_one:
+        values = [value]
+    else:
+        values = value
     if isinstance(values, list):
         return [_find_same(name, each, items) for each in values]
     return values
@@ -219,7 +225,10 @@ def _find_hint(name: str, allowed: Collection[str]) -> str:
     hint = next((text for argument, text in hints.items() if not argument or argument in allowed), "")
     if not hint:
         ours = next((each for each in _COUNTERPARTS.get(snake, ()) if each in allowed), "")
-        hint = f"it is the same as {ours}, which is given, too" if ours else ""
+        if ours:
+            hint = f"it is the same as {ours}, which is given, too"
+        else:
+            hint = ""
     if hint:
         return f"; {hint}"
     return ""
@@ -268,7 +277,10 @@ def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
     names_all = listed.keys() <= sent.keys()
     kept: Arguments = {}
     for name, raw in sent.items():
-        value = _without_empty(raw, schemas[name]) if NESTED in fields[name].metadata else raw
+        if NESTED in fields[name].metadata:
+            value = _without_empty(raw, schemas[name])
+        else:
+            value = raw
         null_says = value is None and NULL_SAYS in fields[name].metadata and not names_all
         if null_says or not _is_left_out(value, fields[name], schemas[name], filled_in):
             kept[name] = value

@@ -146,7 +146,10 @@ def describe_thinking(call: Call, found: Background) -> Thinking:
     """Which models are asked, what that may cost today, and whether it is paused."""
     llm = call.settings.llm
     chosen = choose_models(llm.model, llm.by_kind, os.environ)
-    pause = call.worker.pause if call.worker is not None else None
+    if call.worker is not None:
+        pause = call.worker.pause
+    else:
+        pause = None
     thinking: Thinking = {
         "model": describe_models(chosen),
         "models": {kind: model for kind, model in chosen.by_kind.items() if model},

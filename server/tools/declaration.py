@@ -134,7 +134,10 @@ class Declaration:
 
     def needs(self, arguments: Mapping[str, Any]) -> frozenset[Right]:
         """The rights that a call takes, all of them."""
-        acts = frozenset({self.right}) if self.rights_of is None else self.rights_of(arguments)
+        if self.rights_of is None:
+            acts = frozenset({self.right})
+        else:
+            acts = self.rights_of(arguments)
         if self.shows_stored and not self.reduced:
             return acts | {"read"}
         return acts
@@ -176,7 +179,11 @@ class Declaration:
     @cached_property
     def tool(self) -> Tool:
         """As the SDK has it, with schemas that every client takes and all arguments. Servers share it."""
-        meta: Schema = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else {}
+        meta: Schema
+        if self.largest_answer:
+            meta = {"anthropic/maxResultSizeChars": self.largest_answer}
+        else:
+            meta = {}
         if self.opens:
             meta["ui"] = {"resourceUri": self.opens, "visibility": ["model", "app"]}
         tool = Tool.from_function(
@@ -218,7 +225,8 @@ def tool(
     destructive, unless ``destructive`` says otherwise, and nothing reaches beyond this server. What only reads is
     idempotent; of the rest it is said.
     """
-    reads = right == "read" if reads is None else reads
+    if reads is None:
+        reads = right == "read"
     hints = ToolAnnotations(
         read_only_hint=reads,
         destructive_hint=right in ("forget", "admin") and not reads if destructive is None else destructive,
@@ -275,7 +283,10 @@ def _listed_input(schema: Schema) -> Schema:
 def _described(argument: Schema) -> Schema:
     """Its description, with a default that nobody would expect."""
     default = argument.get("default")
-    unexpected = f"Default {json.dumps(default)}." if default and isinstance(default, int) else ""
+    if default and isinstance(default, int):
+        unexpected = f"Default {json.dumps(default)}."
+    else:
+        unexpected = ""
     words = " ".join(filter(None, [argument.get("description", ""), unexpected]))
     if words:
         return {"description": words}

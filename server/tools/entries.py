@@ -54,7 +54,10 @@ async def remember(
     from layerlore.memory.entries import remember_requests
 
     # Without evidence the current conversation is only searched for it, and the answer does not name it.
-    thread = call.thread(thread_id) if evidence or thread_id else call.caller.default_thread
+    if evidence or thread_id:
+        thread = call.thread(thread_id)
+    else:
+        thread = call.caller.default_thread
     asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)
     return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
 

@@ -25,7 +25,10 @@ async def erase_memory(
     from layerlore.memory.removal import erasure
 
     # Never the current conversation: left out, it means everything.
-    thread = check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars) if thread_id else ""
+    if thread_id:
+        thread = check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
+    else:
+        thread = ""
     sent = call.sent(thread_id)
     if not dry_run:
         token = check_id(confirm.strip(), "confirm", call.engine.limits.id_chars)

@@ -88,7 +88,10 @@ async def plan(
             raise InvalidInput(
                 f"revision belongs to review, which reads an earlier one; {action} takes expected_revision"
             )
-        change = plans.create_plan if action == "create" else plans.update_plan
+        if action == "create":
+            change = plans.create_plan
+        else:
+            change = plans.update_plan
         answer = await change(
             call.engine,
             call.scope,

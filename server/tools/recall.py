@@ -97,7 +97,10 @@ async def recall_memory(
     if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:
         await call.engine.database.read(threads.find, call.scope, asked.thread_id)
     found = await recall.recall(call.engine, call.scope, asked)
-    begins = await _make_opening(call, max_tokens) if opening else ""
+    if opening:
+        begins = await _make_opening(call, max_tokens)
+    else:
+        begins = ""
     now, counter = call.engine.now(), call.engine.tokens
     show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)

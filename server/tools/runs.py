@@ -160,7 +160,10 @@ async def suspend_run(
 
     given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
     # A run that is suspended again has its thread, whichever the current one is.
-    thread = call.thread(thread_id) if thread_id or not claim else ""
+    if thread_id or not claim:
+        thread = call.thread(thread_id)
+    else:
+        thread = ""
     return await runs.suspend_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
 
 
@@ -179,7 +182,10 @@ async def resume_run(
     brings = "data" in call.given
     if tool_call_id and not brings:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
-    brought = runs.ResumeData(data, tool_call_id) if brings else None
+    if brings:
+        brought = runs.ResumeData(data, tool_call_id)
+    else:
+        brought = None
     return await runs.resume_run(
         call.engine, call.scope, run_id, brought, lease_seconds=lease_seconds, sent=call.sent()
     )
@@ -210,9 +216,15 @@ async def complete_run(
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
     from layerlore.memory.work import running
 
-    kept = None if output == "" else output
+    if output == "":
+        kept = None
+    else:
+        kept = output
     given = running.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
-    thread = call.thread(thread_id) if thread_id or not claim else ""
+    if thread_id or not claim:
+        thread = call.thread(thread_id)
+    else:
+        thread = ""
     return await running.complete_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
 
 

@@ -74,7 +74,10 @@ async def list_events(
 
     if scope == "resource" and thread_id:
         raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
-    thread = call.thread(thread_id, reads=True) if scope == "thread" else None
+    if scope == "thread":
+        thread = call.thread(thread_id, reads=True)
+    else:
+        thread = None
     return await recorded.list_events(call.engine, call.scope, thread, after=after, types=types, limit=limit)
 
 

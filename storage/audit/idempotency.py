@@ -72,7 +72,10 @@ async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Mapping
 async def find_kept(tx: Tx, scope: Scope, request: Request | None) -> StoredJson | None:
     """The stored answer for a request; None: it is a new one. Raises Conflict when its key was used for another
     request."""
-    row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.stored_key)
+    if request is None:
+        row = None
+    else:
+        row = await tx.one(_FIND, **of_scope(scope), key=request.stored_key)
     if request is None or row is None:
         return None
     body_hmac, stored = row

@@ -91,7 +91,8 @@ def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
         .order_by(journal.c.row_id.desc())
         .limit(bindparam("most"))
     )
-    query = query.where(journal.c.row_id < bindparam("before")) if continued else query
+    if continued:
+        query = query.where(journal.c.row_id < bindparam("before"))
     return query.where(*(journal.c[name] == bindparam(name) for name in filters))
 
 

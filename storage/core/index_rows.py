@@ -25,7 +25,10 @@ def unpacked(value: str | bytes | None) -> RowIdArray:
     """The values of an aggregate of either kind, ascending; an aggregate over no rows gives None."""
     if not value:
         return np.empty(0, np.int64)
-    found = np.fromstring(value, np.int64, sep=",") if isinstance(value, str) else np.frombuffer(value, ">i8")
+    if isinstance(value, str):
+        found = np.fromstring(value, np.int64, sep=",")
+    else:
+        found = np.frombuffer(value, ">i8")
     return np.sort(found.astype(np.int64, copy=False))
 
 
@@ -98,7 +101,8 @@ class IndexedRows(Sequence[IndexedRow]):
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]], names: Names | None = None) -> "IndexedRows":
         """The rows, each with the fields of an IndexedRow."""
-        names = Names() if names is None else names
+        if names is None:
+            names = Names()
         if not rows:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 10), np.int32), names)
         row_ids, uids, seqs, chunks, roles, speakers, said_at, *others = zip(*rows, strict=True)

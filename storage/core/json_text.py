@@ -35,7 +35,10 @@ _BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:
     """A message's parts, as ``loads`` reads them; a note in their place if they are damaged."""
-    plain = _ONE_TEXT.fullmatch(stored) if isinstance(stored, str) else None
+    if isinstance(stored, str):
+        plain = _ONE_TEXT.fullmatch(stored)
+    else:
+        plain = None
     if plain is not None:
         return [{"type": "text", "text": plain[1]}]
     try:

@@ -208,7 +208,10 @@ class LinearPattern:
                 return
             start, end = _whole_span(written, found)
             yield self._made_match(text, written, found)
-            at = end if end > start else text.after(end)
+            if end > start:
+                at = end
+            else:
+                at = text.after(end)
             if at > len(text.encoded):
                 return
 
@@ -298,7 +301,10 @@ class _Text:
         place, count = self._known
         between = self.string[min(count, character) : max(count, character)]
         bytes_between = len(between.encode("utf-8", "surrogatepass"))
-        place += bytes_between if character >= count else -bytes_between
+        if character >= count:
+            place += bytes_between
+        else:
+            place += -bytes_between
         self._known = (place, character)
         return place
 
@@ -325,7 +331,10 @@ class _Text:
         for place in sorted({place for span in spans for place in span if place >= 0}):
             between = self.encoded[min(known, place) : max(known, place)]
             characters_between = len(between.decode("utf-8", "surrogatepass"))
-            count += characters_between if place >= known else -characters_between
+            if place >= known:
+                count += characters_between
+            else:
+                count += -characters_between
             known = place
             characters[place] = count
         self._known = (known, count)
@@ -350,7 +359,10 @@ class _LinearMatch:
         return next((name for name, number in self._names.items() if number == last), None)
 
     def span(self, group: int | str = 0, /) -> tuple[int, int]:
-        number = self._names.get(group, -1) if isinstance(group, str) else group
+        if isinstance(group, str):
+            number = self._names.get(group, -1)
+        else:
+            number = group
         if not 0 <= number < len(self._spans):
             raise IndexError("no such group")
         return self._spans[number]

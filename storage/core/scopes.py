@@ -100,8 +100,16 @@ def read_note_place(place: str) -> tuple[NoteKind, str] | None:
 
 def index_kinds(kinds: Collection[RecallKind]) -> tuple[Kind, ...]:
     """The parts of the index in which things of these kinds stand."""
-    entry: tuple[Kind, ...] = ("entry",) if "entry" in kinds else ()
-    others: tuple[Kind, ...] = ("message",) if any(kind != "entry" for kind in kinds) else ()
+    entry: tuple[Kind, ...]
+    if "entry" in kinds:
+        entry = ("entry",)
+    else:
+        entry = ()
+    others: tuple[Kind, ...]
+    if any(kind != "entry" for kind in kinds):
+        others = ("message",)
+    else:
+        others = ()
     return entry + others
 
 

@@ -225,7 +225,10 @@ def _entry(row: Row) -> Entry:
 
 async def read_seen(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
     """The visible ones of these entries, by id."""
-    rows = await tx.all(_SEEN, **of_scope(scope), ids=list(ids)) if ids else ()
+    if ids:
+        rows = await tx.all(_SEEN, **of_scope(scope), ids=list(ids))
+    else:
+        rows = ()
     return {entry.entry_id: entry for entry in map(_entry, rows)}
 
 
@@ -277,8 +280,14 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         unproven = [word for word in new.unproven if word in known.unproven_words]
     # It is trusted as its best source is: each of them says all of it. An ended entry begins anew, and is not pinned.
     is_repeated = known.trust == "shared" and new.trust != "user"  # By a model, which makes it no more trusted.
-    best = known.trust if is_repeated else max(known.trust, new.trust, key=_TRUSTS.index)
-    trust = best if known.status == "active" else new.trust
+    if is_repeated:
+        best = known.trust
+    else:
+        best = max(known.trust, new.trust, key=_TRUSTS.index)
+    if known.status == "active":
+        trust = best
+    else:
+        trust = new.trust
     changed = {
         "content": new.content,
         "kind": new.kind or known.kind,
@@ -345,7 +354,10 @@ async def _end(tx: Tx, scope: Scope, ids: Collection[str], status: Status, by: s
 
 async def erase(tx: Tx, scope: Scope, ids: Collection[str]) -> int:
     """Remove entries for good, with their words and vectors; counts them."""
-    erased = await tx.run(_ERASE, **of_scope(scope), ids=list(ids)) if ids else 0
+    if ids:
+        erased = await tx.run(_ERASE, **of_scope(scope), ids=list(ids))
+    else:
+        erased = 0
     if erased:
         await tx.run(_FORGET_SHARED, **of_scope(scope))
         await installation.owe_rewrite(tx)

@@ -65,14 +65,18 @@ _PREFERENCES = (
 @cache
 def _page(continued: bool) -> Select[Any]:
     query = select(*COLUMNS).where(in_scope(entries), IS_SEEN).limit(bindparam("page_size"))
-    query = query.where(_BEFORE) if continued else query
+    if continued:
+        query = query.where(_BEFORE)
     return query.order_by(*(column.desc() for column in _PLACE))
 
 
 async def read_page(tx: Tx, scope: Scope, *, before: tuple[int, str] | None, limit: int) -> list[Entry]:
     """The entries that can be seen, those kept last first; ``before``: when the last one of the page before was made, and
     its id."""
-    behind = dict(zip(("before_at", "before_id"), before, strict=True)) if before else {}
+    if before:
+        behind = dict(zip(("before_at", "before_id"), before, strict=True))
+    else:
+        behind = {}
     return [
         Entry(*row) for row in await tx.all(_page(before is not None), **of_scope(scope), page_size=limit, **behind)
     ]
@@ -80,7 +84,10 @@ async def read_page(tx: Tx, scope: Scope, *, before: tuple[int, str] | None, lim
 
 async def read_named(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
     """These entries by id, if they are visible or only replaced by another one."""
-    rows = await tx.all(_NAMED, **of_scope(scope), ids=list(ids)) if ids else ()
+    if ids:
+        rows = await tx.all(_NAMED, **of_scope(scope), ids=list(ids))
+    else:
+        rows = ()
     return {entry.entry_id: entry for entry in (Entry(*row) for row in rows)}
 
 
@@ -97,7 +104,10 @@ async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
     leads_to = {entry_id: entry_id for entry_id in ids}
     sought = list(ids)
     for _ in range(_MOST_STEPS):
-        rows = [Entry(*row) for row in await tx.all(_REPLACED, **of_scope(scope), ids=sought)] if sought else []
+        if sought:
+            rows = [Entry(*row) for row in await tx.all(_REPLACED, **of_scope(scope), ids=sought)]
+        else:
+            rows = []
         new = [entry for entry in rows if entry.entry_id not in leads_to]
         for entry in new:
             leads_to[entry.entry_id] = leads_to[str(entry.superseded_by)]
@@ -233,7 +243,10 @@ _CONTRADICTED = select(entries.c.entry_id, entries.c.superseded_by).where(
 
 async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, str]:
     """By the older one's id, the newer entry that says otherwise, where one of the two is among these ids."""
-    rows = await tx.all(_CONTRADICTED, **of_scope(scope), ids=list(ids)) if ids else ()
+    if ids:
+        rows = await tx.all(_CONTRADICTED, **of_scope(scope), ids=list(ids))
+    else:
+        rows = ()
     return {str(older): str(newer) for older, newer in rows}
 
 
@@ -284,7 +297,10 @@ async def restore_superseded(
 
 async def read_standing(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, tuple[Status, str | None]]:
     """By each of these entries that is stored, its status and the entry that took its place, if one did."""
-    rows = await tx.all(_STANDING, **of_scope(scope), ids=list(ids)) if ids else ()
+    if ids:
+        rows = await tx.all(_STANDING, **of_scope(scope), ids=list(ids))
+    else:
+        rows = ()
     return {entry_id: (status, by) for entry_id, status, by in rows}
 
 

@@ -40,7 +40,10 @@ _BULLETS = "-*+• \t"
 def split_notes(content: str) -> list[str]:
     """The notes of a document: of text its lines, of a JSON object its values, each with its path. A heading stands
     before the lines under it, and is not a note of its own."""
-    value = value_of(content) if content.lstrip().startswith("{") else None
+    if content.lstrip().startswith("{"):
+        value = value_of(content)
+    else:
+        value = None
     if isinstance(value, dict):
         return [f"{path}: {leaf}" for path, leaf in _leaves(value, "") if leaf.strip()]
     return list(_split_lines(content))
@@ -56,7 +59,10 @@ def _split_lines(content: str) -> Iterator[str]:
             label = ""
         elif line.endswith(":"):
             # An empty field of a template says nothing.
-            label = "" if line[0] in _BULLETS else line.rstrip(":")
+            if line[0] in _BULLETS:
+                label = ""
+            else:
+                label = line.rstrip(":")
         elif text := line.lstrip(_BULLETS):
             heading = label or section
             yield f"{heading}: {text}" if heading else text
@@ -133,16 +139,25 @@ async def _read_document(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedN
 
 async def _read_plan(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedNote]:
     row = await tx.one(_PLAN, **of_thread(scope, thread_uid))
-    plan = value_of(row[0]) if row is not None else None
+    if row is not None:
+        plan = value_of(row[0])
+    else:
+        plan = None
     if row is None or not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
         return []
-    goal = [IndexedNote(str(plan["goal"]), row[1], about={"status": "goal"})] if plan.get("goal") else []
+    if plan.get("goal"):
+        goal = [IndexedNote(str(plan["goal"]), row[1], about={"status": "goal"})]
+    else:
+        goal = []
     return [*goal, *(_make_step(step, row[1]) for step in plan["steps"][:MOST_NOTES])]
 
 
 def _make_step(step: Json, written_at: int) -> IndexedNote:
     result = step.get("result")
-    text = f"{step['description']} → {result}" if result else step["description"]
+    if result:
+        text = f"{step['description']} → {result}"
+    else:
+        text = step["description"]
     return IndexedNote(
         text, written_at, f"{step['id']} {step['status']}", {"step": step["id"], "status": step["status"]}
     )
@@ -153,7 +168,10 @@ async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedN
     for task_key, number, action, result, error, diagnosis, fix, logged_at in await tx.all(
         _ATTEMPTS, **of_thread(scope, thread_uid)
     ):
-        ended = f"{action} → FAILED: {error}" if error else f"{action} → {result}"
+        if error:
+            ended = f"{action} → FAILED: {error}"
+        else:
+            ended = f"{action} → {result}"
         more = [f"{name}: {text}" for name, text in (("Diagnosis", diagnosis), ("Fix applied", fix)) if text]
         text = f"{task_key}: {' | '.join([ended, *more])}"
         about = {"task_key": task_key, "attempt": number, "status": "failed" if error else "done"}
@@ -178,7 +196,10 @@ _READERS = {
 async def read_place(tx: Tx, scope: Scope, kind: NoteKind, thread_uid: str) -> NotePlace:
     """The notes of a kind as they stand in the thread with this uid, or (empty) in the profile; none of a thread that is
     deleted."""
-    thread = await threads.find_uid(tx, scope, thread_uid) if thread_uid else None
+    if thread_uid:
+        thread = await threads.find_uid(tx, scope, thread_uid)
+    else:
+        thread = None
     if thread_uid and thread is None:
         return NotePlace(kind, "", {})
     found = await _READERS[kind](tx, scope, thread_uid)
@@ -191,7 +212,10 @@ def _number(kind: NoteKind, found: Iterable[IndexedNote]) -> dict[int, IndexedNo
         digest = hashlib.sha256("\0".join((kind, note.key, note.text)).encode()).digest()
         seq = _FIRST_SEQ + int.from_bytes(digest[:4], "big") % _FIRST_SEQ
         while seq in numbered and numbered[seq] != note:
-            seq = seq + 1 if seq < 2 * _FIRST_SEQ - 1 else _FIRST_SEQ
+            if seq < 2 * _FIRST_SEQ - 1:
+                seq = seq + 1
+            else:
+                seq = _FIRST_SEQ
         numbered[seq] = note
     return numbered
 
@@ -231,7 +255,10 @@ async def refresh(
         place = note_place(kind, thread_uid)
         standing = await read_place(tx, scope, kind, thread_uid)
         times = await _read_times(tx, scope, place)
-        gone = list(times) if anew else [seq for seq in times if seq not in standing.notes]
+        if anew:
+            gone = list(times)
+        else:
+            gone = [seq for seq in times if seq not in standing.notes]
         if gone:
             await lexical.remove(tx, scope, place, gone)
         new = [
@@ -259,7 +286,10 @@ def _make_row(kind: NoteKind, message: Message, search_text: SearchText) -> Inde
 
 def _make_message(standing: NotePlace, place: str, seq: int, note: IndexedNote, written_at: int) -> Message:
     """A note in the shape of a message, as what works with rows of the index takes it. Its metadata say what it is."""
-    thread = {"thread_id": standing.thread_id} if standing.thread_id else {}
+    if standing.thread_id:
+        thread = {"thread_id": standing.thread_id}
+    else:
+        thread = {}
     return Message(
         thread_id=place,
         seq=seq,
@@ -297,7 +327,11 @@ async def as_messages(tx: Tx, scope: Scope, keys: Collection[tuple[str, int]]) -
 
 async def stand_in(tx: Tx, scope: Scope, thread_uid: str) -> bool:
     """Whether a thread, or (empty ``thread_uid``) the profile, has notes."""
-    kinds: Sequence[NoteKind] = OF_THREAD if thread_uid else (_PROFILE,)
+    kinds: Sequence[NoteKind]
+    if thread_uid:
+        kinds = OF_THREAD
+    else:
+        kinds = (_PROFILE,)
     for kind in kinds:
         if (await read_place(tx, scope, kind, thread_uid)).notes:
             return True

@@ -205,7 +205,10 @@ async def add(
     """Store the notes that a model made with a prompt, in their order; the transaction holds the thread. Returns their
     ids."""
     of = of_thread(scope, thread_uid)
-    first = (await tx.scalar(_LAST_ID, **of) or 0) + 1 if made else 1
+    if made:
+        first = (await tx.scalar(_LAST_ID, **of) or 0) + 1
+    else:
+        first = 1
     rows = [
         {
             **of,
@@ -377,7 +380,10 @@ class Gap:
 async def changed(tx: Tx, scope: Scope, thread_uid: str, seqs: Collection[int], *, now: int) -> None:
     """Note that messages are not what they were, or not there, or there again; the transaction holds the thread."""
     of = of_thread(scope, thread_uid)
-    row = await tx.one(_THREAD, **of) if seqs else None
+    if seqs:
+        row = await tx.one(_THREAD, **of)
+    else:
+        row = None
     if row is None:
         return
     observed, buffered, chars, next_seq, next_event_seq = row
@@ -419,7 +425,10 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[int]) -> 
 async def _forget_ahead(tx: Tx, of: dict[str, Any], observed: int, buffered: int, first: int) -> None:
     """Forget the batches made ahead that reach up to the first of the seqs, or beyond it."""
     ends = await tx.scalars(_BUFFERED_SOURCES, **of)
-    kept = buffered if first > buffered else max((end for end in ends if end < first), default=observed)
+    if first > buffered:
+        kept = buffered
+    else:
+        kept = max((end for end in ends if end < first), default=observed)
     await tx.run(_FORGET_BUFFERED, **of, after=kept)
     await tx.run(_MOVE_BACK, **of, new_buffered_seq=kept)
 

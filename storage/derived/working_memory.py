@@ -229,9 +229,15 @@ class DocumentSource:
 
 @cache
 def _of(table: Table) -> _Statements:
-    own = in_thread(table) if "thread_uid" in table.c else in_scope(table)
+    if "thread_uid" in table.c:
+        own = in_thread(table)
+    else:
+        own = in_scope(table)
     key = [column.name for column in table.primary_key if column.name != "version"]
-    owner = [table.c.thread_uid] if "thread_uid" in table.c else []
+    if "thread_uid" in table.c:
+        owner = [table.c.thread_uid]
+    else:
+        owner = []
     shown = [table.c[name] for name in _NAMES]
     there = version_there(table)
     full = select(*shown, table.c.content).where(own, there)
@@ -297,7 +303,10 @@ async def change(
     _expect(before, expected_version)
     asked = None
     if restore_version is not None:
-        one = statements.one if forgotten else statements.one_shown
+        if forgotten:
+            one = statements.one
+        else:
+            one = statements.one_shown
         asked = _version(await tx.one(one, **of, which=restore_version))
         if asked is None:
             kept = ", ".join(str(version.version) for version in await _listed(tx, statements, of))
@@ -311,7 +320,10 @@ async def change(
     await tx.run(statements.put, **of, **written)
     await tx.run(statements.forget, **of, first_kept=after.version if erase else after.version - MOST_VERSIONS + 1)
     if words := {"append": before, "restore": asked}.get(how):
-        uid = thread.thread_uid if thread else ""
+        if thread:
+            uid = thread.thread_uid
+        else:
+            uid = ""
         await take_over(tx, scope, uid, after.version, of_version=words.version)
     if erase:
         await installation.owe_rewrite(tx)
@@ -334,7 +346,10 @@ def _owner(scope: Scope, thread: Thread | None) -> tuple[_Statements, dict[str, 
 
 
 def _expect(found: Version | None, expected: int | None) -> None:
-    version = found.version if found else 0
+    if found:
+        version = found.version
+    else:
+        version = 0
     if expected is not None and expected != version:
         raise Conflict(
             f"expected_version={expected}, but the document is at version {version}"
@@ -345,9 +360,15 @@ def _expect(found: Version | None, expected: int | None) -> None:
 
 async def read_history(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0) -> DocumentHistory:
     """The current version, the one asked for (0: none) if it is stored, and all that are. Raises NotFound."""
-    thread = await threads.find(tx, scope, thread_id) if thread_id else None
+    if thread_id:
+        thread = await threads.find(tx, scope, thread_id)
+    else:
+        thread = None
     statements, of = _owner(scope, thread)
-    asked = _version(await tx.one(statements.one_shown, **of, which=version)) if version else None
+    if version:
+        asked = _version(await tx.one(statements.one_shown, **of, which=version))
+    else:
+        asked = None
     newest = _version(await tx.one(statements.newest, **of))
     return DocumentHistory(newest, asked, await _listed(tx, statements, of) if newest else ())
 
@@ -358,7 +379,10 @@ async def read_contents(
     """The contents of those of these versions that are stored, by their numbers; also (``forgotten``) of those that a
     forget hides. Raises NotFound for the thread."""
     statements, of = _owner(scope, await threads.find(tx, scope, thread_id) if thread_id else None)
-    one = statements.one if forgotten else statements.one_shown
+    if forgotten:
+        one = statements.one
+    else:
+        one = statements.one_shown
     rows = [_version(await tx.one(one, **of, which=number)) for number in versions]
     return {version.version: version.content for version in rows if version is not None}
 
@@ -385,7 +409,10 @@ async def read_newest_of(tx: Tx, scope: Scope, thread_uid: str) -> Version | Non
     """The current version of the document of the thread with this uid, or (empty) of the resource; None when nothing was
     written yet."""
     statements = _of(session_memories if thread_uid else user_profiles)
-    of = of_thread(scope, thread_uid) if thread_uid else of_scope(scope)
+    if thread_uid:
+        of = of_thread(scope, thread_uid)
+    else:
+        of = of_scope(scope)
     return _version(await tx.one(statements.newest, **of))
 
 
@@ -396,7 +423,10 @@ async def erase_cleared(tx: Tx, scope: Scope, *, cleared_before: int, most: int 
     for table in (session_memories, user_profiles):
         statements = _of(table)
         for *owner, version in await tx.all(statements.cleared, **of_scope(scope), before=cleared_before, most=most):
-            of = of_thread(scope, *owner) if owner else of_scope(scope)
+            if owner:
+                of = of_thread(scope, *owner)
+            else:
+                of = of_scope(scope)
             await tx.run(statements.forget, **of, first_kept=version)
             await tx.run(statements.mark, **of, which=version)
             erased += 1

@@ -91,14 +91,23 @@ def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
             version = sqlite_version(connection)
             if version == 0:
                 return DatabaseState("sqlite", str(path))
-            damage = tuple(whole_check(connection)) if whole else ()
+            if whole:
+                damage = tuple(whole_check(connection))
+            else:
+                damage = ()
     except StorageUnavailable as error:
         return DatabaseState("sqlite", str(path), failure=str(error), mend=_REPAIR)
     except driver.DatabaseError as error:
-        mend = WAY_OUT if driver.is_damage(error) else _REPAIR
+        if driver.is_damage(error):
+            mend = WAY_OUT
+        else:
+            mend = _REPAIR
         return DatabaseState("sqlite", str(path), failure=driver.describe_error(error), mend=mend)
     usable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    failure = "" if usable else "the file or its folder is not writable"
+    if usable:
+        failure = ""
+    else:
+        failure = "the file or its folder is not writable"
     return DatabaseState("sqlite", str(path), version=version, failure=failure, damage=damage, mend=_REPAIR)
 
 

@@ -48,7 +48,10 @@ class ForeignFile:
         try:
             there = [row[1] for row in self._connection.execute(f'PRAGMA table_info("{table}")')]
             by = next((name for name in columns if name in there), "")
-            where = f'WHERE "{by}" = ?' if by else ""
+            if by:
+                where = f'WHERE "{by}" = ?'
+            else:
+                where = ""
             if columns and not (by and value):
                 return
             query = f'SELECT * FROM "{table}" {where} ORDER BY "{order_by}"'  # noqa: S608 - names of ours

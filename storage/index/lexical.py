@@ -117,5 +117,8 @@ async def postings(
     """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
     ascending."""
     token = scope_token(scope, "message" if "message" in kinds else "entry")
-    without = "" if "entry" in kinds else scope_token(scope, "entry")
+    if "entry" in kinds:
+        without = ""
+    else:
+        without = scope_token(scope, "entry")
     return await tx.backend.search.postings(tx, token, without, words, most)

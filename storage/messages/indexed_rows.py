@@ -264,13 +264,20 @@ async def messages_of(
     shape of messages."""
     of_notes = {key for key in keys if read_note_place(key[0]) is not None}
     of_entries = {uid.removeprefix(entries.PLACE) for uid, _ in keys if uid.startswith(entries.PLACE)}
-    kept = await entries.as_messages(tx, scope, of_entries) if of_entries else {}
+    if of_entries:
+        kept = await entries.as_messages(tx, scope, of_entries)
+    else:
+        kept = {}
     distinct = [
         [uid, int(seq)]
         for uid, seq in dict.fromkeys(keys)
         if not uid.startswith(entries.PLACE) and (uid, seq) not in of_notes
     ]
-    found: dict[tuple[str, int], Message] = await notes.as_messages(tx, scope, of_notes) if of_notes else {}
+    found: dict[tuple[str, int], Message]
+    if of_notes:
+        found = await notes.as_messages(tx, scope, of_notes)
+    else:
+        found = {}
 
     def take(row: Row) -> bool:
         message = make(row[1], row[2:])

@@ -69,7 +69,10 @@ def _without_long(text: str) -> tuple[str, list[str]]:
     kept: list[str] = []
     pieces: list[str] = []
     done = 0
-    at = text.find(_KEY) if len(text) > _LONG else -1
+    if len(text) > _LONG:
+        at = text.find(_KEY)
+    else:
+        at = -1
     while at >= 0:
         begin = at + len(_KEY)
         end = text.find('"', begin)
@@ -84,8 +87,15 @@ def _without_long(text: str) -> tuple[str, list[str]]:
 def _media_in(parts: list[Json]) -> list[Json]:
     found: list[Json] = []
     for part in parts:
-        result: Any = part.get("result") if part["type"] == "tool_result" else None
-        inside = result if isinstance(result, list) else [part]
+        result: Any
+        if part["type"] == "tool_result":
+            result = part.get("result")
+        else:
+            result = None
+        if isinstance(result, list):
+            inside = result
+        else:
+            inside = [part]
         found += [each for each in inside if isinstance(each, dict) and each.get("type") in MEDIA]
     return found
 
@@ -417,7 +427,8 @@ async def append(
             outcome, token_change = await _meet_again(tx, scope, thread, old, draft, replace_known)
             stored.append(outcome)
             tokens += token_change
-            raw += token_change if outcome.seq > thread.observed_seq else 0
+            if outcome.seq > thread.observed_seq:
+                raw += token_change
             if outcome.status == "replaced" and draft.role != CUSTOM:
                 await lexical.remove(tx, scope, thread.thread_uid, [outcome.seq])
                 indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
@@ -489,7 +500,10 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
 
 def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
     """The entry of a replaced message. Its words hold its day, which it keeps unless the call names another."""
-    said_at = draft.said_at if draft.said_at is not None else old.said_at
+    if draft.said_at is not None:
+        said_at = draft.said_at
+    else:
+        said_at = old.said_at
     message = Message(
         thread.thread_id,
         seq,

@@ -68,7 +68,10 @@ async def _with_tools(tx: Tx, of: dict[str, Any]) -> list[_WithTools]:
     found: list[_WithTools] = []
     for *row, deletion_uid in await tx.all(_WITH_TOOLS, **of):
         stored = MessageRow._make(row)
-        hidden = set(list_of(stored.hidden_calls)) if stored.hidden_calls else set()
+        if stored.hidden_calls:
+            hidden = set(list_of(stored.hidden_calls))
+        else:
+            hidden = set()
         found.append(_WithTools(stored.seq, row, parts_of(stored.parts), hidden, deletion_uid))
     return found
 
@@ -117,7 +120,10 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, *, kee
     found = await _with_tools(tx, of)
     calls: set[str] = set()
     erased = {each.seq for each in found if each.deletion_uid == deletion_uid}
-    alone = orphans([(each.seq, each.parts) for each in found], erased) if erased else {}
+    if erased:
+        alone = orphans([(each.seq, each.parts) for each in found], erased)
+    else:
+        alone = {}
     for each in found:
         wanted = alone.get(each.seq)
         if not wanted:

@@ -137,7 +137,8 @@ def _page(newest_first: bool, by_offset: bool, timed: bool = False) -> Select[An
         .order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc())
         .limit(bindparam("page_size"))
     )
-    query = query.where(_said_then) if timed else query
+    if timed:
+        query = query.where(_said_then)
     if by_offset:
         return query.offset(bindparam("skipped"))
     return query
@@ -201,7 +202,10 @@ async def fill(
     """
     thread = await threads.find(tx, scope, thread_id)
     timed = since is not None or until is not None
-    then = _times(since, until) if timed else {}
+    if timed:
+        then = _times(since, until)
+    else:
+        then = {}
     of = {**of_thread(scope, thread.thread_uid), "roles": list(roles), **then}
     filled = new()
     await tx.each(

@@ -46,7 +46,10 @@ async def newest(
 ) -> list[Message]:
     """The newest messages, at most ``most``, of those with a seq below ``before``, as ``make`` gives them; in
     chronological order."""
-    end = thread.next_seq if before is None else before
+    if before is None:
+        end = thread.next_seq
+    else:
+        end = before
     return await _read(tx, scope, thread, newest_first=True, after=0, before=end, most=most, make=make)
 
 
@@ -64,7 +67,10 @@ async def between(
     None comes twice: where there are fewer than both together, the newest are read in full and the first are the rest.
     """
     later = await _read(tx, scope, thread, newest_first=True, after=after, before=before, most=newest)
-    end = later[0].seq if later else before
+    if later:
+        end = later[0].seq
+    else:
+        end = before
     return await _read(tx, scope, thread, newest_first=False, after=after, before=end, most=first), later
 
 
@@ -100,7 +106,10 @@ async def state_between(
 ) -> RunState:
     """The state of the messages with ``after`` < seq < ``before``, or of the newest ``most`` of them: what that costs
     does not grow with the thread."""
-    newest = {} if most is None else {"most": most}
+    if most is None:
+        newest = {}
+    else:
+        newest = {"most": most}
     of = of_thread(scope, thread.thread_uid)
     row = await tx.one(_state(most is not None), **of, after=after, before=before, **newest)
     assert row is not None

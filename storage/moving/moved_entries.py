@@ -100,7 +100,10 @@ async def _put(
     known = await kept.of_content(tx, scope, entry.content, entry.subject or "")
     if known is None:
         taken = await tx.one(_TAKEN, **of, of_entry=entry.entry_id)
-        entry_id = new_ids[entry.entry_id] if taken else entry.entry_id
+        if taken:
+            entry_id = new_ids[entry.entry_id]
+        else:
+            entry_id = entry.entry_id
         values = {each.name: getattr(entry, each.name) for each in fields(Entry)}
         await tx.run(_ADD, **of, **(values | {"entry_id": entry_id}))
         await _add_sources(tx, scope, entry_id, sources)
@@ -200,9 +203,15 @@ async def read_lines(tx: Tx, scope: Scope) -> list[SharedRow]:
 async def read_quotes(tx: Tx, scope: Scope, entry_ids: Collection[str]) -> dict[str, list[Json]]:
     """The words that entries rest on which came from others, by the entries that have any."""
     found: dict[str, list[Json]] = {}
-    rows = await tx.all(_OF_ENTRIES, **of_scope(scope), ids=list(entry_ids)) if entry_ids else ()
+    if entry_ids:
+        rows = await tx.all(_OF_ENTRIES, **of_scope(scope), ids=list(entry_ids))
+    else:
+        rows = ()
     for entry_id, line in rows:
-        quotes = value_of(line).get("quotes") if line is not None else None
+        if line is not None:
+            quotes = value_of(line).get("quotes")
+        else:
+            quotes = None
         if isinstance(quotes, list):
             found.setdefault(str(entry_id), []).extend(quotes)
     return found

@@ -180,7 +180,10 @@ def _keyed(of: MovedTable) -> list[Any]:
 @cache
 def _one(of: MovedTable) -> Select[Any]:
     # A run's id is its scope's, whichever thread it belongs to.
-    owned = in_scope(of.table) if of is RUN else _owned(of)
+    if of is RUN:
+        owned = in_scope(of.table)
+    else:
+        owned = _owned(of)
     return select(*(of.table.c[name] for name in of.columns)).where(owned, *_keyed(of))
 
 
@@ -205,7 +208,10 @@ async def put_rows(
             added += 1
             continue
         found = await tx.one(_one(of), **owner, **_key(of, row))
-        stored = dict(zip(of.columns, found, strict=True)) if found is not None else {}
+        if found is not None:
+            stored = dict(zip(of.columns, found, strict=True))
+        else:
+            stored = {}
         if stored == dict(row):
             unchanged += 1
         elif of is RUN and (mode == "overwrite" or (mode == "merge" and row["updated_at"] > stored["updated_at"])):

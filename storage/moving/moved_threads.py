@@ -90,7 +90,10 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
         taken = await tx.one(_BY_UID, **of_thread(scope, moved.thread_uid))
         if taken is not None and taken[1] is not None:
             return ThreadPut(None, False)
-        uid = moved.thread_uid if taken is None else new_uid
+        if taken is None:
+            uid = moved.thread_uid
+        else:
+            uid = new_uid
         values = {"created_at": moved.created_at, "updated_at": moved.updated_at, **moved.described}
         made = await tx.run(_MAKE, **named, **values, thread_uid=uid)
         row = await tx.one(_LOCK, **named)
@@ -114,7 +117,10 @@ async def put_times(tx: Tx, scope: Scope, thread_uid: str, *, first: int, last: 
     of = of_thread(scope, thread_uid)
     row = await tx.one(_TIMES_NOW, **of)
     if row is not None:
-        created = first if before is None else min(first, row[0])
+        if before is None:
+            created = first
+        else:
+            created = min(first, row[0])
         await tx.run(_TIMES, **of, new_created_at=created, new_updated_at=max(last, before or 0))
 
 
@@ -254,7 +260,10 @@ async def put_messages(
     ids = [each.draft.id for each in moved]
     known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=ids)}
     new = [each.draft.id for each in moved if each.draft.id not in known]
-    erased = await erased_ids.find_erased_ids(tx, scope, thread_uid, new) if new else set()
+    if new:
+        erased = await erased_ids.find_erased_ids(tx, scope, thread_uid, new)
+    else:
+        erased = set()
     puts: list[MessagePut] = []
     fresh: list[tuple[MovedMessage, int]] = []
     replaced: list[Draft] = []
@@ -262,7 +271,8 @@ async def put_messages(
     for each in moved:
         if (row := known.get(each.draft.id)) is not None:
             put = _meet(row, each, mode)
-            replaced += [each.draft] if put.status == "replaced" else []
+            if put.status == "replaced":
+                replaced += [each.draft]
         elif each.draft.id in erased:
             put = MessagePut("deleted", 0, 0)
         else:
@@ -309,7 +319,10 @@ async def _insert(
     for each, seq in fresh:
         draft = each.draft
         last = max(min(each.created_at, now + AHEAD_MS), last + 1)
-        said_at = draft.said_at if draft.said_at is not None else last
+        if draft.said_at is not None:
+            said_at = draft.said_at
+        else:
+            said_at = last
         rows.append(
             {
                 **of,
@@ -332,7 +345,8 @@ async def _insert(
             continue
         indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
         tokens += draft.tokens
-        raw += draft.tokens if seq > thread.observed_seq else 0
+        if seq > thread.observed_seq:
+            raw += draft.tokens
     await tx.many(_INSERT, rows)
     await lexical.put(tx, scope, indexed)
     await tx.run(

@@ -121,7 +121,11 @@ async def read_page(
 ) -> list[dict[str, Any]]:
     """The next rows of a table behind a key, by column, in the order of keys. ``thread_uid`` counts where the rows hang on
     threads."""
-    values: dict[str, Any] = of_thread(scope, thread_uid) if of.of_thread else of_scope(scope)
+    values: dict[str, Any]
+    if of.of_thread:
+        values = of_thread(scope, thread_uid)
+    else:
+        values = of_scope(scope)
     if "change" in of.columns:
         values["since"] = await tx.scalar(_last_clear(of), **values) or 0
     values |= scopes.after(dict(zip(of.key, after or (), strict=False)))
@@ -131,7 +135,10 @@ async def read_page(
 
 @cache
 def _last_clear(of: MovedTable) -> Select[Any]:
-    own = in_thread(of.table) if of.of_thread else in_scope(of.table)
+    if of.of_thread:
+        own = in_thread(of.table)
+    else:
+        own = in_scope(of.table)
     return select(func.max(of.table.c.version)).where(own, or_(*(of.table.c.change == change for change in CLEARS)))
 
 
@@ -152,7 +159,10 @@ _DOCUMENT_SOURCES = (
 
 async def names_of(tx: Tx, scope: Scope, uids: Sequence[str]) -> dict[str, str]:
     """The names of those of these threads that are there, by uid."""
-    rows = await tx.all(_NAMES, **of_scope(scope), uids=list(uids)) if uids else ()
+    if uids:
+        rows = await tx.all(_NAMES, **of_scope(scope), uids=list(uids))
+    else:
+        rows = ()
     return {str(uid): str(name) for uid, name in rows}
 
 
@@ -212,7 +222,10 @@ async def read_entries(
 ) -> tuple[list[Entry], dict[str, list[EntryRun]], dict[str, str]]:
     """The next entries that were not dropped and whose sources are there, those sources by entry, and the names of their
     threads by uid."""
-    values = {} if after is None else scopes.after({"entry_id": after})
+    if after is None:
+        values = {}
+    else:
+        values = scopes.after({"entry_id": after})
     rows: Sequence[Row] = await tx.all(_entries(after is not None), **of_scope(scope), **values, most=most)
     found = [Entry(*row) for row in rows]
     ids = [entry.entry_id for entry in found]

@@ -296,7 +296,10 @@ async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> Hid
     if not uids:
         return HiddenThreads(Counts())
     of = {**of_scope(scope), "uids": uids}
-    stood = await derivations.standing(tx, scope, live, None) if live else None
+    if live:
+        stood = await derivations.standing(tx, scope, live, None)
+    else:
+        stood = None
     await scopes.hold(tx, scope)
     counts = await count_threads(tx, scope, thread_id, uids)
     sourced = {entry_id for uid in uids for entry_id in await entries.sourced_from(tx, scope, uid)}
@@ -309,7 +312,10 @@ async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> Hid
     for uid in uids:
         await working_memory.erase_of_thread(tx, scope, uid)
     await entries.drop_sources(tx, scope, sourced, erased=False)
-    again = await derivations.fallen(tx, scope, live, stood) if live and stood else []
+    if live and stood:
+        again = await derivations.fallen(tx, scope, live, stood)
+    else:
+        again = []
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     await installation.owe_rewrite(tx)

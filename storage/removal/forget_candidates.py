@@ -133,7 +133,10 @@ async def list_notes(tx: Tx, scope: Scope) -> list[Noted]:
 async def list_documents(tx: Tx, scope: Scope) -> list[WrittenDocument]:
     """The documents of the scope that are not empty: the profile, then those of threads."""
     profile = await tx.scalar(_PROFILE, **of_scope(scope))
-    found = [] if profile is None else [WrittenDocument("", "", profile)]
+    if profile is None:
+        found = []
+    else:
+        found = [WrittenDocument("", "", profile)]
     found += [WrittenDocument(*row) for row in await tx.all(_DOCUMENTS, **of_scope(scope))]
     return [each for each in found if each.content]
 
@@ -161,5 +164,9 @@ async def keep_chosen(tx: Tx, scope: Scope, token: str, chosen: Json, *, now: in
 async def chosen_by(tx: Tx, scope: Scope, token: str) -> Json | None:
     """The choice that the token names; None for a token that is unknown, or too old."""
     stored = await tx.scalar(_FIND, **of_scope(scope), key=_KEY + token)
-    chosen: Json | None = None if stored is None else json.loads(stored)
+    chosen: Json | None
+    if stored is None:
+        chosen = None
+    else:
+        chosen = json.loads(stored)
     return chosen

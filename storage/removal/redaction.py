@@ -248,7 +248,10 @@ async def _put_entry(tx: Tx, scope: Scope, change: Change, search_text: SearchTe
     content: str = change.after["content"]
     (entry_id,) = change.key
     own = await tx.one(_ENTRY, **of_scope(scope), of_entry=entry_id)
-    other = None if own is None else await kept.of_content(tx, scope, content, own[2] or "")
+    if own is None:
+        other = None
+    else:
+        other = await kept.of_content(tx, scope, content, own[2] or "")
     # Until it is known which one is, under a hash that no content has.
     if own is None or not await _make(tx, scope, entries, change, content_hash=entry_id):
         return False
@@ -256,7 +259,10 @@ async def _put_entry(tx: Tx, scope: Scope, change: Change, search_text: SearchTe
     if other is not None:
         status, created_at, _ = own
         both_active = status == other.status == "active"
-        mine = created_at < other.created_at if both_active else status == "active"
+        if both_active:
+            mine = created_at < other.created_at
+        else:
+            mine = status == "active"
         winner, loser = (entry_id, other.entry_id) if mine else (other.entry_id, entry_id)
         await tx.run(_REHASH, **of_scope(scope), of_entry=loser, new_hash=loser)
         if both_active:

@@ -270,9 +270,18 @@ async def look(tx: Tx, scope: Scope, watched: Watched) -> Found:
         before = watched.threads[thread_id]
         if before is not None and before.uid == mark.uid and before.seq < mark.seq:
             types[thread_id] = await _types(tx, scope, mark, before.seq)
-    found_runs = await tx.all(_RUNS, **of_scope(scope), run_ids=list(watched.run_ids)) if watched.run_ids else []
-    seq = await last_of_resource(tx, scope) if watched.resource else 0
-    totals = await tx.one(_TOTALS, **of_scope(scope)) if watched.totals else None
+    if watched.run_ids:
+        found_runs = await tx.all(_RUNS, **of_scope(scope), run_ids=list(watched.run_ids))
+    else:
+        found_runs = []
+    if watched.resource:
+        seq = await last_of_resource(tx, scope)
+    else:
+        seq = 0
+    if watched.totals:
+        totals = await tx.one(_TOTALS, **of_scope(scope))
+    else:
+        totals = None
     count, next_seqs = totals or (0, 0)
     return Found(
         marks,

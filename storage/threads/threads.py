@@ -228,12 +228,19 @@ async def describe(
 ) -> Thread:
     """Change what describes a thread, making it if it is absent; ``check`` refuses metadata that is too large."""
     thread = await lock_or_make(tx, scope, thread_id, new_uid, now)
-    title = thread.title if change.title is None else change.title or None
-    metadata = (
-        merge_patch(thread.metadata, change.metadata_patch) if change.metadata_patch is not None else thread.metadata
-    )
+    if change.title is None:
+        title = thread.title
+    else:
+        title = change.title or None
+    if change.metadata_patch is not None:
+        metadata = merge_patch(thread.metadata, change.metadata_patch)
+    else:
+        metadata = thread.metadata
     check(metadata)
-    window_policy = thread.window_policy if change.window_policy is None else change.window_policy or None
+    if change.window_policy is None:
+        window_policy = thread.window_policy
+    else:
+        window_policy = change.window_policy or None
     await tx.run(
         _DESCRIBE,
         **of_thread(scope, thread.thread_uid),
@@ -250,7 +257,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
     """JSON merge patch, RFC 7396: objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
-    result = dict(target) if isinstance(target, dict) else {}
+    if isinstance(target, dict):
+        result = dict(target)
+    else:
+        result = {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
@@ -333,10 +343,16 @@ async def read_page(
     else:
         given["tenant_id"] = scope.tenant_id
     sought = wanted.metadata or {}
-    page_size = _CHOSEN_FROM if sought else limit + 1
+    if sought:
+        page_size = _CHOSEN_FROM
+    else:
+        page_size = limit + 1
     chosen: list[OwnedThread] = []
     while True:
-        behind = dict(zip(("after_value", "after_uid"), after, strict=True)) if after else {}
+        if after:
+            behind = dict(zip(("after_value", "after_uid"), after, strict=True))
+        else:
+            behind = {}
         names = (*given, *(["after_uid"] if after else []))
         rows = await tx.all(_page(wanted.order_by, wanted.descending, names), **given, **behind, page_size=page_size)
         for agent_id, resource_id, place, *columns in rows:
@@ -429,7 +445,10 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, si
     try:
         await find(tx, scope, thread_id)
     except NotFound:
-        row = await tx.one(_NEWEST, **of_scope(scope), since=since, actor=actor) if actor else None
+        if actor:
+            row = await tx.one(_NEWEST, **of_scope(scope), since=since, actor=actor)
+        else:
+            row = None
         if row:
             return Elsewhere(False, *row)
         return Elsewhere(False)

@@ -102,7 +102,10 @@ async def change(
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
     of = of_thread(scope, thread.thread_uid)
     before = _revision(await tx.one(_NEWEST, **of))
-    revision = before.revision if before else 0
+    if before:
+        revision = before.revision
+    else:
+        revision = 0
     if expected_revision is not None and expected_revision != revision:
         raise Conflict(
             f"expected_revision={expected_revision}, but the plan is at revision {revision}; nothing was changed: "
@@ -138,7 +141,10 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, revisions: Sequence
     oldest = await tx.scalar(_OLDEST, **of)
     if newest is None or oldest is None:
         return None
-    rows = await tx.all(_SOME, **of, revisions=list(revisions)) if revisions else []
+    if revisions:
+        rows = await tx.all(_SOME, **of, revisions=list(revisions))
+    else:
+        rows = []
     asked = [found for found in map(_revision, rows) if found is not None]
     return PlanHistory(newest, oldest, {found.revision: found for found in asked})
 

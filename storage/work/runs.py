@@ -467,7 +467,10 @@ async def read_page(
     }
     if wanted.thread_id:
         of["thread_uid"] = (await threads.find(tx, scope, wanted.thread_id)).thread_uid
-    page_size = _FILTERED_PAGE if wanted.has else limit + 1
+    if wanted.has:
+        page_size = _FILTERED_PAGE
+    else:
+        page_size = limit + 1
     chosen: list[Run] = []
     while True:
         page = _page(
@@ -476,7 +479,10 @@ async def read_page(
             of_one_thread=bool(wanted.thread_id),
             continued=after is not None,
         )
-        from_there = dict(zip(("after_time", "after_id"), after, strict=True)) if after else {}
+        if after:
+            from_there = dict(zip(("after_time", "after_id"), after, strict=True))
+        else:
+            from_there = {}
         rows, stopped = await some(tx, page, **of, **from_there, page_size=page_size)
         for run in map(run_of, rows):
             if wanted.has is None or wanted.has(run):

@@ -199,6 +199,9 @@ async def read_newest(tx: Tx, scope: Scope, thread: Thread, *, task_key: str, li
     transaction."""
     of = {**of_thread(scope, thread.thread_uid), **({"task_key": task_key} if task_key else {})}
     rows = await tx.all(_newest(bool(task_key)), **of, page_size=limit)
-    total = len(rows) if len(rows) < limit else await tx.scalar(_count(bool(task_key)), **of)
+    if len(rows) < limit:
+        total = len(rows)
+    else:
+        total = await tx.scalar(_count(bool(task_key)), **of)
     found = sorted((Attempt(*row) for row in rows), key=lambda each: (each.task_key, each.attempt))
     return AttemptPage(found, total)

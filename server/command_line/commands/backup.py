@@ -39,7 +39,10 @@ def restore_backup(settings: Settings, file: str) -> int:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     source = Path(file).expanduser().absolute()
     store, done = put_back(settings.database.get_secret_value(), settings.database_file, source, stamp)
-    behind = "" if is_latest(done) else "; the next start updates it"
+    if is_latest(done):
+        behind = ""
+    else:
+        behind = "; the next start updates it"
     sys.stdout.write(f"restored {store}: version {done.version}{behind}\n")
     if done.aside is not None:
         sys.stdout.write(f"the former file was kept: {done.aside}\n")

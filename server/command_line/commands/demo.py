@@ -161,7 +161,10 @@ async def _remember_and_recall(console: Console, folder: Path, story: Story) -> 
         _heading(console, "1. Two conversations are stored", aside)
         for thread, messages in story.conversations.items():
             answer, took = await first.call("add_messages", thread_id=thread, messages=messages, ids=True)
-            masked = f", {answer['masked']} secret masked" if "masked" in answer else ""
+            if "masked" in answer:
+                masked = f", {answer['masked']} secret masked"
+            else:
+                masked = ""
             totals = f"{answer['totals']['messages']} messages, {answer['totals']['tokens']} tokens{masked}"
             console.print(_line(f"add_messages, thread {thread}: {totals}", took))
             _show_messages(console, [(message["role"], message["content"]) for message in messages])
@@ -221,9 +224,15 @@ def _why(error: BaseException, log: Path) -> str:
         error = error.exceptions[0]
     if isinstance(error, DemoFailed):
         return str(error)
-    lines = log.read_text(encoding="utf-8").split("\n") if log.exists() else []
+    if log.exists():
+        lines = log.read_text(encoding="utf-8").split("\n")
+    else:
+        lines = []
     last = next((line for line in reversed(lines) if line.strip()), "nothing")
-    reason = "it took too long" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        reason = "it took too long"
+    else:
+        reason = str(error) or type(error).__name__
     return f"the server failed: {reason}; the last line of its log: {last}"
 
 
@@ -267,7 +276,10 @@ def show_connecting(console: Console, settings: Settings) -> None:
     over_http = f": {shell_command('serve')}, then {url}/mcp (SSE: {url}/sse) with the header"
     console.print(Text.assemble(("Over HTTP", "bold"), over_http), soft_wrap=True)
     console.print(Text("Authorization: Bearer KEY"), style="cyan", soft_wrap=True)
-    where = "KEY is in" if key is not None else "The first start writes KEY to"
+    if key is not None:
+        where = "KEY is in"
+    else:
+        where = "The first start writes KEY to"
     console.print(f"{where} {key_file(settings.data_dir)}", soft_wrap=True)
 
 

@@ -101,7 +101,10 @@ def _shared(settings: Settings) -> Finding:
 def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
     yield Finding("database", "kind", f"{state.kind} {state.server}".strip())
     yield Finding("database", "where", state.place)
-    there = "yes" if state.exists else "yes; the first start creates it"
+    if state.exists:
+        there = "yes"
+    else:
+        there = "yes; the first start creates it"
     yield expect(
         "database",
         "reachable",
@@ -190,7 +193,10 @@ def _tokens() -> Finding:
 
 def _http(settings: Settings) -> Iterator[Finding]:
     http, file = settings.http, key_file(settings.data_dir)
-    host = f"[{http.host}]" if ":" in http.host else http.host
+    if ":" in http.host:
+        host = f"[{http.host}]"
+    else:
+        host = http.host
     yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `{shell_command('serve')}` runs")
     try:
         key = read_key(settings.data_dir)
@@ -218,8 +224,12 @@ def _models(settings: Settings) -> Iterator[Finding]:
         mend="set the key of a provider, or name a model in llm.model",
     )
     if chosen.distinct:
-        limits = [f"{settings.llm.daily_tokens:,} tokens"] if settings.llm.daily_tokens else []
-        limits += [f"${settings.llm.daily_usd:g}"] if settings.llm.daily_usd else []
+        if settings.llm.daily_tokens:
+            limits = [f"{settings.llm.daily_tokens:,} tokens"]
+        else:
+            limits = []
+        if settings.llm.daily_usd:
+            limits += [f"${settings.llm.daily_usd:g}"]
         yield Finding("models", "daily budget", " and ".join(limits) or "none")
     present = [name for name in MODEL_KEYS if os.environ.get(name)]
     local = not settings.embedding.is_remote

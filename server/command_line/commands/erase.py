@@ -121,8 +121,14 @@ def _agreed(asked: ErasureRequest, expected: ErasureReceipt) -> bool:
 
 
 def _whose(asked: ErasureRequest) -> str:
-    thread = f"thread {join_lines(asked.thread)!r} of " if asked.thread else ""
-    agent = "all agents" if asked.agent is None else f"agent {join_lines(asked.agent)!r}"
+    if asked.thread:
+        thread = f"thread {join_lines(asked.thread)!r} of "
+    else:
+        thread = ""
+    if asked.agent is None:
+        agent = "all agents"
+    else:
+        agent = f"agent {join_lines(asked.agent)!r}"
     return f"{thread}resource {join_lines(asked.resource)!r} of tenant {join_lines(asked.tenant)!r} with {agent}"
 
 
@@ -133,7 +139,10 @@ def _counted(receipt: ErasureReceipt) -> str:
 def _text(asked: ErasureRequest, receipt: ErasureReceipt) -> str:
     if not receipt.rows:
         return f"nothing is stored for {_whose(asked)}\n"
-    head = "would be erased" if receipt.dry_run else "erased"
+    if receipt.dry_run:
+        head = "would be erased"
+    else:
+        head = "erased"
     lines = [f"{head}, for {_whose(asked)}:", *_counted(receipt).splitlines(), f"{receipt.rows:>9,}  rows in all"]
     if receipt.bytes is not None:
         lines += [_BYTES_ERASED[receipt.bytes], f"receipt {receipt.id}, resource mark {receipt.resource}"]
@@ -186,7 +195,10 @@ def _report_progress() -> Callable[[int], None]:
 def _lines(settings: Settings, whose: OwnerFilter, done: RedactionResult) -> list[str]:
     rows, secrets = (sum(counts.values()) for counts in (done.rows, done.secrets))
     if rows:
-        head = "would be masked" if done.dry_run else "masked"
+        if done.dry_run:
+            head = "would be masked"
+        else:
+            head = "masked"
         counted = [f"{done.secrets[table]:>9,}  in {done.rows[table]:,} rows of {table}" for table in sorted(done.rows)]
         lines = [f"{head}, for {whose.describe()}:", *counted, f"{secrets:>9,}  secrets in {rows:,} rows"]
     else:
@@ -195,7 +207,10 @@ def _lines(settings: Settings, whose: OwnerFilter, done: RedactionResult) -> lis
         anew = f"servers make new vectors for the masked texts; so does {shell_command('reindex')}"
         lines += [_BYTES_MASKED[done.bytes], anew]
     if done.rows.get("runs"):
-        would = "would be" if done.dry_run else "were"
+        if done.dry_run:
+            would = "would be"
+        else:
+            would = "were"
         lines.append(f"checkpoints {would} masked, too: a run that resumes from one finds marks instead of secrets")
     if done.left:
         lines.append('redaction is "derived": messages were left as they were sent; --all masks them, too')

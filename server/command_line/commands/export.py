@@ -47,7 +47,10 @@ def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) ->
         out = io.TextIOWrapper(written, encoding="utf-8", newline="\n", write_through=True)
         lines = asyncio.run(_export(settings, scope, everyone, out))
         out.detach()
-    whose = f"all agents and resources of tenant {tenant!r}" if everyone else describe_scope(scope)
+    if everyone:
+        whose = f"all agents and resources of tenant {tenant!r}"
+    else:
+        whose = describe_scope(scope)
     sys.stdout.write(f"exported {whose} to {target}: {lines:,} lines, {target.stat().st_size:,} bytes\n")
     return 0
 
@@ -55,7 +58,10 @@ def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) ->
 async def _export(settings: Settings, scope: Scope, everyone: bool, out: TextIO) -> int:
     """Returns how many lines there are."""
     async with open_known_memory(settings, off="nothing can be exported", absent="nothing is stored") as engine:
-        scopes = await list_scopes(engine, scope.tenant_id) if everyone else [scope]
+        if everyone:
+            scopes = await list_scopes(engine, scope.tenant_id)
+        else:
+            scopes = [scope]
         return await _write(engine, scopes, out)
 
 

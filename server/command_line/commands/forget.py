@@ -147,7 +147,10 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
             return _finish({"forgotten": False, "preview": preview}, said, as_json, 0 if consent.dry_run else 1)
         answer: str = await ask(entries.forget, **chosen)
     undone_by = _UNDO.search(answer)
-    undo_id = undone_by[1] if undone_by else ""
+    if undone_by:
+        undo_id = undone_by[1]
+    else:
+        undo_id = ""
     counted = answer.partition(" Erased for good")[0]
     text = counted + (f" `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it." if undo_id else "")
     return _finish({"forgotten": True, "note": counted, **({"undo": undo_id} if undo_id else {})}, text, as_json, 0)
@@ -199,7 +202,10 @@ async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: C
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
         before, version = await _read_text(ask, asked)
-        after = asked.text if asked.text is not None else await asyncio.to_thread(_open_editor, before)
+        if asked.text is not None:
+            after = asked.text
+        else:
+            after = await asyncio.to_thread(_open_editor, before)
         after = after.strip()
         if after == before.strip():
             return _finish({"changed": False}, "nothing changed", as_json, 0)
@@ -211,7 +217,10 @@ async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: C
             return _finish({"changed": False, "preview": shown}, said, as_json, 0 if consent.dry_run else 1)
         answer: Json = await _write_text(ask, asked, after, version)
     undo_id = answer.get("undo", "")
-    undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it" if undo_id else ""
+    if undo_id:
+        undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it"
+    else:
+        undone_by = ""
     return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
 
 
@@ -227,7 +236,10 @@ async def _read_text(ask: Ask, asked: EditRequest) -> tuple[str, int]:
             return listed[0].get("title", ""), 0
     document = await ask(working_memory.get_working_memory, format="json", **_of_document(asked))
     content = document["content"]
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    if isinstance(content, str):
+        text = content
+    else:
+        text = json.dumps(content, ensure_ascii=False, indent=2)
     return text, document["version"]
 
 
@@ -313,7 +325,10 @@ def _show_undone(answer: Json) -> None:
         for name, (one, many) in _UNDONE.items()
         if name in answer
     ]
-    back = f"back: {', '.join(counts)}" if counts else "it was so already"
+    if counts:
+        back = f"back: {', '.join(counts)}"
+    else:
+        back = "it was so already"
     sys.stdout.write(f"undid {answer['undo_id']} ({answer['tool']}); {back}\n")
     for why in answer.get("left", ()):
         sys.stdout.write(f"left as it is: {mask_controls(why)}\n")

@@ -81,9 +81,10 @@ def run_import(settings: Settings, asked: ImportRequest) -> int:
 async def _import(settings: Settings, asked: ImportRequest) -> int:
     if settings.memory != "on":
         raise InvalidInput(f"memory is {settings.memory}: nothing is stored, and so nothing can be imported")
-    scope = (
-        find_project_scope(settings, asked.tenant, asked.project) if asked.project else scope_of(settings, asked.tenant)
-    )
+    if asked.project:
+        scope = find_project_scope(settings, asked.tenant, asked.project)
+    else:
+        scope = scope_of(settings, asked.tenant)
     source = _find_source(asked)
     async with _open(settings, dry_run=asked.dry_run) as engine:
         placing, sent = _Placing(scope, asked), _sent(settings, asked)
@@ -119,7 +120,10 @@ def _find_source(asked: ImportRequest) -> Format:
         if asked.accept:
             raise InvalidInput("--accept needs the file that a project shares, and no standard input")
         return "layerlore"
-    path = find_shared_file(_path(asked)) if not asked.source else _path(asked)
+    if not asked.source:
+        path = find_shared_file(_path(asked))
+    else:
+        path = _path(asked)
     if asked.source == "shared" or (path.is_file() and not asked.source and looks_shared(path)):
         if not asked.project:
             raise InvalidInput(
@@ -176,7 +180,10 @@ async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
 def _sent(settings: Settings, asked: ImportRequest) -> Sent:
     rates = settings.rates
     limited = asked.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
-    quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes) if limited else None
+    if limited:
+        quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
+    else:
+        quota = None
     return Sent(Origin("command line", "import", "command:import"), quota=quota)
 
 
@@ -250,7 +257,10 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
         try:
             line = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            whole = "it is cut off" if not raw.endswith(b"\n") else str(error)
+            if not raw.endswith(b"\n"):
+                whole = "it is cut off"
+            else:
+                whole = str(error)
             raise InvalidInput(f"line {number} is no JSON: {whole}; what came before it was stored") from None
         if not isinstance(line, dict):
             raise InvalidInput(f"line {number} is no JSON object; what came before it was stored")
@@ -264,8 +274,12 @@ def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportRep
             json.dumps({"from": source, "dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n"
         )
         return
-    whose = describe_project(scope) if is_project(scope.resource_id) else describe_scope(scope)
-    whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else whose
+    if is_project(scope.resource_id):
+        whose = describe_project(scope)
+    else:
+        whose = describe_scope(scope)
+    if asked.everyone:
+        whose = f"all agents and resources of tenant {scope.tenant_id!r}"
     what = f"{asked.file} ({source})"
     sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} {what} for {whose}\n")
     used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]
@@ -279,7 +293,10 @@ def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportRep
     if report.masked:
         sys.stdout.write(f"{report.masked:,} secrets were masked\n")
     for each in report.skipped[:SHOWN]:
-        times = f" (and {each.count - 1:,} more)" if each.count > 1 else ""
+        if each.count > 1:
+            times = f" (and {each.count - 1:,} more)"
+        else:
+            times = ""
         sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
     if len(report.skipped) > SHOWN:
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")

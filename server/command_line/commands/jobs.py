@@ -48,7 +48,10 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
     if resume:
         sys.stdout.write(f"due again: {resumed} dead job{'' if resumed == 1 else 's'}\n")
     for row in rows:
-        thread = join_lines(row.thread_id) if row.thread_id is not None else _OF_RESOURCE
+        if row.thread_id is not None:
+            thread = join_lines(row.thread_id)
+        else:
+            thread = _OF_RESOURCE
         sys.stdout.write(f"{row.kind:<15} {_state(row)}  {thread}\n")
     if not rows:
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
@@ -65,7 +68,10 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
 async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[int, list[JobRow]]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        resumed = await resume_dead(engine, scope, _BY) if resume else 0
+        if resume:
+            resumed = await resume_dead(engine, scope, _BY)
+        else:
+            resumed = 0
         return resumed, await engine.database.read(stored.list_waiting, scope, now)
 
 

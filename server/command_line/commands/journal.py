@@ -67,7 +67,10 @@ def show_journal(settings: Settings, asked: JournalRequest, *, as_json: bool) ->
 
     async def read(database: Database) -> list[Journaled]:
         key = await database.read_installation(hmac_key)
-        mark = None if asked.resource is None else resource_mark(key, asked.resource)
+        if asked.resource is None:
+            mark = None
+        else:
+            mark = resource_mark(key, asked.resource)
         wanted = JournalFilter(
             asked.tenant, asked.agent, since, until, asked.principal, asked.tool, asked.outcome, mark
         )
@@ -116,7 +119,8 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
     """Use the database as the owner of its tables, if the settings name one."""
     if has_roles(settings.database.get_secret_value()):
         owner = settings.postgres.owner_url
-        settings = settings.model_copy(update={"database": owner}) if owner.get_secret_value() else settings
+        if owner.get_secret_value():
+            settings = settings.model_copy(update={"database": owner})
     async with open_known_database(settings, off="there is no journal", absent="there is no journal") as database:
         if not await database.read_installation(stored.may, act):
             raise InvalidInput(

@@ -74,9 +74,18 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
         return 0
     sys.stdout.write(secret + "\n")
     sys.stdout.flush()
-    agents = "any agent" if key.agents is None else f"agent {' or '.join(map(repr, key.agents))}"
-    resource = "any resource" if key.resource_id is None else f"resource {key.resource_id!r}"
-    until = "until it is revoked" if key.expires_at is None else f"until {iso(key.expires_at)}"
+    if key.agents is None:
+        agents = "any agent"
+    else:
+        agents = f"agent {' or '.join(map(repr, key.agents))}"
+    if key.resource_id is None:
+        resource = "any resource"
+    else:
+        resource = f"resource {key.resource_id!r}"
+    if key.expires_at is None:
+        until = "until it is revoked"
+    else:
+        until = f"until {iso(key.expires_at)}"
     sys.stderr.write(
         f"key {key_id} of tenant {key.tenant_id!r}, for {agents} and {resource}: may {', '.join(key.rights)} {until}\n"
         "it is shown only once; send it as Authorization: Bearer KEY\n"
@@ -177,7 +186,10 @@ async def _journal_line(database: Database, key: ApiKey, tool: str, now: int) ->
 
 def _scope(key: ApiKey) -> Scope:
     """The key's scope; agent and resource are empty unless the key names exactly one."""
-    agent = key.agents[0] if key.agents is not None and len(key.agents) == 1 else ""
+    if key.agents is not None and len(key.agents) == 1:
+        agent = key.agents[0]
+    else:
+        agent = ""
     return Scope(key.tenant_id, agent, key.resource_id or "")
 
 
@@ -292,7 +304,10 @@ def create(
     if any_resource and resource is not None:
         return fail("keys create takes --resource or --any-resource, not both", 2)
     settings = read_settings(flags)
-    agents = None if any_agent else tuple(agent or [settings.agent])
+    if any_agent:
+        agents = None
+    else:
+        agents = tuple(agent or [settings.agent])
     served = None if any_resource else settings.resource if resource is None else resource
     return create_key(settings, Grant(tenant, agents, served, rights, expires), as_json=as_json)
 

@@ -33,7 +33,10 @@ async def _migrate(settings: Settings) -> int:
     before = await look_at_database(settings.database.get_secret_value(), settings.database_file)
     database = await open_database(settings.database.get_secret_value(), settings.database_file)
     await database.close()
-    change = "was up to date" if before.version == before.latest else f"brought up from version {before.version}"
+    if before.version == before.latest:
+        change = "was up to date"
+    else:
+        change = f"brought up from version {before.version}"
     sys.stdout.write(f"{before.kind} database {before.where}: version {before.latest}, {change}\n")
     return 0
 

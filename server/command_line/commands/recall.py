@@ -54,7 +54,11 @@ def run_recall(
         "max_tokens": MOST_TOKENS,
         "min_score": min_score,
     }
-    forms: list[Json] = [{"format": "json", "explain": explain}] if as_json else [{"format": "text"}]
+    forms: list[Json]
+    if as_json:
+        forms = [{"format": "json", "explain": explain}]
+    else:
+        forms = [{"format": "text"}]
     if explain and not as_json:
         forms.append({"format": "json", "explain": True})
     answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [asked | form for form in forms]))

@@ -49,8 +49,14 @@ async def _reindex(settings: Settings, rebuild: bool) -> int:
 
 
 async def _words(engine: Engine, rebuild: bool) -> None:
-    total = await engine.database.read_installation(places.count_messages) if rebuild else None
-    make = rebuild_all if rebuild else rebuild_old
+    if rebuild:
+        total = await engine.database.read_installation(places.count_messages)
+    else:
+        total = None
+    if rebuild:
+        make = rebuild_all
+    else:
+        make = rebuild_old
     done, seconds = await _track("words", total, lambda report: make(engine, report))
     if done or rebuild:
         _say(f"words: {done:,} messages indexed, {_rate(done, seconds)}")
@@ -67,7 +73,10 @@ async def _vectors(engine: Engine, embedding: EmbeddingService) -> None:
         raise Conflict(f"another process is making vectors with {model} right now; memory_status shows its progress")
     after = await engine.database.read_installation(vectors.progress_everywhere, model)
     done = max(0, after.done - before.done)
-    made = f"{done:,} made, {_rate(done, seconds)}; " if done else "up to date; "
+    if done:
+        made = f"{done:,} made, {_rate(done, seconds)}; "
+    else:
+        made = "up to date; "
     _say(f"vectors of {model}: {made}{after.done:,} of {after.total:,} texts have one")
 
 

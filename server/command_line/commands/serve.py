@@ -53,7 +53,10 @@ def serve_process(settings: Settings, look: Callable[[], Served], place: tuple[i
     if refused := refusal(settings, cache(look)):
         sys.stderr.write(f"layerlore: {refused}\n")
         return 2
-    key = read_or_make_key(settings.data_dir) if http.auth and not reached_by_others(settings) else None
+    if http.auth and not reached_by_others(settings):
+        key = read_or_make_key(settings.data_dir)
+    else:
+        key = None
     stop = StopRequest()
     server = build_server(settings, stop=stop)
     _add_open_routes(server, settings)
@@ -142,7 +145,10 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
         why_not = await lifespan_state(server).unready()
         if not why_not:
             return JSONResponse({"status": "ready"})
-        status = {"status": why_not} if why_not == STARTING else {"status": "unavailable", "reason": why_not}
+        if why_not == STARTING:
+            status = {"status": why_not}
+        else:
+            status = {"status": "unavailable", "reason": why_not}
         return JSONResponse(status, status_code=503)
 
     async def metadata(_: Request) -> Response:

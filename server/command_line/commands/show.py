@@ -46,7 +46,10 @@ def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -
     console = Console(
         file=written, width=size.columns, force_terminal=terminal, highlight=False, markup=False, emoji=False
     )
-    whose = f"everybody of tenant {scope.tenant_id!r}" if asked.everybody else describe_scope(scope)
+    if asked.everybody:
+        whose = f"everybody of tenant {scope.tenant_id!r}"
+    else:
+        whose = describe_scope(scope)
     console.print(f"What is remembered of {whose}:", style="dim")
     console.print(lay_out(asked.view, found))
     text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"

@@ -56,7 +56,10 @@ def show_usage(settings: Settings, tenant: str, by: By, *, as_json: bool) -> int
 def _whose(scope: Scope, by: By) -> str:
     if by == "thread":
         return describe_scope(scope)
-    whose = "any agent" if by == "agent" else f"agent {scope.agent_id!r}"
+    if by == "agent":
+        whose = "any agent"
+    else:
+        whose = f"agent {scope.agent_id!r}"
     if scope.tenant_id == LOCAL_TENANT:
         return whose
     return f"{whose} of tenant {scope.tenant_id!r}"
@@ -137,12 +140,18 @@ async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
 
 
 def _stored_as_json(row: Counted) -> Json:
-    whose = {} if row.resource is None else {"resource": row.resource}
+    if row.resource is None:
+        whose = {}
+    else:
+        whose = {"resource": row.resource}
     return {**whose, "bytes": row.bytes, "recounted": row.recounted}
 
 
 def _stored_row(row: Counted) -> list[str]:
-    differs = f"{row.recounted:,}" if row.recounted != row.bytes else "the same"
+    if row.recounted != row.bytes:
+        differs = f"{row.recounted:,}"
+    else:
+        differs = "the same"
     return [_ALL if row.resource is None else row.resource, f"{row.bytes:,}", differs]
 
 

@@ -216,7 +216,10 @@ class PostgresDatabase:
     async def _connection(self, give_up: float | None = None) -> AsyncIterator[PooledConnection]:
         """A connection of the pool, waited for until ``give_up`` by the monotonic clock. All errors of asyncpg after
         its loss are among LOST."""
-        left = RETRY_DEADLINE if give_up is None else max(give_up - time.monotonic(), _LAST_TRY)
+        if give_up is None:
+            left = RETRY_DEADLINE
+        else:
+            left = max(give_up - time.monotonic(), _LAST_TRY)
         connection = await self._pool.acquire(timeout=left)
         try:
             yield connection
@@ -260,7 +263,10 @@ class PostgresDatabase:
             except UNABLE as error:
                 raise StorageUnavailable(unable(error)) from error
             if time.monotonic() + delay > give_up:
-                advice = "try again" if unknown is None else "the write may have happened: read before you write again"
+                if unknown is None:
+                    advice = "try again"
+                else:
+                    advice = "the write may have happened: read before you write again"
                 raise StorageUnavailable(
                     f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); {advice}"
                 ) from cause

@@ -105,7 +105,10 @@ class PostgresHints:
                 await self._connected()
             except _LOST as error:
                 # Said once; without the error's text, which may repeat what the URL says.
-                level = logging.WARNING if self._delay == FIRST_DELAY_SECONDS else logging.DEBUG
+                if self._delay == FIRST_DELAY_SECONDS:
+                    level = logging.WARNING
+                else:
+                    level = logging.DEBUG
                 log.log(level, "no connection for change hints (%s); connecting again", type(error).__name__)
             except Exception:
                 log.exception("change hints failed; connecting again")
@@ -151,7 +154,10 @@ class PostgresHints:
         scopes, of_all = self._pending, self._pending_of_all
         self._pending, self._pending_of_all = set(), False
         of_all |= len(scopes) > MOST_SCOPES
-        payload = "" if of_all else ",".join(map(self._digest_of, scopes))
+        if of_all:
+            payload = ""
+        else:
+            payload = ",".join(map(self._digest_of, scopes))
         try:
             # A hint need not outlive a crash: its commit waits for no disk. Both texts are digests.
             await connection.execute(
@@ -168,7 +174,10 @@ class PostgresHints:
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         if pid == connection.get_server_pid():
             return  # our own: the listeners know it already
-        digests = frozenset(str(payload).split(",")) if payload else None
+        if payload:
+            digests = frozenset(str(payload).split(","))
+        else:
+            digests = None
         self._listeners.notify(anybody if digests is None else lambda scope: self._digest_of(scope) in digests)
 
     def _digest_of(self, scope: Scope) -> str:

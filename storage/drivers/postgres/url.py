@@ -23,7 +23,10 @@ class PostgresUrl:
 def read_url(url: str) -> PostgresUrl:
     """Raises ValueError, whose text repeats nothing of the URL, for an option that is not a number."""
     address, mark, query = url.partition("?")
-    given = dict(parse_qsl(query, keep_blank_values=True)) if mark else {}
+    if mark:
+        given = dict(parse_qsl(query, keep_blank_values=True))
+    else:
+        given = {}
     if OPTION not in given:
         return PostgresUrl(url)
     value = given.pop(OPTION)

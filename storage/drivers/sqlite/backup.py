@@ -57,7 +57,10 @@ def structure_check(connection: driver.Connection) -> list[str]:
             problems += _rows(connection, query)
         except driver.DatabaseError as error:
             # A row that an index needs and that cannot be read ends the check; without the indexes it names the table.
-            found = quick_check(connection, _QUICK_SECONDS) if query == integrity else []
+            if query == integrity:
+                found = quick_check(connection, _QUICK_SECONDS)
+            else:
+                found = []
             problems += found or [driver.describe_error(error)]
     return _named(connection, problems)[:MOST]
 
@@ -81,7 +84,10 @@ def _named(connection: driver.Connection, problems: Iterable[str]) -> list[str]:
 
     def describe(line: str) -> str:
         tree = _TREE.search(line)
-        name = names.get(int(tree[1])) if tree else None
+        if tree:
+            name = names.get(int(tree[1]))
+        else:
+            name = None
         if name:
             return f"{name}: {line}"
         return line

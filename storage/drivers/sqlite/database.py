@@ -127,7 +127,10 @@ class SqliteDatabase:
                 driver.create_private_file(Path(path))
             return await cls._open(path, synchronous, readers)
         except (driver.DatabaseError, OSError) as error:
-            way_out = f"; {WAY_OUT}" if driver.is_damage(error) else ""
+            if driver.is_damage(error):
+                way_out = f"; {WAY_OUT}"
+            else:
+                way_out = ""
             raise StorageUnavailable(
                 f"cannot open the SQLite database {path}: {driver.describe_error(error)}{way_out}"
             ) from error
@@ -137,7 +140,10 @@ class SqliteDatabase:
         connect = partial(driver.connect, path, synchronous=synchronous)
         give_up = time.monotonic() + BUSY_DEADLINE
         # Looked at before it is opened: what takes its place from then on is noticed.
-        file = None if path == MEMORY else DatabaseFile(path)
+        if path == MEMORY:
+            file = None
+        else:
+            file = DatabaseFile(path)
         writer = await _until_free(lambda: OwnThread.start(connect), give_up)
         started: list[OwnThread] = []
         try:
@@ -303,7 +309,10 @@ class SqliteDatabase:
         await self.health.close()
         await self._writer.finish()
         await self._hints.close()
-        watching = [self._watching] if self._watching else []
+        if self._watching:
+            watching = [self._watching]
+        else:
+            watching = []
         for thread in {*self._readers, self._writer_thread, *watching}:
             await thread.close()
 

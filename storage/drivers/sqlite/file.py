@@ -86,7 +86,10 @@ class DatabaseFile:
             disk = os.statvfs(Path(self._path).parent)
         except (OSError, AttributeError):  # Windows has no statvfs
             return False
-        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        if os.geteuid() == 0:
+            free = disk.f_bfree
+        else:
+            free = disk.f_bavail
         return disk.f_blocks > 0 and free * disk.f_frsize < 1024 * 1024
 
 

@@ -60,7 +60,10 @@ async def of_rows(
     tx: Tx, tokens: Sequence[str], model: str, row_ids: RowIdArray, read: ReadVectors
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
     cache: VectorCache | None = getattr(tx, "vectors", None)
-    stamp = None if cache is None else await read_code_stamp(tx)
+    if cache is None:
+        stamp = None
+    else:
+        stamp = await read_code_stamp(tx)
     if cache is None or stamp is None:
         return await read(row_ids)
     return await cache.find(stamp, tokens, model, row_ids, read)
@@ -82,7 +85,10 @@ async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str],
         return unpacked(row_ids)
 
     cache: PostingCache | None = getattr(tx, "postings", None)
-    stamp = None if cache is None else await read_stamp(tx)
+    if cache is None:
+        stamp = None
+    else:
+        stamp = await read_stamp(tx)
     found: dict[str, RowIdArray] = {}
     for word in words:
         query = f"scope : {_quoted(scope_token)} AND text : {_quoted(word)}"
@@ -96,7 +102,10 @@ async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str],
 
 async def around(tx: Tx, scope: Scope, row_ids: RowIdArray, reach: int) -> IndexedRows | None:
     cache: RowCache | None = getattr(tx, "rows", None)
-    held = None if cache is None else await cache.find(tx, scope)
+    if cache is None:
+        held = None
+    else:
+        held = await cache.find(tx, scope)
     if held is None:
         return None
     return held.around(row_ids, reach)

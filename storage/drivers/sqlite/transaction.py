@@ -83,12 +83,19 @@ class SqliteTx:
     def _fetch_in_pieces(self, statement: Select[Any], values: Mapping[str, Any], first: BaseException) -> list[Row]:
         """The rows that can be read. Raises ``first`` if none can."""
         piece, start, most = _in_pieces(statement)
-        at = 0 if start is None else int(values.get(start.key, start.value) or 0)
-        end = None if most is None else at + int(values.get(most.key, most.value))
+        if start is None:
+            at = 0
+        else:
+            at = int(values.get(start.key, start.value) or 0)
+        if most is None:
+            end = None
+        else:
+            end = at + int(values.get(most.key, most.value))
         found: list[Row] = []
         left_out, size = 0, _PIECE
         while end is None or at < end:
-            size = size if end is None else min(size, end - at)
+            if end is not None:
+                size = min(size, end - at)
             try:
                 rows = self._execute(piece, {**values, "piece_start": at, "piece_size": size}).fetchall()
             except driver.DatabaseError as error:

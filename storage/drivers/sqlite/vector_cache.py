@@ -107,7 +107,10 @@ class CodeCache:
             read = await _read(tx, _ALL, bytes_each, **of_scope)
         else:
             new = await _read(tx, _NEW, bytes_each, **of_scope, last=before.last)
-            read = None if new is None else held.join(new)
+            if new is None:
+                read = None
+            else:
+                read = held.join(new)
         if read is not None:
             self._held.keep(key, stamp, None if read.size > self._most // 2 else read)
         return read
