@@ -11,7 +11,6 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.memory.settings.context import SUMMARY_PROMPT, WindowSettings
 from layerlore.memory.window.policy import NAMES, WindowPolicy, read_policy
 from layerlore.memory.window.view import Window, build_window
-from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Message
 
 COUNTER = load_counter()
@@ -38,22 +37,11 @@ For every policy:
 ## Options
 """
 
-IMPOSSIBLE: list[dict[str, Any]] = [
-    {"limit": "messages", "trim": "threshold", "threshold": 100, "target": 100},
-    {"limit": "messages", "drop": "middle", "max_messages": 5, "keep_first": 6},
-    {"limit": "messages", "trim": "threshold", "drop": "middle", "target": 5, "threshold": 50, "keep_first": 6},
-    {"limit": "tokens", "trim": "threshold"},
-    {"limit": "tokens", "max_tokens": 200, "summarise": True},
-    {"limit": "messages", "max_messages": -1},
-]
-
 CACHES = """\
 ## Prompt caches
 
-A provider's prompt cache serves as far as a request begins like an earlier one. Continuous trimming, by messages or by
-tokens, moves the window's start in every turn, so that nothing after it is ever served from the cache. Where a prompt
-cache matters, take `observed`, or `trim="threshold"`: they start at the same message for many turns. The same goes for
-what changes inside: with `max_images` and `spare_tool_results` a message changes when a newer image or result comes.
+A provider's prompt cache keeps the beginning of a request. Continuous trimming moves the window's start in every turn. Where a
+prompt cache matters, use `observed`, or `trim="threshold"`, which keep the start for many turns.
 
 ## A sample thread
 
@@ -106,17 +94,6 @@ def options() -> str:
         default = getattr(WindowPolicy(), name)
         spelled = {"predefined": "none", "summary_prompt": f"“{SUMMARY_PROMPT}”"}.get(name, str(default).lower())
         lines.append(f"| `{name}` | {spelled} | {WindowSettings.model_fields[name].description} |")
-    return "\n".join(lines)
-
-
-def refusals() -> str:
-    lines = ["| together | the error |", "|---|---|"]
-    for given in IMPOSSIBLE:
-        try:
-            policy(given)
-        except InvalidInput as error:
-            lines.append(f"| {spelled(given)} | {error} |")
-    assert len(lines) == len(IMPOSSIBLE) + 2
     return "\n".join(lines)
 
 
@@ -173,7 +150,7 @@ def main() -> None:
     thread = [sample_row(message) for message in sample_thread(COUNTER)]
     rows = [result_row(*row) for row in ROWS]
     sys.stdout.write(
-        f"{HEAD}\n{options()}\n\nCombinations that exclude each other are refused when they are set:\n\n{refusals()}\n\n{CACHES}"
+        f"{HEAD}\n{options()}\n\nCombinations that exclude each other are refused when they are set.\n\n{CACHES}"
         + "\n".join(thread)
         + "\n\n## What each policy shows of it\n\n"
         "The second column names the thread's newest message. P1 and P2 are predefined: a\n"
