@@ -88,6 +88,7 @@ explorer-pictures: .venv/.ready explorer/node_modules/.made-from
 	LAYERLORE_TEST_EXPLORER=1 EXPLORER_BASELINES=new .venv/bin/python -m pytest tests/explorer -k looks_as_it_did
 
 docs: .venv/.ready
+	.venv/bin/python docs/generate_own_tools.py > memory/text/own_tools.new && mv memory/text/own_tools.new memory/text/own_tools.json
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
 	.venv/bin/python docs/generate_rights.py > docs/http.new && mv docs/http.new docs/http.md
 	.venv/bin/python docs/generate_windows.py > docs/windows.md

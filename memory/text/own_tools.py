@@ -8,63 +8,19 @@ servers have tools of the same name: there the name alone says nothing.
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from layerlore.storage.core import linear_re
 
-TELLING: Mapping[str, frozenset[str]] = {
-    name: frozenset(arguments.split())
-    for name, arguments in {
-        "add_messages": "messages",
-        "cancel_run": "run_id",
-        "clear_working_memory": "",
-        "complete_run": "run_id",
-        "decide_run": "run_id decisions",
-        "delete_messages": "which",
-        "delete_thread": "",
-        "erase_memory": "",
-        "forget": "query",
-        "get_briefing": "task",
-        "get_context": "query",
-        "get_messages": "",
-        "get_run": "run_id",
-        "get_working_memory": "",
-        "list_all_threads": "",
-        "list_events": "",
-        "list_runs": "",
-        "list_steps": "",
-        "list_threads": "",
-        "log_attempt": "task_key action result",
-        "memory_status": "",
-        "next_memory_job": "",
-        "plan": "action",
-        "recall_memory": "",
-        "record_steps": "steps",
-        "remember": "content",
-        "resume_run": "run_id",
-        "start_run": "",
-        "submit_memory_job": "job_id result",
-        "suspend_run": "run_id state",
-        "undo": "undo_id",
-        "update_run": "run_id claim",
-        "update_thread": "",
-        "update_working_memory": "",
-    }.items()
-}
+# `make docs` writes this file from the tools' declarations.
+_OWN = json.loads(Path(__file__).with_name("own_tools.json").read_text(encoding="utf-8"))
+
+TELLING: Mapping[str, frozenset[str]] = {name: frozenset(arguments) for name, arguments in _OWN["tools"].items()}
 """Every tool of ours, with the arguments by which a call of it is told from one of another server's tool of the same
 name; without any, no arguments tell that."""
 
-ARGUMENTS = frozenset(
-    """
-    about action after agent before claim confirm content cursor data decisions descending detail diagnosis
-    dry_run entry_id error expires_at
-    evidence expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds
-    lease_seconds limit max_tokens messages metadata min_score mode neighbours offset opening operation_id order_by output
-    parent_run_id part pending_tool_calls plan queries query reason replace replace_line replaces resource restore_version result revision
-    roles run_id scope since source state status steps subject task task_key thread_id title tool_call_id ttl_seconds turn types
-    undo_id until version which window with_state workflow_id
-    """.split()  # noqa: SIM905
-)
+ARGUMENTS = frozenset[str](_OWN["arguments"])
 """Every argument that a tool of ours takes."""
 
 _DISTINCT = frozenset(

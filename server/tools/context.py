@@ -9,7 +9,7 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
 
 
-@tool("Get context", "core", "read", largest_answer=500_000)
+@tool("Get context", "core", "read", largest_answer=500_000, known_by=("query",))
 async def get_context(
     call: Call,
     query: Annotated[str, Field(description="Default: the newest user message.")] = "",

@@ -110,6 +110,7 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     idempotent=True,
     rights_of=_rights_of_undo,
     ways=({"undo_id": "last"}, {}),
+    known_by=("undo_id",),
 )
 async def undo(call: Call, undo_id: str = "") -> Undone:
     """Undo what an answer names, or "last"; without: list what can be."""

@@ -103,6 +103,9 @@ class Declaration:
 
     ``of_tenant``: it is about the whole tenant, and is called without naming an agent and a resource. ``opens``: the URI of
     the page that a host shows with its answer.
+
+    ``known_by``: the arguments by which a call of it differs from one of another server's tool of the same name. None:
+    those that it requires. `make docs` writes them down for the memory, which keeps our own calls out of what was said.
     """
 
     function: Action
@@ -117,6 +120,7 @@ class Declaration:
     ways: tuple[Mapping[str, Any], ...] = ({},)
     of_tenant: bool = False
     opens: str = ""
+    known_by: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -218,6 +222,7 @@ def tool(
     reads: bool | None = None,
     of_tenant: bool = False,
     opens: str = "",
+    known_by: tuple[str, ...] | None = None,
 ) -> Callable[[Action], Declaration]:
     """Make a function the tool of its name; the arguments are those of a Declaration.
 
@@ -248,6 +253,7 @@ def tool(
             ways=ways,
             of_tenant=of_tenant,
             opens=opens,
+            known_by=known_by,
         )
 
     return declared

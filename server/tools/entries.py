@@ -74,6 +74,7 @@ def _rights_of_forget(arguments: Mapping[str, Any]) -> frozenset[Right]:
     reduced="how much was forgotten, by ids or confirm; query is refused",
     rights_of=_rights_of_forget,
     ways=({"ids": ["one"]}, {"query": "what"}),
+    known_by=("query",),
 )
 async def forget(
     call: Call,

@@ -209,7 +209,7 @@ async def explore_tenants(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
 ) -> TenantPage:
-    """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
+    """List the tenants, for the operator who opened the page of the whole database; any other caller sees its own tenant alone."""
     from layerlore.memory.messages import tenants
 
     principal = call.caller.principal

@@ -125,7 +125,7 @@ async def update_run(
     metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
 ) -> UpdatedRun:
     """Renew the lease of a run that you run, and store what is new. Answers with decisions (resumed), and with the
-    status cancelled if somebody cancelled it: stop then."""
+    status cancelled after a cancel: stop then."""
     from layerlore.memory.work import running
 
     has_calls = "pending_tool_calls" in call.given
@@ -194,7 +194,7 @@ async def resume_run(
 @tool("Decide run", "runs", "write", answers=DecidedRun, idempotent=True)
 async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> DecidedRun:
     """Answer pending calls of a run without running it. approve and deny bring {"approved": true} or false, with data
-    beside it; answer brings data alone. At waiting 0 whoever runs the run can resume it."""
+    beside it; answer brings data alone. At waiting 0 the run can be resumed."""
     from layerlore.memory.work import pending_calls
 
     return await pending_calls.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
@@ -230,7 +230,7 @@ async def complete_run(
 
 @tool("Cancel run", "runs", "write", answers=CancelledRun, destructive=True, idempotent=True)
 async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> CancelledRun:
-    """End a run that waits or runs, whoever runs it: it is told at its next update_run. The checkpoint is removed."""
+    """End a run that waits or runs. Its agent learns of it at its next update_run. The checkpoint is removed."""
     from layerlore.memory.work import running
 
     return await running.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())

@@ -92,7 +92,7 @@ async def log_attempt(
     fix_applied: str = "",
     thread_id: ThreadId = "",
 ) -> LoggedAttempt:
-    """Log one attempt at a task, so that whoever tries next knows. get_briefing shows them."""
+    """Log one attempt at a task, so that the next try knows of it. get_briefing shows them."""
     from layerlore.memory.work import attempts
 
     return await attempts.log_attempt(

@@ -91,7 +91,7 @@ async def update_thread(
     )
 
 
-@tool("Delete thread", "threads", "forget", answers=DeletedThread)
+@tool("Delete thread", "threads", "forget", answers=DeletedThread, known_by=())
 async def delete_thread(
     call: Call,
     thread_id: Annotated[str, Field(min_length=1)],
@@ -115,7 +115,7 @@ async def list_all_threads(
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
 ) -> TenantThreadPage:
-    """List the conversations of all users and agents, for whoever runs this memory: whose each is, title, metadata and
+    """List the conversations of all users and agents, for the operator of this memory: owner, title, metadata and
     counts, never what was said. Each look is kept in the journal. `next_cursor` continues."""
     from layerlore.memory.messages import tenants
 

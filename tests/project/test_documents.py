@@ -439,6 +439,7 @@ def test_every_source_file_that_a_document_names_exists() -> None:
     [
         ("docs/tools.md", "generate_tools.py"),
         ("docs/http.md", "generate_rights.py"),
+        ("memory/text/own_tools.json", "generate_own_tools.py"),
         ("docs/windows.md", "generate_windows.py"),
         ("docs/settings.md", "generate_settings.py table"),
         ("configs/sqlite.toml", "generate_settings.py sqlite"),

@@ -356,7 +356,7 @@ async def test_what_was_indexed_of_echoes_before_is_cleaned_up_by_reindex(
 async def test_every_tool_and_every_argument_of_ours_is_known() -> None:
     assert set(TELLING) == {each.name for each in DECLARATIONS}
     given = {each.name: set(inspect.signature(each.function).parameters) - {"call"} for each in DECLARATIONS}
-    assert set().union(*given.values()) <= ARGUMENTS
+    assert set().union(*given.values()) == ARGUMENTS
     assert all(telling <= given[tool] for tool, telling in TELLING.items())
 
 
