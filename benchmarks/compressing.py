@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layerlore.extraction.chat.port import Chat, ChatAnswer
+from layerlore.extraction.chat.chat_port import Chat, ChatAnswer
 from layerlore.extraction.jobs.worker import Endings, attempt
 from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.kind import EXTRACTIVE, JobKind, Kind, Material
@@ -24,8 +24,8 @@ from layerlore.storage.core.records import Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import pages
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 THREAD = "main"
@@ -164,7 +164,7 @@ class _Thread:
         kind: Kind = "digest" if self._chat is None else "reflect"
         above = thread.next_seq + thread.next_event_seq
         await self.engine.database.write(
-            jobs.request, self._scope, thread.thread_uid, kind, above, due_at=self._now, now=self._now
+            job_rows.request, self._scope, thread.thread_uid, kind, above, due_at=self._now, now=self._now
         )
         await self._work(kind)
 
@@ -183,14 +183,14 @@ class _Thread:
         wanted = kinds or (("digest",) if self._chat is None else ("observe", "reflect", "digest"))
         for kind in wanted:
             while (
-                at := await self.engine.database.read_installation(jobs.find_soonest, [kind], now=self._now)
+                at := await self.engine.database.read_installation(job_rows.find_soonest, [kind], now=self._now)
             ) is not None:
                 self._now = max(self._now, at)
                 await self._do_one(kind)
 
     async def _do_one(self, kind: Kind) -> None:
         claim = await self.engine.database.write_installation(
-            jobs.claim, [kind], holder="benchmark", now=self._now, lease_ms=_LEASE_MS
+            job_rows.claim, [kind], holder="benchmark", now=self._now, lease_ms=_LEASE_MS
         )
         if claim is None:
             return
@@ -211,7 +211,7 @@ class _Thread:
 
     async def _all(self, tx: Tx, scope: Scope) -> list[Message]:
         thread = await threads.find(tx, scope, THREAD)
-        return await pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=100_000)
+        return await message_pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=100_000)
 
 
 def _read(engine: Engine, message: Message) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.turns import converse
 from layerlore.memory.context.context import get_context
 from layerlore.memory.context.material import ContextRequest, gather_context
-from layerlore.memory.settings.context import ContextRules
+from layerlore.memory.settings.context_settings import ContextRules
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Row, Tx

@@ -2,7 +2,7 @@
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.settings.embedding import EmbeddingSettings
 
 # What --embedder takes, and the setting that tells the server, as a variable has it.

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 from sqlalchemy import bindparam, text, update
 
-from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Author, Material
 from layerlore.memory.engine.engine import Engine
@@ -23,8 +23,8 @@ from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim
 
 PACE = Pace(lease_ms=400, beat_seconds=0.13, poll_seconds=0.1, gather_seconds=0.01)
 THREADS_OF_A_RESOURCE = 5
@@ -53,7 +53,7 @@ class Counting:
     """The kind of job: writes down each seq that was asked for, and asks for the next ones, up to the limit. Only the
     fence keeps an effect from being written twice: nothing else is looked at."""
 
-    name: jobs.Kind = "observe"
+    name: job_rows.Kind = "observe"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material:
         row = await tx.one(text("SELECT upto FROM effect_limit"))
@@ -69,7 +69,7 @@ class Counting:
         await tx.many(text("INSERT INTO effects (thread, seq) VALUES (:thread, :seq)"), rows)
         if last < upto:
             wanted = min(last + STEP, upto)
-            await jobs.request(tx, claim.scope, claim.thread_uid, self.name, wanted, due_at=now, now=now)
+            await job_rows.request(tx, claim.scope, claim.thread_uid, self.name, wanted, due_at=now, now=now)
 
 
 class SlowChat:
@@ -122,7 +122,7 @@ async def _raise_limit(tx: Tx, threads: int, upto: int, now: int) -> None:
         row = await tx.one(text("SELECT max(seq) FROM effects WHERE thread = :thread"), thread=_name(scope, thread_uid))
         first = min((row[0] or 0) + STEP if row else STEP, upto)
         await tx.enter(scope)
-        await jobs.request(tx, scope, thread_uid, "observe", first, due_at=now, now=now)
+        await job_rows.request(tx, scope, thread_uid, "observe", first, due_at=now, now=now)
 
 
 async def tally(url: str, threads: int, upto: int) -> Tally:
@@ -180,13 +180,13 @@ def _take_the_fence_down() -> None:
     async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
         await tx.run(_END, **of_thread(claim.scope, claim.thread_uid), of_kind=claim.kind, seq=claim.seq)
 
-    async def held(tx: Tx, scope: Scope, thread_uid: str, kind: jobs.Kind, epoch: int) -> bool:
+    async def held(tx: Tx, scope: Scope, thread_uid: str, kind: job_rows.Kind, epoch: int) -> bool:
         return True
 
     async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
         return True
 
-    jobs.finish, jobs.find_held, jobs.prolong = finish, held, prolong
+    job_rows.finish, job_rows.find_held, job_rows.prolong = finish, held, prolong
 
 
 _END = (

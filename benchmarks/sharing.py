@@ -18,7 +18,7 @@ from benchmarks.metrics import median
 from benchmarks.servers import Launch, noop, ours, over_stdio
 from benchmarks.starts import first_answers
 from benchmarks.tables import figure, table, verdict, write_json
-from layerlore.server.relay.asking import ask, find_servers
+from layerlore.server.relay.server_query import ask, find_servers
 
 HEADER = ("what", "measured", "of the no-op's", "expected", "verdict")
 # Ratios to the no-op server, milliseconds and megabytes.

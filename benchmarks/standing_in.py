@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
 from layerlore.storage.audit.usage import Spent
 

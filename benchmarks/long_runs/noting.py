@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.long_runs.planting import Json
 from benchmarks.standing_in import StandIn
-from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
 from layerlore.storage.audit.usage import Spent
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from benchmarks.long_runs.planting import LongRun
-from layerlore.extraction.chat.port import Chat
+from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.worker import Endings, NoModel, attempt
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind
 from layerlore.extraction.kinds.registry import make_kinds
@@ -21,8 +21,8 @@ from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import pages
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 THREAD = "main"
@@ -101,11 +101,11 @@ class Played:
     async def _find_soonest(self, kinds: list[Kind]) -> int | None:
         if not kinds:
             return None
-        return await self.engine.database.read_installation(jobs.find_soonest, kinds, now=self._now)
+        return await self.engine.database.read_installation(job_rows.find_soonest, kinds, now=self._now)
 
     async def _do_one(self, kinds: list[Kind], chat: Chat | None) -> None:
         claim = await self.engine.database.write_installation(
-            jobs.claim, kinds, holder="benchmark", now=self._now, lease_ms=_LEASE_MS
+            job_rows.claim, kinds, holder="benchmark", now=self._now, lease_ms=_LEASE_MS
         )
         if claim is None:
             return
@@ -123,7 +123,7 @@ class Played:
 
     async def _read_all(self, tx: Tx, scope: Scope) -> list[Message]:
         thread = await threads.find(tx, scope, THREAD)
-        return await pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=_MOST_MESSAGES)
+        return await message_pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=_MOST_MESSAGES)
 
 
 @contextlib.asynccontextmanager

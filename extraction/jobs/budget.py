@@ -4,15 +4,15 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from layerlore.extraction.chat.port import NOTHING, ChatFailed
+from layerlore.extraction.chat.chat_port import NOTHING, ChatFailed
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.storage.audit import usage
 from layerlore.storage.audit.usage import OfDay, day_of, next_day
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Kind
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,8 @@ class TenantBudget:
 
 
 async def _put_off(tx: Tx, tenant: Tenant, claim: Claim, kinds: Collection[Kind], *, until: int, now: int) -> None:
-    await jobs.hand_back(tx, claim, now=now)
-    await jobs.put_off(tx, tenant, kinds, until=until, now=now)
+    await job_rows.hand_back(tx, claim, now=now)
+    await job_rows.put_off(tx, tenant, kinds, until=until, now=now)
 
 
 FIRST_MS = 1_000

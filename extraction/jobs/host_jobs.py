@@ -43,8 +43,8 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded,
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Fenced, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Fenced, Kind
 from layerlore.storage.threads import threads
 
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
@@ -390,7 +390,8 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: Sent, 
 
     async def find(tx: Tx, scope: Scope) -> list[Claim]:
         held = [
-            await jobs.find_held(tx, scope, named.thread_uid, kind, epoch) for kind, (epoch, _) in named.kinds.items()
+            await job_rows.find_held(tx, scope, named.thread_uid, kind, epoch)
+            for kind, (epoch, _) in named.kinds.items()
         ]
         return [claim for claim in held if claim is not None]
 
@@ -411,7 +412,7 @@ async def _drop_changed(engine: Engine, parts: list[JobPart], named: _Named) -> 
     same = [part for part in parts if _fingerprint(part.material) == named.kinds[part.name][1]]
     for part in parts:
         if part not in same:
-            await engine.database.write(jobs.hand_back, part.claim, now=engine.now())
+            await engine.database.write(job_rows.hand_back, part.claim, now=engine.now())
     if not same:
         raise _changed("its material has changed")
     return same
@@ -461,7 +462,7 @@ async def _store(
         except _PartIsStale as stale:
             results.remove(stale.result)
             if isinstance(stale.error, Stale):
-                await engine.database.write(jobs.hand_back, stale.result.claim, now=engine.now())
+                await engine.database.write(job_rows.hand_back, stale.result.claim, now=engine.now())
             if not results:
                 raise (stale.error if isinstance(stale.error, Fenced) else _changed(str(stale.error))) from None
 
@@ -502,7 +503,7 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> 
     now = engine.now()
 
     async def claim(tx: Tx) -> _Claimed:
-        held = await jobs.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
+        held = await job_rows.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
         if held:
             claims = await _keep_held(tx, held, now)
         else:
@@ -515,7 +516,7 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> 
     if "of" not in given:
         return []
     thread_uid, named = given["of"]
-    found = [await engine.database.read(jobs.find_held, scope, thread_uid, kind, epoch) for kind, epoch in named]
+    found = [await engine.database.read(job_rows.find_held, scope, thread_uid, kind, epoch) for kind, epoch in named]
     claims = [each for each in found if each is not None]
     if not claims:
         raise NotFound("the job that this request was given has ended: a new request needs a new idempotency key")
@@ -529,14 +530,14 @@ async def _keep_held(tx: Tx, held: Sequence[Claim], now: int) -> list[Claim]:
     if first.kind in TURN_KINDS:
         same = [each for each in held if each.thread_uid == first.thread_uid and each.kind in TURN_KINDS]
     for each in same:
-        await jobs.prolong(tx, each, now=now, lease_ms=LEASE_MS)
+        await job_rows.prolong(tx, each, now=now, lease_ms=LEASE_MS)
     return same
 
 
 async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int) -> list[Claim]:
     # Jobs that were put off until tomorrow, too: the tenant's budget limits our own model only.
     also_at = next_day(now)
-    first = await jobs.claim_in(
+    first = await job_rows.claim_in(
         tx, scope, list(host_kinds()), holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
     )
     if first is None:
@@ -546,8 +547,8 @@ async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int
     thread = await threads.find_uid(tx, scope, first.thread_uid)
     if thread is not None and thread.title_by == EXTRACTIVE and engine.titles.enabled:
         # A model's title replaces one that was cut from the messages.
-        await jobs.set_back(tx, scope, first.thread_uid, "title", 0, due_at=now, now=now)
-    beside = await jobs.claim_beside(
+        await job_rows.set_back(tx, scope, first.thread_uid, "title", 0, due_at=now, now=now)
+    beside = await job_rows.claim_beside(
         tx, scope, first.thread_uid, TURN_KINDS, holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
     )
     return [first, *beside]
@@ -566,9 +567,9 @@ async def _note_failure(tx: Tx, claim: Claim, engine: Engine, refusal: _Refusal,
     """Count the failure like that of any other model."""
     error = engine.redactor.text(refusal.kept)[0]
     if refusal.is_last:
-        await jobs.fail(tx, claim, error=error, retry_at=now, dead=True, now=now)
+        await job_rows.fail(tx, claim, error=error, retry_at=now, dead=True, now=now)
     else:
-        await jobs.note_failure(tx, claim, error=error, now=now)
+        await job_rows.note_failure(tx, claim, error=error, now=now)
 
 
 async def _refuse(engine: Engine, wrong: Sequence[_Refusal]) -> NoReturn:

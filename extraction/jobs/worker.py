@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import anyio
 from anyio.abc import TaskGroup
 
-from layerlore.extraction.chat.port import Chat, ChatFailed
+from layerlore.extraction.chat.chat_port import Chat, ChatFailed
 from layerlore.extraction.jobs.budget import DailyBudget, ModelPauses, Pause, TenantBudget, retry_pause_ms
 from layerlore.extraction.kinds.kind import (
     EXTRACTIVE,
@@ -41,9 +41,9 @@ from layerlore.storage.core.errors import LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.scopes import NoteKind
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Fenced, Kind
+from layerlore.storage.derived import note_rows
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Fenced, Kind
 
 
 class NoModel(Exception):
@@ -58,7 +58,7 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
     """
     engine = engine.for_agent(claim.scope.agent_id)
     if engine.memory != "on":  # the memory was closed since the job was asked for
-        await engine.database.write(jobs.finish, claim, now=engine.now())
+        await engine.database.write(job_rows.finish, claim, now=engine.now())
         return
     material = await prepare(engine, kind, claim)
     if material is None:
@@ -108,7 +108,7 @@ async def prepare(engine: Engine, kind: JobKind, claim: Claim) -> Material | Non
     except NotFound:  # deleted since the job was asked for
         material = None
     if material is None:
-        await engine.database.write(jobs.finish, claim, now=engine.now())
+        await engine.database.write(job_rows.finish, claim, now=engine.now())
     return material
 
 
@@ -164,8 +164,8 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
     whole transaction must be undone."""
     claim = result.claim
     # A fenced worker would meet rows that another one wrote. The check and the job's end are in one transaction.
-    if await jobs.find_held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
-        raise jobs.Fenced("another worker has the job")
+    if await job_rows.find_held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
+        raise job_rows.Fenced("another worker has the job")
     found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
     if isinstance(found, Ended):
         ended = found
@@ -176,11 +176,11 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
             uid = ""
         else:
             uid = claim.thread_uid
-        await notes.refresh(tx, claim.scope, uid, engine.search_text_of, (note,))
+        await note_rows.refresh(tx, claim.scope, uid, engine.search_text_of, (note,))
     if result.stays_open:
-        await jobs.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
+        await job_rows.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
     else:
-        await jobs.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
+        await job_rows.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
     return replace(ended, refused=(*result.refused, *ended.refused))
 
 
@@ -275,7 +275,7 @@ class Endings:
 
     async def hand_back(self, claim: Claim) -> None:
         """Make the job due at once for any worker. Raises StorageUnavailable."""
-        await self._engine.database.write(jobs.hand_back, claim, now=self._engine.now())
+        await self._engine.database.write(job_rows.hand_back, claim, now=self._engine.now())
 
     async def _end(self, claim: Claim, error: Exception) -> None:
         match error:
@@ -302,7 +302,7 @@ class Endings:
         dead = not retryable or failures >= MOST_FAILURES
         log.warning("%s: attempt %d failed%s: %s", claim.kind, failures, ", the last" if dead else "", text)
         await self._engine.database.write(
-            jobs.fail,
+            job_rows.fail,
             claim,
             error=self._engine.redactor.text(text)[0],
             retry_at=now + retry_pause_ms(failures, self._chance(), retry_after_ms),
@@ -426,11 +426,11 @@ class JobWorker:
         while lane.free and (kinds := await self._open_kinds(lane)):
             now = self._engine.now()
             # Look in a read first: finding nothing must not cost a write.
-            next_at = await database.read_installation(jobs.find_soonest, kinds, now=now)
+            next_at = await database.read_installation(job_rows.find_soonest, kinds, now=now)
             if next_at is None or next_at > now:
                 return next_at
             claim = await database.write_installation(
-                jobs.claim, kinds, holder=self._holder, now=now, lease_ms=self._pace.lease_ms
+                job_rows.claim, kinds, holder=self._holder, now=now, lease_ms=self._pace.lease_ms
             )
             if claim is None:
                 return now + TAKEN_MS
@@ -494,7 +494,9 @@ class JobWorker:
             await anyio.sleep(self._pace.beat_seconds)
             with contextlib.suppress(LayerloreError):
                 now = self._engine.now()
-                if not await self._engine.database.write(jobs.prolong, claim, now=now, lease_ms=self._pace.lease_ms):
+                if not await self._engine.database.write(
+                    job_rows.prolong, claim, now=now, lease_ms=self._pace.lease_ms
+                ):
                     log.info("%s: another worker has the job by now", claim.kind)
                     ours.cancel()
 

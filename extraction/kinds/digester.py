@@ -40,12 +40,12 @@ from layerlore.memory.digest.digest import digest, take_notes
 from layerlore.memory.digest.sentences import find_values
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Cursor, Gap, Marker, Observation
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -190,7 +190,9 @@ async def _unnoted(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Dige
         return None
     ahead = await observations.sizes(tx, scope, thread.thread_uid, after=thread.observed_seq, upto=thread.buffered_seq)
     began = Cursor(thread.buffered_seq, thread.buffered_chars)
-    read = await pages.read_between(tx, scope, thread, after=began.seq, upto=thread.next_seq, most=MOST_MESSAGES)
+    read = await message_pages.read_between(
+        tx, scope, thread, after=began.seq, upto=thread.next_seq, most=MOST_MESSAGES
+    )
     found = _without_newest(read, thread.raw_tokens - sum(tokens for _, tokens in ahead), rules.keep)
     if not found:
         return None
@@ -256,7 +258,7 @@ async def _first_gap(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Ga
 
 
 async def _read_gap(tx: Tx, scope: Scope, thread: Thread, gap: Gap, upto: int, most: int) -> list[Message]:
-    return await pages.read_between(tx, scope, thread, after=gap.from_seq - 1, upto=upto, most=most)
+    return await message_pages.read_between(tx, scope, thread, after=gap.from_seq - 1, upto=upto, most=most)
 
 
 async def _fill_gap(tx: Tx, claim: Claim, inputs: GapInput, result: ObserverResult, by: Author) -> None:

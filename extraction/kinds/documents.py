@@ -9,7 +9,7 @@ from layerlore.memory.documents.working_memory import WorkingMemoryDocument, che
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.json_schema import make_equality_key
 from layerlore.memory.rules.validation import load_json
-from layerlore.memory.settings.notes import DocumentRules
+from layerlore.memory.settings.note_settings import DocumentRules
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import join_lines, make_visible
 from layerlore.prompts import render

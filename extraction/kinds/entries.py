@@ -34,7 +34,7 @@ from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, li
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery
 from layerlore.memory.recall.memory_block import find_entries
-from layerlore.memory.settings.notes import EntryRules
+from layerlore.memory.settings.note_settings import EntryRules
 from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.prompts import render
@@ -44,7 +44,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
 from layerlore.storage.derived.subjects import subject_in
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -172,7 +172,9 @@ class EntryExtractor:
         began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "entries_seq")
 
         async def read(after: int) -> list[Message]:
-            return await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES)
+            return await message_pages.read_spoken(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES)
         if found is None:
@@ -391,7 +393,7 @@ async def _lock_unchanged(tx: Tx, claim: Claim, inputs: EntriesInput) -> Thread:
     if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "entries_seq") != inputs.began:
         raise Stale("another job read these messages meanwhile")
     last = inputs.messages[-1].seq
-    now = await pages.read_spoken(
+    now = await message_pages.read_spoken(
         tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
     )
     check_unchanged(now, inputs.messages)

@@ -10,9 +10,9 @@ from layerlore.memory.messages.overflow import is_idle
 from layerlore.memory.text.quotation import escape_turns
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Fenced, Kind
-from layerlore.storage.messages import pages
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, Fenced, Kind
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 __all__ = [
@@ -47,7 +47,7 @@ JobMaterial = dict[str, Any]
 EXTRACTIVE = "extractive"
 """The model name of text that was made without a model."""
 
-MODEL_KINDS: tuple[Kind, ...] = tuple(kind for kind in jobs.KINDS if kind != "digest")
+MODEL_KINDS: tuple[Kind, ...] = tuple(kind for kind in job_rows.KINDS if kind != "digest")
 """The kinds that ask a model. The digest never does, and no budget stops them."""
 
 
@@ -277,7 +277,7 @@ def take_fitting(
 
 async def read_earlier(tx: Tx, engine: Engine, scope: Scope, thread: Thread, before: int) -> list[TranscriptLine]:
     """The last lines before a seq, which help to understand what follows; each is cut to its end."""
-    spoken = await pages.read_spoken_before(tx, scope, thread, upto=before - 1, most=EARLIER)
+    spoken = await message_pages.read_spoken_before(tx, scope, thread, upto=before - 1, most=EARLIER)
     return [replace(line, text=line.text[-EARLIER_CHARS:]) for line in read_lines(engine, spoken, tools=False)]
 
 

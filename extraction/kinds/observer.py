@@ -24,7 +24,7 @@ from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import activate_observations, render_line
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.memory.text.trust import TRUSTS, Trust, find_lowest_trust, find_trust
 from layerlore.prompts import render
 from layerlore.storage.core import linear_re
@@ -32,7 +32,7 @@ from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import MARKERS, Cursor, Marker, NewObservation, Observation
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -278,7 +278,9 @@ class Observer:
         if thread is None:
             return None
         began = Cursor(thread.buffered_seq, thread.buffered_chars)
-        found = await pages.read_between(tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES)
+        found = await message_pages.read_between(
+            tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES
+        )
         full = len(found) == MOST_MESSAGES
         enough = full or began.chars or sum(message.tokens for message in found) >= rules.step // 2
         if not found or not enough:
@@ -334,7 +336,7 @@ async def lock_unchanged(tx: Tx, claim: Claim, began: Cursor, messages: Sequence
     thread = await lock_thread(tx, claim)
     if (thread.buffered_seq, thread.buffered_chars) != (began.seq, began.chars):
         raise Stale("others noted these messages meanwhile")
-    now = await pages.read_between(
+    now = await message_pages.read_between(
         tx, claim.scope, thread, after=began.seq, upto=messages[-1].seq, most=len(messages) + 1
     )
     check_unchanged(now, messages)

@@ -35,7 +35,7 @@ from layerlore.storage.core.records import Message, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import DocumentSource
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 MOST_MESSAGES = 100
@@ -110,7 +110,9 @@ class ProfileWriter:
         began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "profile_seq")
 
         async def read(after: int) -> list[Message]:
-            return await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES)
+            return await message_pages.read_spoken(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES, wanted=_a_user_speaks)
         if found is None:
@@ -236,7 +238,7 @@ async def _lock_unchanged(tx: Tx, claim: Claim, inputs: ProfileInput) -> Thread:
     if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "profile_seq") != inputs.began:
         raise Stale("another job read these messages meanwhile")
     last = inputs.messages[-1].seq
-    now = await pages.read_spoken(
+    now = await message_pages.read_spoken(
         tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
     )
     check_unchanged(now, inputs.messages)

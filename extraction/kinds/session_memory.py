@@ -36,7 +36,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import session_notes, working_memory
 from layerlore.storage.derived.session_notes import CATEGORIES, NewNote, Note
 from layerlore.storage.derived.working_memory import DocumentSource
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 COMPACTED = 5
@@ -143,7 +143,9 @@ class SessionMemoryWriter:
         began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "session_seq")
 
         async def read(after: int) -> list[Message]:
-            return await pages.read_between(tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES)
+            return await message_pages.read_between(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES, tools=True)
         is_empty = not documents.has_content(document.content, document.rules)
@@ -305,7 +307,7 @@ async def _check_reading(tx: Tx, claim: Claim, thread: Thread, reading: Reading)
     if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "session_seq") != reading.began:
         raise Stale("others noted these messages meanwhile")
     last = reading.messages[-1].seq
-    now = await pages.read_between(
+    now = await message_pages.read_between(
         tx, claim.scope, thread, after=reading.read_from, upto=last, most=len(reading.messages) + 1
     )
     check_unchanged(now, reading.messages)

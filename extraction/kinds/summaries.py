@@ -27,7 +27,7 @@ from layerlore.storage.core.records import Json, Message, Origin, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations, session_notes
 from layerlore.storage.derived.session_notes import Summary
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -88,7 +88,7 @@ class Summariser:
         if sum(tokens for _, tokens in out) < count_step(policy):
             return None
         upto = out[-1][0]
-        found = await pages.read_between(tx, claim.scope, thread, after=began, upto=upto, most=MOST_MESSAGES)
+        found = await message_pages.read_between(tx, claim.scope, thread, after=began, upto=upto, most=MOST_MESSAGES)
         lines = {line.seq: line for line in read_lines(engine, found, tools=True)}
         messages, _ = take_fitting(found, lines)
         content: Json = {
@@ -175,7 +175,7 @@ async def _lock_unchanged(tx: Tx, claim: Claim, inputs: SummaryInput) -> Thread:
     if await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq) != inputs.previous:
         raise Stale("there is a newer summary")
     last = inputs.messages[-1].seq
-    now = await pages.read_between(
+    now = await message_pages.read_between(
         tx, claim.scope, thread, after=inputs.began, upto=last, most=len(inputs.messages) + 1
     )
     check_unchanged(now, inputs.messages)

@@ -27,7 +27,7 @@ from layerlore.prompts import render
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Origin, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -123,7 +123,7 @@ class TitleWriter:
         if thread is None or not is_open(thread):
             return Ended(refused=("title: somebody gave another one meanwhile",))
         message: Message = material.inputs.message
-        now = await pages.read_spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
+        now = await message_pages.read_spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
         if now != [message]:
             raise Stale("the message that the title was made of was changed or deleted meanwhile")
         if not await threads.put_title(tx, claim.scope, claim.thread_uid, result.title, by=by.model):
@@ -156,7 +156,7 @@ def _read_member(given: Any) -> ModelAnswer:
 async def _find_message(tx: Tx, engine: Engine, claim: Claim, thread: Thread) -> TitleInput | None:
     after = 0
     while True:
-        found = await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
+        found = await message_pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
         for message in found:
             if message.role == "user":
                 text = said(engine, message).strip()

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
-from layerlore.memory.parts.echoes import strip_messages
+from layerlore.memory.parts.own_parts import strip_messages
 from layerlore.memory.parts.parts import result_parts
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
-from layerlore.memory.context.blocks import wrap_open_work
 from layerlore.memory.context.briefing_text import (
     RULES_OF_MESSAGE,
     Briefing,
@@ -17,6 +16,7 @@ from layerlore.memory.context.briefing_text import (
     render_text,
 )
 from layerlore.memory.context.context_answers import BriefingAnswer
+from layerlore.memory.context.context_blocks import wrap_open_work
 from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
@@ -36,8 +36,8 @@ from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.recall.recall_text import drop_repeated
 from layerlore.memory.rules.ages import age
 from layerlore.memory.rules.validation import check_text
-from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.memory.work import attempts, plan
 from layerlore.memory.work.plan import render_lines, render_open
 from layerlore.memory.work.plan_rules import is_open
@@ -46,7 +46,7 @@ from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
-from layerlore.storage.messages import pages, windows
+from layerlore.storage.messages import message_pages, windows
 from layerlore.storage.threads import threads
 
 # Messages and attempts that are examined, the newest; of the messages before them, this number is read for notes.
@@ -80,7 +80,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
     found = Briefing(task, thread_id, profile=profile, recalled=recalled)
     with contextlib.suppress(NotFound):
         open_plan = await plan.read_open_plan(engine, scope, thread_id)
-        page = await engine.database.read(pages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
+        page = await engine.database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
         rows, unnoted = await engine.database.read(_read_noted, scope, thread_id)
         logged = None
         if key:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from layerlore.memory.context.blocks import render_message, weigh_message
+from layerlore.memory.context.context_blocks import render_message, weigh_message
 from layerlore.memory.digest.digest import (
     OF_USERS,
     DigestNote,

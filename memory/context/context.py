@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from layerlore.memory.context.blocks import render_message
 from layerlore.memory.context.caches import AnswerCache
 from layerlore.memory.context.context_answers import (
     ContextAnswer,
@@ -15,6 +14,7 @@ from layerlore.memory.context.context_answers import (
     ContextReportAnswer,
     ProviderContext,
 )
+from layerlore.memory.context.context_blocks import render_message
 from layerlore.memory.context.material import (
     CLOSING_TOKENS,
     ContextMaterial,
@@ -25,19 +25,19 @@ from layerlore.memory.context.material import (
 from layerlore.memory.context.person import read_person, read_subject
 from layerlore.memory.context.placement import PlacedContext, place_context
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.asking import read_question
 from layerlore.memory.recall.memory_block import prepare_memory
+from layerlore.memory.recall.thread_question import read_question
 from layerlore.memory.rules.ages import iso, name_days
 from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.list_pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text
 from layerlore.memory.shapes.ai_sdk_messages import render_ai_sdk
 from layerlore.memory.shapes.anthropic_messages import render_anthropic
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.gemini_contents import render_gemini
 from layerlore.memory.shapes.openai import render_openai, render_responses
-from layerlore.memory.text.blocks import mark_degraded, wrap_block
 from layerlore.memory.text.quotation import TAGS, Tag, escape_tags
+from layerlore.memory.text.text_blocks import mark_degraded, wrap_block
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Scope

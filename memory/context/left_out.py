@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.context.caches import (
     NotedMessages,
     ThreadExtracts,
@@ -13,11 +12,12 @@ from layerlore.memory.context.caches import (
     WeighedNote,
     weigh_notes,
 )
+from layerlore.memory.context.context_blocks import ShownBlock, count_cost
 from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import name_days
-from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import indent_lines, quote_text
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.memory.window.fit import find_level
 from layerlore.storage.core.records import Message
 from layerlore.storage.messages.windows import RunState

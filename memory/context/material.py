@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layerlore.memory.context.blocks import (
+from layerlore.memory.context.caches import (
+    ExtractCache,
+    ObservationCache,
+    ThreadObservations,
+    WindowCache,
+    WindowMessages,
+)
+from layerlore.memory.context.context_blocks import (
     OVERHEAD,
     ContextPiece,
     make_attempts_piece,
@@ -13,13 +20,6 @@ from layerlore.memory.context.blocks import (
     make_open_work_piece,
     make_plan_piece,
     make_task_piece,
-)
-from layerlore.memory.context.caches import (
-    ExtractCache,
-    ObservationCache,
-    ThreadObservations,
-    WindowCache,
-    WindowMessages,
 )
 from layerlore.memory.context.left_out import LeftOut, ModelSummary
 from layerlore.memory.context.person import PersonMemory

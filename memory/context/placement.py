@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from layerlore.memory.context.blocks import OVERHEAD, FoldedTexts, MemoryFitter, ShownAlready, ShownBlock, weigh_message
+from layerlore.memory.context.context_blocks import (
+    OVERHEAD,
+    FoldedTexts,
+    MemoryFitter,
+    ShownAlready,
+    ShownBlock,
+    weigh_message,
+)
 from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
 from layerlore.memory.context.material import ContextMaterial, count_messages
 from layerlore.memory.context.window_loader import find_floor

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layerlore.memory.context.blocks import OVERHEAD
 from layerlore.memory.context.caches import WindowMessages
+from layerlore.memory.context.context_blocks import OVERHEAD
 from layerlore.memory.parts.tokens import PER_MESSAGE, TokenCounter
 from layerlore.memory.window.fit import find_newest_from_user
 from layerlore.memory.window.omissions import holds_newest, strip_orphans

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
-from layerlore.memory.digest.calls import DigestCall, read_call_line, read_calls
 from layerlore.memory.digest.judgement import (
     Judgement,
     Marker,
@@ -33,7 +32,8 @@ from layerlore.memory.digest.sentences import (
     split_sentences,
 )
 from layerlore.memory.digest.signs import find_words
-from layerlore.memory.parts.echoes import strip_messages
+from layerlore.memory.digest.tool_lines import DigestCall, read_call_line, read_calls
+from layerlore.memory.parts.own_parts import strip_messages
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Role

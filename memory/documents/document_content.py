@@ -5,7 +5,7 @@ from typing import Any
 from layerlore.memory.documents.document_lines import list_dropped, list_lines
 from layerlore.memory.rules.json_schema import merge_json
 from layerlore.memory.rules.validation import describe, load_json
-from layerlore.memory.settings.notes import DocumentRules
+from layerlore.memory.settings.note_settings import DocumentRules
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import StoredJson
 

@@ -25,7 +25,7 @@ from layerlore.memory.documents.document_answers import (
 )
 from layerlore.memory.documents.document_content import add_note, append_content, parse_object
 from layerlore.memory.documents.document_lines import find_line, list_dropped, list_lines, remove_lines, replace_line
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
@@ -38,14 +38,14 @@ from layerlore.memory.rules.validation import (
     describe,
     load_json,
 )
-from layerlore.memory.settings.notes import DocumentRules, DocumentScope
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope
 from layerlore.memory.text.quotation import Tag, escape_tags, quote_line
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Origin, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes, working_memory
+from layerlore.storage.derived import note_rows, working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
@@ -293,7 +293,7 @@ async def _write(
     restore_version: int | None = None,
 ) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
-    now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
+    now, new_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> StoredDocumentChange:
         changed = await working_memory.change(
@@ -311,9 +311,9 @@ async def _write(
         )
         if changed.after is not changed.before:
             await record_change(tx, scope, changed, how, sent.origin, now=now)
-            await notes.refresh_document(tx, scope, changed.thread, engine.search_text_of)
+            await note_rows.refresh_document(tx, scope, changed.thread, engine.search_text_of)
         dropped = _count_dropped(engine, of, changed)
-        undoable: acts.UndoId = {}
+        undoable: act_records.UndoId = {}
         if "was" in dropped:
             undoable = await _record_act(tx, engine, scope, changed, undo_id, sent, now)
         answer: StoredDocumentChange = {
@@ -348,12 +348,12 @@ async def record_change(
 
 async def _record_act(
     tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
-) -> acts.UndoId:
+) -> act_records.UndoId:
     assert changed.before is not None
     assert changed.after is not None
     uid = changed.thread.thread_uid if changed.thread else None
     part = ActPart("document", "", uid, changed.before.version, changed.after.version)
-    return await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
+    return await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
 
 
 def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> NewVersion:

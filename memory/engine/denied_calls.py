@@ -2,7 +2,7 @@
 
 import anyio
 
-from layerlore.memory.engine import journal
+from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import PAUSE_SECONDS, Denial, Engine
 
 
@@ -28,7 +28,7 @@ async def report_rest(engine: Engine) -> None:
 
 
 async def _write(engine: Engine, denial: Denial, calls: int) -> None:
-    line = journal.make_line(
+    line = journal_lines.make_line(
         engine.hmac_key,
         denial.scope,
         denial.origin,
@@ -37,4 +37,4 @@ async def _write(engine: Engine, denial: Denial, calls: int) -> None:
         counts={"calls": calls},
         error=denial.error,
     )
-    await journal.append(engine.database, denial.scope, line)
+    await journal_lines.append(engine.database, denial.scope, line)

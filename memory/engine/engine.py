@@ -9,16 +9,22 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine import journal
-from layerlore.memory.engine.journal import WriteOutcome, count_written
+from layerlore.memory.engine import journal_lines
+from layerlore.memory.engine.journal_lines import WriteOutcome, count_written
 from layerlore.memory.parts import search_words
 from layerlore.memory.parts.parts import MEDIA
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.context import ContextRules, RecallRules
-from layerlore.memory.settings.notes import EntryRules, ObservationRules, RetentionRules, TitleRules, WorkingMemoryRules
+from layerlore.memory.settings.context_settings import ContextRules, RecallRules
+from layerlore.memory.settings.note_settings import (
+    EntryRules,
+    ObservationRules,
+    RetentionRules,
+    TitleRules,
+    WorkingMemoryRules,
+)
 from layerlore.memory.settings.section import MemoryMode
 from layerlore.memory.usage.call_counts import CallCounts
 from layerlore.memory.window.policy import WindowRules
@@ -297,7 +303,7 @@ class Engine:
                 answer, is_old = await stored_bytes.within(tx, scope, sent.quota, limited)
             return answer, WriteOutcome("repeated") if is_old else WriteOutcome("done", count_written(answer))
 
-        answer = await journal.write(self.database, self.hmac_key, scope, sent.origin, now, asked)
+        answer = await journal_lines.write(self.database, self.hmac_key, scope, sent.origin, now, asked)
         if self.embedding is not None:
             self.written.notify(scope)
         self.wake.notify()

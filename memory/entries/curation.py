@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.entry_answers import (
     BroughtQuote,
@@ -15,7 +15,7 @@ from layerlore.memory.entries.entry_answers import (
 )
 from layerlore.memory.entries.evidence import add_quotes
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
@@ -287,7 +287,7 @@ async def mark_entry(
         )
     check_text(entry_id, "entry_id")
     owner = await _find_owner(engine, scope, entry_id)
-    now, undo_id = engine.now(), acts.make_undo_id(engine)
+    now, undo_id = engine.now(), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> MarkedEntry:
         await scopes.hold(tx, owner)
@@ -310,7 +310,7 @@ async def mark_entry(
             "id": entry_id,
             "pinned": after.get("pinned", was.pinned_at is not None),
             "wrong": after.get("wrong", was.status == "wrong"),
-            **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
+            **await act_records.record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
         }
 
     given = [entry_id, pinned, wrong, *([accepted] if accepted else [])]

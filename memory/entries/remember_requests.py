@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
@@ -26,7 +26,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.derived.subjects import read_subject
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -115,7 +115,7 @@ async def remember(
     content, again = engine.masked(_check(engine, replace(asked, content=words)))
     masked += again
     label: Label = asked.source  # type: ignore[assignment]  # checked above
-    now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
+    now, entry_id, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
     quotations = tuple(engine.masked(each)[0] for each in list_quotations(asked.evidence))
     quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
     expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
@@ -173,7 +173,7 @@ async def remember(
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         return {
             **_describe_kept(asked, kept, found, lost_kind=kind if loses_kind else "", masked=masked),
-            **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
+            **await act_records.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
     arguments = [asked.content, _make_argument(asked.evidence), asked.source, asked.kind]
@@ -459,7 +459,7 @@ async def _read_said(
     tx: Tx, engine: Engine, scope: Scope, thread_id: str, most: int
 ) -> list[tuple[Message, EvidenceText]]:
     """The newest messages of users and agents, the first first, and what each says."""
-    page = await pages.page(tx, scope, thread_id, roles=["user", "assistant"], limit=most)
+    page = await message_pages.page(tx, scope, thread_id, roles=["user", "assistant"], limit=most)
     ordered = sorted(page.messages, key=lambda message: message.seq)
     texts = [
         EvidenceText(message.seq, message.revision, find_evidence_role(message), said(engine, message))

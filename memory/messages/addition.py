@@ -11,17 +11,17 @@ from layerlore.memory.messages import overflow
 from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import observation_text
-from layerlore.memory.parts.echoes import list_unanswered
 from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
+from layerlore.memory.parts.own_parts import list_unanswered
 from layerlore.memory.parts.parts import part_texts
 from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Gathering, Kind
-from layerlore.storage.messages import orphans, pages
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Gathering, Kind
+from layerlore.storage.messages import message_pages, orphans
 from layerlore.storage.messages.messages import Appended, as_models_see
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -147,7 +147,7 @@ async def _read_answered(
     """The calls that are stored already and that results among the messages answer."""
     ids = list_unanswered(part for message in incoming for part in message.parts)
     if ids:
-        return await engine.database.read(pages.of_next, scope, thread_id, ids)
+        return await engine.database.read(message_pages.of_next, scope, thread_id, ids)
     return []
 
 
@@ -284,7 +284,7 @@ async def request_turn_work(
     unwanted = {"" if engine.entries.enabled else "entries", "profile" if scope.person else ""}
     each_turn = [kind for kind in _EACH_TURN if kind not in unwanted]
     at_once = [*_list_title_work(engine, thread), *_list_window_work(engine, thread)]
-    await jobs.request_many(
+    await job_rows.request_many(
         tx,
         scope,
         thread.thread_uid,
@@ -301,7 +301,7 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
         return True
     asked = [draft.parts for draft, _ in added if draft.role == "user"]
     if not asked:
-        before = await pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
+        before = await message_pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
         since: list[list[Json]] = []
         for message in reversed(before):
             if message.role == "user":

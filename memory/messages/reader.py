@@ -22,17 +22,17 @@ from layerlore.memory.parts.media import Media, find_media, list_media, make_med
 from layerlore.memory.parts.parts import MEDIA, media_bytes, plain_text, result_parts
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.list_pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_id, describe, describe_choices
-from layerlore.memory.text.blocks import PREAMBLE
 from layerlore.memory.text.quotation import count_hidden, format_speaker, indent_lines, quote_line, quote_text
+from layerlore.memory.text.text_blocks import PREAMBLE
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ALL_ROLES, Json, Message, Role, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 
 _PLACE = linear_re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
 # Less than this is not begun at the end of an answer that holds something already.
@@ -268,7 +268,7 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
 
     async def read(tx: Tx, scope: Scope) -> tuple[_Filling, Thread, int]:
-        return await pages.fill(
+        return await message_pages.fill(
             tx,
             scope,
             thread_id,
@@ -293,7 +293,7 @@ async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, aske
     """Read a turn as it was marked: the page that ends with it, and beside it the ids of its ``historyIds``, ``inputIds``
     and ``responseIds`` (seed 002's names), as far as they are in the page. Raises InvalidInput, NotFound."""
     check_id(turn, "turn", engine.limits.id_chars)
-    end = await engine.database.read(pages.find_turn, scope, thread_id, turn)
+    end = await engine.database.read(message_pages.find_turn, scope, thread_id, turn)
     if end is None:
         raise NotFound(f"conversation {thread_id!r} has no messages of a turn {turn!r}")
     page = await get_messages(engine, scope, thread_id, replace(asked, before=end + 1))
@@ -321,7 +321,7 @@ async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) 
     offset = asked.offset or 0
     asked = replace(asked, offset=offset)
     page, total = await engine.database.read(
-        pages.fill_of_all,
+        message_pages.fill_of_all,
         scope,
         lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes)),
         roles=list(asked.roles),
@@ -470,7 +470,7 @@ async def get_part(
     place, most = parse_place(part), count_entry_bytes(engine.limits.answer_bytes)
     try:
         found, _, total = await engine.database.read(
-            pages.fill,
+            message_pages.fill,
             scope,
             thread_id,
             lambda: _Inside(place, most, raw=detail == "high"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.journal import make_line
+from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.messages.thread_answers import (
     MemoryPage,
     MemoryRow,
@@ -15,7 +15,7 @@ from layerlore.memory.messages.thread_answers import (
     ThreadNaming,
 )
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text
 from layerlore.memory.text.quotation import make_visible
 from layerlore.storage.audit import journal

@@ -19,7 +19,7 @@ from layerlore.memory.messages.thread_answers import (
     UpdatedThread,
 )
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.prices import present_spent

@@ -23,7 +23,7 @@ from layerlore.storage.core import scopes
 from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_curation, notes, working_memory
+from layerlore.storage.derived import entries, entry_curation, note_rows, working_memory
 from layerlore.storage.derived.entries import Entry, Status, content_hash, content_key
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
@@ -496,7 +496,7 @@ class SharedExchange:
                 now=self._now,
             )
             self._document = changed.after
-            await notes.refresh_document(self._tx, self._scope, None, self._engine.search_text_of)
+            await note_rows.refresh_document(self._tx, self._scope, None, self._engine.search_text_of)
             if changed.after:
                 version = changed.after.version
             else:

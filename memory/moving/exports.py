@@ -21,7 +21,7 @@ from layerlore.memory.moving.line_forms import (
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry
-from layerlore.storage.messages import places
+from layerlore.storage.messages import place_rows
 from layerlore.storage.moving import shown_rows
 from layerlore.storage.moving.moved_rows import (
     LOGS,
@@ -57,7 +57,7 @@ async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
     """The scopes of a tenant of which anything is stored."""
     found: list[Scope] = []
     after = Scope(tenant_id, "", "")
-    while some := await engine.database.read_installation(places.scopes_after, after, _ROWS):
+    while some := await engine.database.read_installation(place_rows.scopes_after, after, _ROWS):
         found += [scope for scope in some if scope.tenant_id == tenant_id]
         after = some[-1]
         if after.tenant_id > tenant_id:

@@ -25,7 +25,7 @@ from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes as indexed_notes
+from layerlore.storage.derived import note_rows as indexed_notes
 from layerlore.storage.derived.entries import Entry, content_hash
 from layerlore.storage.messages import messages
 from layerlore.storage.moving import moved_entries, moved_rows, moved_threads

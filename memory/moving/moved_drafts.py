@@ -13,7 +13,7 @@ from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import describe
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
-from layerlore.storage.messages.pages import REACH
+from layerlore.storage.messages.message_pages import REACH
 from layerlore.storage.moving.moved_threads import MovedMessage
 
 MOST_SKIPPED = 1_000

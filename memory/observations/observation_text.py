@@ -15,18 +15,18 @@ from layerlore.memory.observations.observation_answers import (
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import day, iso
 from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.pages import fit_entries
-from layerlore.memory.settings.notes import ObservationRules
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.rules.list_pages import fit_entries
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations, session_notes
 from layerlore.storage.derived.observations import Observation
 from layerlore.storage.derived.session_notes import Note
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -221,7 +221,7 @@ async def request_observation(
         if thread.raw_tokens >= rules.stand_in_tokens:
             wanted.append(_digest(thread, now))
     if wanted:
-        await jobs.request_many(tx, scope, thread.thread_uid, wanted, now=now)
+        await job_rows.request_many(tx, scope, thread.thread_uid, wanted, now=now)
     return happened
 
 
@@ -251,7 +251,7 @@ async def activate_observations(
     if activated.tokens >= rules.reflect_stand_in_tokens:
         wanted.append(_digest(thread, now))
     if wanted:
-        await jobs.request_many(tx, scope, thread.thread_uid, wanted, now=now)
+        await job_rows.request_many(tx, scope, thread.thread_uid, wanted, now=now)
     after = replace(thread, observed_seq=activated.observed_seq, raw_tokens=activated.raw_tokens)
     return after, [NewEvent("observations_activated", {"observed_seq": activated.observed_seq})]
 

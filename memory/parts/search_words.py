@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
 
-from layerlore.memory.parts.echoes import strip_parts
+from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.speech_acts import measure_speech_acts
 from layerlore.memory.rules.ages import DAY_MS
@@ -229,7 +229,7 @@ def make_index_texts(
     name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Iterable[Json] = ()
 ) -> Indexed:
     """The text of a message that is indexed: for each chunk the words of the day, of the speaker, and its own.
-    Echoes are left out (``memory.parts.echoes``, also for ``answered``). A thread's own mark of its sessions is the
+    Echoes are left out (``memory.parts.own_parts``, also for ``answered``). A thread's own mark of its sessions is the
     metadata's ``session``, if that is a text."""
     text = searchable_text(strip_parts(parts, answered))
     first = _head_words(said_at // DAY_MS, name or "")

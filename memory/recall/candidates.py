@@ -19,16 +19,16 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.past_days import PastDays
 from layerlore.memory.recall import ranking
-from layerlore.memory.recall.asking import read_asking_rows, read_shown_notes
 from layerlore.memory.recall.ranking import Flags, Floats, Ints, Pool, Question
+from layerlore.memory.recall.thread_question import read_asking_rows, read_shown_notes
 from layerlore.memory.recall.vector_writer import embed_awaited
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows, RowIdArray, sort_distinct
 from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS, Kind, RecallKind, index_kinds, read_note_place
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, notes, subjects
+from layerlore.storage.derived import entries, note_rows, subjects
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
 from layerlore.storage.index.vectors import PendingRow
@@ -171,7 +171,7 @@ async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
         _, messages, _ = await threads.count_live(tx, scope)
         if messages > len({place for place in asking.values() if read_note_place(place[0]) is None}):
             return False
-    return not (await entries.count(tx, scope) or await notes.has_any(tx, scope))
+    return not (await entries.count(tx, scope) or await note_rows.has_any(tx, scope))
 
 
 async def gather_candidates(

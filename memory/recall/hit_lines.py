@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from layerlore.memory.messages.reader import Detail
-from layerlore.memory.parts.echoes import strip_parts
+from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
 from layerlore.memory.parts.search_words import make_embedding_texts
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
@@ -245,7 +245,7 @@ def describe_entry(entry: Message) -> str:
 
 
 def is_note(message: Message) -> bool:
-    """Whether this has the shape of a message, and is a note (``storage.derived.notes``)."""
+    """Whether this has the shape of a message, and is a note (``storage.derived.note_rows``)."""
     return str(message.role) in NOTE_KINDS
 
 

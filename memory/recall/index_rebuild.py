@@ -5,10 +5,10 @@ from itertools import groupby
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.storage.core.records import Scope
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.derived.entries import SEQ
 from layerlore.storage.index import vectors
-from layerlore.storage.messages import indexed_rows, places
+from layerlore.storage.messages import indexed_rows, place_rows
 
 # Messages in one transaction: others that write wait for it.
 BATCH = 32
@@ -35,15 +35,15 @@ async def rebuild_old(engine: Engine, report: ReportMessages = lambda messages: 
 async def rebuild_all(engine: Engine, report: ReportMessages = lambda messages: None) -> int:
     """Index every message, entry and note anew; ``report`` is called after each batch. Returns how many. Raises
     StorageUnavailable."""
-    done, thread = 0, places.FIRST
-    while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
+    done, thread = 0, place_rows.FIRST
+    while some := await engine.database.read_installation(place_rows.threads_after, thread, _THREADS):
         for thread in some:
             after = 0
-            while seqs := await engine.database.read(places.seqs_after, thread, after, BATCH):
+            while seqs := await engine.database.read(place_rows.seqs_after, thread, after, BATCH):
                 done += await _rebuild(engine, thread.scope, thread.thread_uid, seqs, report)
                 after = seqs[-1]
-    entry = places.FIRST
-    while some := await engine.database.read_installation(places.entries_after, entry, _THREADS):
+    entry = place_rows.FIRST
+    while some := await engine.database.read_installation(place_rows.entries_after, entry, _THREADS):
         for entry in some:
             done += await _rebuild(engine, entry.scope, entry.thread_uid, [SEQ], report)
     return done + await _index_notes(engine, report)
@@ -51,17 +51,17 @@ async def rebuild_all(engine: Engine, report: ReportMessages = lambda messages: 
 
 async def _index_notes(engine: Engine, report: ReportMessages) -> int:
     """Index the notes of all threads and all profiles anew. Returns how many."""
-    done, thread = 0, places.FIRST
-    while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
+    done, thread = 0, place_rows.FIRST
+    while some := await engine.database.read_installation(place_rows.threads_after, thread, _THREADS):
         for thread in some:
-            if await engine.database.read(notes.stand_in, thread.scope, thread.thread_uid):
+            if await engine.database.read(note_rows.stand_in, thread.scope, thread.thread_uid):
                 done += await engine.database.write(
                     indexed_rows.index_notes, thread.scope, thread.thread_uid, engine.search_text_of
                 )
-    scope = places.FIRST.scope
-    while scopes := await engine.database.read_installation(places.scopes_after, scope, _THREADS):
+    scope = place_rows.FIRST.scope
+    while scopes := await engine.database.read_installation(place_rows.scopes_after, scope, _THREADS):
         for scope in scopes:
-            if await engine.database.read(notes.stand_in, scope, ""):
+            if await engine.database.read(note_rows.stand_in, scope, ""):
                 done += await engine.database.write(indexed_rows.index_notes, scope, "", engine.search_text_of)
     if done:
         report(done)

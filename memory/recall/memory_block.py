@@ -15,9 +15,9 @@ from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_h
 from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day, name_end
-from layerlore.memory.settings.context import RecallRules
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.index_rows import (
     ASKS,
     CHARS,

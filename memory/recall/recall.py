@@ -42,7 +42,7 @@ from layerlore.memory.recall.results import (
     judge,
     pick_winners,
 )
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope

@@ -6,6 +6,7 @@ from typing import Literal, cast
 
 from layerlore.memory.messages.reader import Detail, cut_to_fit
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.evidence_budget import FoundMessage, pack_lines
 from layerlore.memory.recall.hit_lines import (
     Beside,
     MemoryLine,
@@ -16,7 +17,6 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
     show_text,
 )
-from layerlore.memory.recall.packing import FoundMessage, pack_lines
 from layerlore.memory.recall.recall_answers import (
     AddedScores,
     Certainty,
@@ -30,7 +30,7 @@ from layerlore.memory.recall.recall_answers import (
 )
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
-from layerlore.memory.text.blocks import PREAMBLE, mark_degraded
+from layerlore.memory.text.text_blocks import PREAMBLE, mark_degraded
 from layerlore.memory.text.trust import find_outside_trust
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message

@@ -11,7 +11,7 @@ from layerlore.memory.recall.candidates import GatheredCandidates, VectorSpace
 from layerlore.memory.recall.hit_lines import MessageTexts, is_note
 from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
 from layerlore.memory.recall.recall_answers import Confidence, Signal
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.records import Message, Whose
 from layerlore.storage.derived.entries import PLACE
 

@@ -5,9 +5,9 @@ from itertools import groupby
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine import acts, journal
+from layerlore.memory.engine import act_records, journal_lines
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
@@ -15,8 +15,8 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import ALL_ROLES, Origin, Role, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
-from layerlore.storage.derived import entry_curation, notes, working_memory
-from layerlore.storage.messages import places
+from layerlore.storage.derived import entry_curation, note_rows, working_memory
+from layerlore.storage.messages import place_rows
 from layerlore.storage.removal import deletions, retention
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.deletions import Deleted, Deletion, Which
@@ -44,7 +44,7 @@ async def delete_messages(
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> DeletedMessages:
         deleted = await deletions.delete_messages(
@@ -105,13 +105,13 @@ def _make_fall_back(what: str) -> NewEvent:
 
 async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> DeletedThread:
     """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
-    now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> DeletedThread:
         deleted = await deletions.delete_thread(
             tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
-        await notes.refresh_document(tx, scope, None, engine.search_text_of)
+        await note_rows.refresh_document(tx, scope, None, engine.search_text_of)
         erased = deleted.deletion_uid is None  # its name, too, so no event may name it
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
         if erased:
@@ -148,7 +148,7 @@ async def _describe_undo(
     return {
         "deletion": deleted.deletion_uid,
         "restorable_until": iso(now + engine.deleted_days * DAY_MS),
-        **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
+        **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
     }
 
 
@@ -165,7 +165,7 @@ async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, o
         restored = await restore(tx, engine, scope, deletion_uid, origin, now)
         return restored, WriteOutcome("done", {"messages": restored.message_count})
 
-    return await journal.write(engine.database, engine.hmac_key, scope, origin, now, write)
+    return await journal_lines.write(engine.database, engine.hmac_key, scope, origin, now, write)
 
 
 async def undo_deletion(
@@ -245,7 +245,7 @@ async def _erase_journaled(
 ) -> int:
     """Erase, with a line in the journal if there was something. Returns how much was erased."""
     erased = await erase(tx, scope)
-    await journal.append_count(tx, scope, engine.hmac_key, _SERVER, what, erased, now)
+    await journal_lines.append_count(tx, scope, engine.hmac_key, _SERVER, what, erased, now)
     return erased
 
 
@@ -265,7 +265,7 @@ async def retain(engine: Engine) -> int:
         return 0
     gone, after = 0, retention.FIRST
     failed: list[Exception] = []
-    while scopes := await engine.database.read_installation(places.scopes_after, after, _SCOPES):
+    while scopes := await engine.database.read_installation(place_rows.scopes_after, after, _SCOPES):
         for after in scopes:
             try:
                 async for found in _list_batches(engine, after):
@@ -318,7 +318,7 @@ async def _retire(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: lis
     if number:
         await record_deletion(tx, scope, deleted, _RETENTION_ORIGIN, now=now)
         await retention.count(tx, scope, number)
-        await journal.append_count(tx, scope, engine.hmac_key, _RETENTION_ORIGIN, "deleted", number, now)
+        await journal_lines.append_count(tx, scope, engine.hmac_key, _RETENTION_ORIGIN, "deleted", number, now)
     return number
 
 

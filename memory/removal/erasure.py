@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.journal import make_line, mark, resource_mark
+from layerlore.memory.engine.journal_lines import make_line, mark, resource_mark
 from layerlore.memory.removal.removal_answers import ErasedMemory, ReceiptRow
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
@@ -25,7 +25,7 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import ErasedBytes, Tx
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.removal import erasure
 from layerlore.storage.removal.erasure import Counts
 from layerlore.storage.threads import events
@@ -181,7 +181,7 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
 async def _hide_threads(tx: Tx, engine: Engine, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:
     hidden = await erasure.hide_threads(tx, scope, thread_id, now=now)
     if hidden.counts:
-        await notes.refresh_document(tx, scope, None, engine.search_text_of)
+        await note_rows.refresh_document(tx, scope, None, engine.search_text_of)
         counts = {name: hidden.counts[name] for name in ("threads", "messages")}
         happened = [NewEvent("memory_erased", counts)]
         if "profile" in hidden.fell_back:

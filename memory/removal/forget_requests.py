@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NotRequired
 
 from layerlore.memory.documents import document_lines
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
@@ -21,14 +21,14 @@ from layerlore.memory.removal.deletion import record_deletion
 from layerlore.memory.removal.topics import Topic, find_topic
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
-from layerlore.memory.settings.notes import DocumentScope
+from layerlore.memory.settings.note_settings import DocumentScope
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import ROLES, Message, Scope, StoredJson, Thread, Whose
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, notes, observations, working_memory
+from layerlore.storage.derived import entries, note_rows, observations, working_memory
 from layerlore.storage.derived import observations as observation_sources
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
@@ -194,7 +194,7 @@ async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent
 _ForgottenKind = Literal["entries", "messages", "observations", "lines", "titles"]
 
 
-class _Forgotten(acts.UndoId):
+class _Forgotten(act_records.UndoId):
     """How much was forgotten, and the places that are about it and stay."""
 
     entries: NotRequired[int]
@@ -206,7 +206,7 @@ class _Forgotten(acts.UndoId):
 
 
 async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
-    now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), acts.make_undo_id(engine)
+    now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
         await scopes.hold(tx, scope)
@@ -220,7 +220,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
         parts = [ActPart("dropped", id_) for id_ in wanted]
         return {
             "entries": dropped,
-            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
+            **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
         }
 
     answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
@@ -347,7 +347,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
     now = engine.now()
     # A delete for each thread, named beforehand.
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
-    undo_id = acts.make_undo_id(engine)
+    undo_id = act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
         chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
@@ -373,7 +373,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         return {
             **forgotten,
             "kept": [each for each in chosen.get("kept", []) if each[0] != "title" or each[1] not in act.untitled],
-            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
+            **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
         }
 
     answer = await engine.write(scope, sent, [[], "", token], now, write)
@@ -441,7 +441,7 @@ class _ForgetTransaction:
                 there = await observations.read(self.tx, self.scope, uid, "active", "buffered")
                 wanted = {each.observation_id for each in there} & set(ids)
                 await observation_sources.erase(self.tx, self.scope, uid, wanted)
-                await notes.refresh(self.tx, self.scope, uid, self.engine.search_text_of, ("observation",))
+                await note_rows.refresh(self.tx, self.scope, uid, self.engine.search_text_of, ("observation",))
                 gone += len(wanted)
         return gone
 
@@ -488,7 +488,7 @@ class _ForgetTransaction:
                 )
                 if changed.after:
                     version = changed.after.version
-        await notes.refresh(
+        await note_rows.refresh(
             self.tx, self.scope, uid, self.engine.search_text_of, ("session_memory",) if uid else ("profile",)
         )
         self.parts.append(ActPart("document", "", uid or None, kept.version, version))

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from layerlore.memory.engine import journal
+from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.engine.speech import said
 from layerlore.memory.observations import observation_text
@@ -25,9 +25,9 @@ from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import parts_of, to_json
 from layerlore.storage.core.records import Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import ErasedBytes, Tx
-from layerlore.storage.messages import indexed_rows, places
-from layerlore.storage.removal import redaction
-from layerlore.storage.removal.redaction import Change, Put, StoredRow
+from layerlore.storage.messages import indexed_rows, place_rows
+from layerlore.storage.removal import masked_rows
+from layerlore.storage.removal.masked_rows import Change, Put, StoredRow
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -172,7 +172,7 @@ async def redact(
 
 async def _scopes(engine: Engine) -> AsyncIterator[Scope]:
     after = Scope("", "", "")
-    while some := await engine.database.read(places.scopes_after, after, _SCOPES):
+    while some := await engine.database.read(place_rows.scopes_after, after, _SCOPES):
         for scope in some:
             yield scope
         after = some[-1]
@@ -200,7 +200,7 @@ class _Redaction:
         elif not forms:
             return
         after = None
-        while page := await self.engine.database.read(redaction.page, scope, table, after=after, most=BATCH):
+        while page := await self.engine.database.read(masked_rows.page, scope, table, after=after, most=BATCH):
             self.report(len(page))
             if not await act(page):
                 continue  # another caller changed one of them meanwhile
@@ -267,13 +267,13 @@ class _Redaction:
         engine, now = self.engine, self.engine.now()
 
         async def unit(tx: Tx) -> tuple[list[Change], WriteOutcome]:
-            put = await redaction.put(tx, scope, table, uid, changes, search_text=engine.search_text_of, now=now)
+            put = await masked_rows.put(tx, scope, table, uid, changes, search_text=engine.search_text_of, now=now)
             if put.made:
                 await self._tell(tx, scope, table, uid, put, now)
             masked = sum(change.secrets for change in put.made)
             return put.made, WriteOutcome("done", {"rows": len(put.made), "masked": masked})
 
-        return await journal.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
+        return await journal_lines.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
 
     async def _tell(self, tx: Tx, scope: Scope, table: str, uid: str, put: Put, now: int) -> None:
         happened = NewEvent("memory_redacted", {"what": table, "rows": len(put.made)})
@@ -292,7 +292,7 @@ class _Redaction:
         for row in page:
             secrets, words = await work_on_long_text(self._in_index, row)
             uid, seq = row.key
-            if not words or not await self.engine.database.read(redaction.is_indexed_with, scope, uid, seq, words):
+            if not words or not await self.engine.database.read(masked_rows.is_indexed_with, scope, uid, seq, words):
                 continue
             if not self.dry_run:
                 await self._index_anew(scope, uid, seq)
@@ -324,7 +324,7 @@ class _Redaction:
             await installation.owe_rewrite(tx)
             return None, WriteOutcome("done", {"rows": done})
 
-        await journal.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
+        await journal_lines.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
 
 
 def _make_message(name: str | None, parts: str) -> Message:

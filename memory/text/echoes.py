@@ -7,7 +7,6 @@ own words. It was remembered before: only what its author wrote beside it is new
 import json
 from typing import Any
 
-from layerlore.memory.text.blocks import MARK, PREAMBLE
 from layerlore.memory.text.echoes_json import (
     may_hold_json,
     strip_answers,
@@ -16,6 +15,7 @@ from layerlore.memory.text.echoes_json import (
     strip_json_text,
 )
 from layerlore.memory.text.quotation import TAGS
+from layerlore.memory.text.text_blocks import MARK, PREAMBLE
 from layerlore.storage.core import linear_re
 
 _MARK = MARK.removeprefix("[layerlore")

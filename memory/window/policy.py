@@ -9,7 +9,7 @@ from layerlore.memory.parts.parts import text_part
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_keys, check_text, describe, describe_choices, load_json
-from layerlore.memory.settings.context import PREDEFINED, PROMPT_CHARS, WindowFields
+from layerlore.memory.settings.context_settings import PREDEFINED, PROMPT_CHARS, WindowFields
 from layerlore.memory.settings.section import bounds
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Message, StoredJson, Thread

@@ -10,7 +10,7 @@ from layerlore.memory.work.step_answers import LoggedAttempt
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import steps
@@ -66,7 +66,7 @@ async def log_attempt(
         thread, logged = await steps.log(tx, scope, thread_id, tried, new_uid=new_uid, now=now)
         happened = NewEvent("attempt_logged", {"attempt": logged.attempt})
         await events.record(tx, scope, thread, [happened], origin=sent.origin, now=now)
-        await notes.refresh(tx, scope, thread.thread_uid, engine.search_text_of, ("attempt",))
+        await note_rows.refresh(tx, scope, thread.thread_uid, engine.search_text_of, ("attempt",))
         return {"thread_id": thread_id, "attempt": logged.attempt, **show_masked(masked)}
 
     answer = await engine.write(scope, sent, [task_key, *texts.values()], now, write)

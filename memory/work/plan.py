@@ -6,14 +6,14 @@ from typing import Any, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.validation import check_json, check_number, count_json_bytes, describe, load_json
-from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import join_lines, quote_line
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.memory.work import plan_rules
 from layerlore.memory.work.plan_answers import (
     AllOpenWork,
@@ -32,7 +32,7 @@ from layerlore.memory.work.run_lists import show_run
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Plan, PlanStep, Scope, StoredJson, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.derived.subjects import find_others, read_subject, subject_in
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
@@ -444,7 +444,7 @@ async def _write(
     sent: Sent,
 ) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
-    now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
+    now, new_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
 
     async def write(tx: Tx) -> _StoredChange:
         done = await plans.change(
@@ -466,7 +466,7 @@ async def _write(
         if before is not after:
             happened = NewEvent("plan_created" if action == "create" else "plan_updated", {**revisions})
             await events.record(tx, scope, done.thread, [happened], origin=sent.origin, now=now)
-            await notes.refresh(tx, scope, done.thread.thread_uid, engine.search_text_of, ("plan",))
+            await note_rows.refresh(tx, scope, done.thread.thread_uid, engine.search_text_of, ("plan",))
         dropped = 0 if before is None or replaced else len(_ids(before) - _ids(after))
         parts = []
         if before is not None and (replaced or dropped):
@@ -475,7 +475,7 @@ async def _write(
         answer: _StoredChange = {"thread_id": thread_id, "done": done_as, **revisions}
         if dropped:
             answer["dropped_steps"] = dropped
-        undoable = await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now)
+        undoable = await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now)
         return {**answer, **undoable, **show_masked(masked)}
 
     stored = await engine.write(scope, sent, [action, given, expected_revision], now, write)

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine import journal
+from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
@@ -289,7 +289,7 @@ async def expire_runs(engine: Engine) -> int:
         expired = await runs.expire(tx, scope, now=now)
         for each in expired:
             await record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
-        await journal.append_count(tx, scope, engine.hmac_key, _EXPIRY, "runs", len(expired), now)
+        await journal_lines.append_count(tx, scope, engine.hmac_key, _EXPIRY, "runs", len(expired), now)
         return len(expired)
 
     while scopes := await engine.database.read_installation(retention.with_expired_runs, now, after=after):

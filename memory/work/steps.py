@@ -12,7 +12,7 @@ from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import (
     check_id,
     check_json,

@@ -15,9 +15,9 @@ import anyio
 
 from layerlore.server.chat.memory import Memory, MemoryRefused, as_json
 from layerlore.server.chat.model import ChatModel, ModelFailed, Say, ToolCall
-from layerlore.server.chat.runs import AgentRun, Notify
 from layerlore.server.chat.subagent import MOST_ITERATIONS, SubAgent
 from layerlore.server.chat.tools import Toolbox, ToolResult
+from layerlore.server.chat.turn_run import AgentRun, Notify
 
 Json = dict[str, Any]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from layerlore.server.chat.memory import Memory
 from layerlore.server.chat.model import ChatModel, ModelFailed, ModelReply
-from layerlore.server.chat.runs import AgentRun
 from layerlore.server.chat.tools import Tool, Toolbox, ToolResult
+from layerlore.server.chat.turn_run import AgentRun
 
 Json = dict[str, Any]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
-from layerlore.server.capture.sessions import HookActivity, HookState, now_ms, read_hook_state
+from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
 from layerlore.server.command_line.findings import Finding
 from layerlore.server.hosts.catalog import BY_NAME
 from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.host_folders import Places
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from layerlore.server.capture.sessions import HookActivity, read_hook_state
+from layerlore.server.capture.hook_sessions import HookActivity, read_hook_state
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Json

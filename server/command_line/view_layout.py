@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from layerlore.server.command_line.stored_views import View
-from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.relay.shared_recall import mask_controls
 from layerlore.storage.core.records import Json
 
 _HEAD, _QUIET = "bold", "dim"

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 from layerlore.server.foreign import basic_memory, chatgpt, claude, claude_mem
 from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread
 from layerlore.server.foreign.entry_files import is_mem0, read_mem0, read_server_memory
+from layerlore.server.foreign.foreign_transcripts import is_transcript, read_transcripts
 from layerlore.server.foreign.json_files import open_items, read_lines
-from layerlore.server.foreign.transcripts import is_transcript, read_transcripts
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from layerlore.server.hosts import entries
-from layerlore.server.hosts.entries import Write
-from layerlore.server.hosts.places import Places, Platform
+from layerlore.server.hosts import host_entries
+from layerlore.server.hosts.host_entries import Write
+from layerlore.server.hosts.host_folders import Places, Platform
 
 Format = Literal["json", "toml", "yaml"]
 
@@ -19,7 +19,7 @@ Format = Literal["json", "toml", "yaml"]
 class Host:
     """A program that launches MCP servers.
 
-    ``files``: where its servers stand, as ``server.hosts.places`` reads it; of several the first that exists counts.
+    ``files``: where its servers stand, as ``server.hosts.host_folders`` reads it; of several the first that exists counts.
     ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
     it. ``signs``: files and folders that show that it is installed; without,
     the folder of its file. ``url``: whether it can be given a URL. ``opens_folders``: whether people open it in the folder
@@ -54,7 +54,7 @@ HOSTS = (
         "Claude Desktop",
         ("APPS/Claude/claude_desktop_config.json",),
         ("mcpServers",),
-        entries.plain,
+        host_entries.plain,
         url=False,
         opens_folders=False,
         elsewhere={
@@ -71,7 +71,7 @@ HOSTS = (
         "Claude Code",
         ("HOME/.claude.json",),
         ("mcpServers",),
-        entries.typed,
+        host_entries.typed,
         project=".mcp.json",
         signs=("HOME/.claude",),
     ),
@@ -80,7 +80,7 @@ HOSTS = (
         "Cursor",
         ("HOME/.cursor/mcp.json",),
         ("mcpServers",),
-        entries.plain,
+        host_entries.plain,
         project=".cursor/mcp.json",
     ),
     Host(
@@ -88,7 +88,7 @@ HOSTS = (
         "VS Code",
         ("APPS/Code/User/mcp.json",),
         ("servers",),
-        entries.typed,
+        host_entries.typed,
         project=".vscode/mcp.json",
     ),
     Host(
@@ -96,7 +96,7 @@ HOSTS = (
         "Codex",
         ("CODEX/config.toml",),
         ("mcp_servers",),
-        entries.plain,
+        host_entries.plain,
         format="toml",
         project=".codex/config.toml",
     ),
@@ -105,7 +105,7 @@ HOSTS = (
         "Gemini CLI",
         ("HOME/.gemini/settings.json",),
         ("mcpServers",),
-        entries.gemini,
+        host_entries.gemini,
         project=".gemini/settings.json",
     ),
     Host(
@@ -113,14 +113,14 @@ HOSTS = (
         "Windsurf",
         ("HOME/.codeium/windsurf/mcp_config.json",),
         ("mcpServers",),
-        entries.windsurf,
+        host_entries.windsurf,
     ),
     Host(
         "zed",
         "Zed",
         ("CONFIG/zed/settings.json",),
         ("context_servers",),
-        entries.zed,
+        host_entries.zed,
         project=".zed/settings.json",
         elsewhere={"win32": ("APPS/Zed/settings.json",)},
     ),
@@ -129,7 +129,7 @@ HOSTS = (
         "opencode",
         ("HOME/.config/opencode/opencode.json", "HOME/.config/opencode/opencode.jsonc"),
         ("mcp",),
-        entries.opencode,
+        host_entries.opencode,
         project="opencode.json",
     ),
     Host(
@@ -140,7 +140,7 @@ HOSTS = (
             "CLINE/data/settings/cline_mcp_settings.json",
         ),
         ("mcpServers",),
-        entries.cline,
+        host_entries.cline,
         signs=("APPS/Code/User/globalStorage/saoudrizwan.claude-dev", "CLINE/data"),
     ),
     Host(
@@ -148,7 +148,7 @@ HOSTS = (
         "Goose",
         ("CONFIG/goose/config.yaml",),
         ("extensions",),
-        entries.goose,
+        host_entries.goose,
         format="yaml",
         elsewhere={"win32": ("APPS/Block/goose/config/config.yaml",)},
     ),
@@ -157,7 +157,7 @@ HOSTS = (
         "LM Studio",
         ("HOME/.lmstudio/mcp.json",),
         ("mcpServers",),
-        entries.plain,
+        host_entries.plain,
         opens_folders=False,
     ),
     Host(
@@ -165,7 +165,7 @@ HOSTS = (
         "Copilot CLI",
         ("HOME/.copilot/mcp-config.json",),
         ("mcpServers",),
-        entries.copilot,
+        host_entries.copilot,
     ),
 )
 """In the order in which they are listed."""

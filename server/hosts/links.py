@@ -5,7 +5,7 @@ import json
 from urllib.parse import quote, urlencode
 
 from layerlore.server.hosts.catalog import Host
-from layerlore.server.hosts.entries import NAME, HostLaunch
+from layerlore.server.hosts.host_entries import NAME, HostLaunch
 
 
 def make_link(host: Host, launch: HostLaunch) -> str:

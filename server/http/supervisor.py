@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from layerlore.server.http.http_worker import SETTLED, Channel, Frame, Kind
 from layerlore.server.http.request_guards import describe_failure, describe_listening, open_listener
-from layerlore.server.http.worker import SETTLED, Channel, Frame, Kind
 from layerlore.server.settings.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 from layerlore.server.access.exposure import Allowed, HostGuard
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.connections import ConnectionLimits, Connections, raise_open_files
+from layerlore.server.http.http_worker import SharedConnection, WorkerLink
 from layerlore.server.http.request_guards import BodyGuard, SingleHeaders, describe_failure, open_listener
 from layerlore.server.http.whole_answers import SseAnswers, WholeAnswers
-from layerlore.server.http.worker import SharedConnection, WorkerLink
 from layerlore.server.process.sdk_private import (
     add_middleware,
     close_listen_streams,

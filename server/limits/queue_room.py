@@ -7,8 +7,8 @@ from cachetools import LRUCache
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.limits.room import TooMuch
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 
 FRESH_MS = 5_000
 """How long a count is used; a fifth of that once it exceeds half the limit."""
@@ -39,7 +39,7 @@ class QueueRoom:
             # Other requests use the old count meanwhile, so that only one request counts.
             self._counts[tenant_id] = count, now + FRESH_MS
             count = await self._engine.database.read(
-                jobs.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
+                job_rows.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
             )
             until = now + (FRESH_MS if count < self._most / 2 else FRESH_MS // 5)
             self._counts[tenant_id] = count, until

@@ -17,7 +17,7 @@ def main() -> None:
         sys.stderr.write("layerlore: the shared server is started by layerlore itself\n")
         end_process(2)
     listener = listen(base)
-    end_process(load_program("layerlore.server.local.launch").serve(base, flags, listener))
+    end_process(load_program("layerlore.server.local.local_process").serve(base, flags, listener))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,10 @@ class HostState:
 
 
 def _is_captured(hooks: str, client: str) -> bool:
-    from layerlore.server.capture import sessions
+    from layerlore.server.capture import hook_sessions
 
-    host = sessions.find_host_of(client)
-    return bool(host) and sessions.fired_lately(hooks, host)
+    host = hook_sessions.find_host_of(client)
+    return bool(host) and hook_sessions.fired_lately(hooks, host)
 
 
 class HostConnection(LineConnection):

@@ -19,8 +19,8 @@ from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
-from layerlore.server.relay.hooking import TAKEN
-from layerlore.server.relay.hooking import WANT as HOOK
+from layerlore.server.relay.hook_client import TAKEN
+from layerlore.server.relay.hook_client import WANT as HOOK
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 from layerlore.server.runtime.process import Process
@@ -32,7 +32,7 @@ from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 
 if TYPE_CHECKING:
     from layerlore.memory.engine.engine import Engine
-    from layerlore.server.capture.service import HookService
+    from layerlore.server.capture.hook_service import HookService
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +304,7 @@ class LocalServer:
 
 
 def _make_hook_service(engine: "Engine", hooks: str, settings_for: Callable[[Greeting], Settings]) -> "HookService":
-    from layerlore.server.capture.service import HookService
+    from layerlore.server.capture.hook_service import HookService
 
     return HookService(engine, hooks, settings_for)
 

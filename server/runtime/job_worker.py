@@ -8,7 +8,7 @@ from layerlore.extraction.jobs.budget import DailyBudget
 from layerlore.extraction.jobs.worker import JobWorker
 from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.settings.notes import LlmSettings
+from layerlore.memory.settings.note_settings import LlmSettings
 
 
 def make_worker(

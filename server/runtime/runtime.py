@@ -18,9 +18,9 @@ import uuid_utils
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine import denied_calls, journal
+from layerlore.memory.engine import denied_calls, journal_lines
 from layerlore.memory.engine.engine import Denial, Engine
-from layerlore.memory.engine.journal import make_line
+from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.ages import MINUTE_MS, minutes_ago
@@ -179,7 +179,7 @@ class Runtime:
             measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:
                 line = make_line(engine.hmac_key, caller.scope, call.sent().origin, "done", engine.now())
-                await journal.append(engine.database, caller.scope, line)
+                await journal_lines.append(engine.database, caller.scope, line)
             return await self._defaults.add_note(answer, call)
 
     def _tools_for(self, settings: Settings, rights: frozenset[Right]) -> frozenset[str]:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from layerlore.memory.settings.context import ContextRules, RecallRules, WindowSettings
-from layerlore.memory.settings.notes import EntryRules, WorkingMemoryRules
+from layerlore.memory.settings.context_settings import ContextRules, RecallRules, WindowSettings
+from layerlore.memory.settings.note_settings import EntryRules, WorkingMemoryRules
 from layerlore.memory.settings.section import MemoryChoice, MemoryMode, Section, one_line, read_json
 from layerlore.storage.core.records import Json
 

@@ -2,8 +2,8 @@
 
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.json_schema import check_schema
-from layerlore.memory.settings.context import WindowSettings
-from layerlore.memory.settings.notes import WorkingMemoryRules
+from layerlore.memory.settings.context_settings import WindowSettings
+from layerlore.memory.settings.note_settings import WorkingMemoryRules
 from layerlore.memory.window.policy import WindowPolicy, WindowRules, read_policy
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.errors import LayerloreError

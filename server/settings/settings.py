@@ -23,9 +23,9 @@ from pydantic_settings import (
 )
 
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.settings.context import ContextRules, RecallRules, WindowProfiles, WindowSettings
+from layerlore.memory.settings.context_settings import ContextRules, RecallRules, WindowProfiles, WindowSettings
 from layerlore.memory.settings.embedding import EmbeddingSettings
-from layerlore.memory.settings.notes import (
+from layerlore.memory.settings.note_settings import (
     EntryRules,
     LlmSettings,
     ObservationRules,

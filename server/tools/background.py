@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 
 from layerlore.extraction.chat.models import choose_models, describe_models
 from layerlore.extraction.jobs.host_jobs import TURN_KINDS
-from layerlore.memory.engine import journal
+from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
@@ -26,8 +26,8 @@ from layerlore.storage.audit.usage import OfDay
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import JobRow
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import JobRow
 from layerlore.storage.threads import threads
 
 MOST_DEAD = 20
@@ -68,7 +68,7 @@ async def read_background(call: Call) -> Background:
 
 
 async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
-    rows = await jobs.list_waiting(tx, scope, now)
+    rows = await job_rows.list_waiting(tx, scope, now)
     spent = await usage.read_of_day(tx, usage.day_of(now))
     tenant_tokens = await usage.read_of_tenant(tx, Tenant(scope.tenant_id), usage.day_of(now))
     try:
@@ -80,7 +80,7 @@ async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
 
 async def read_jobs(call: Call) -> list[JobRow]:
     """The jobs of the caller's scope that are not done."""
-    return await call.engine.database.read(jobs.list_waiting, call.scope, call.engine.now())
+    return await call.engine.database.read(job_rows.list_waiting, call.scope, call.engine.now())
 
 
 def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[WaitingJobs]:
@@ -213,7 +213,7 @@ async def resume_dead(engine: Engine, scope: Scope, origin: Origin) -> int:
     now = engine.now()
 
     async def again(tx: Tx) -> tuple[int, WriteOutcome]:
-        resumed = await jobs.resume(tx, scope, None, now)
+        resumed = await job_rows.resume(tx, scope, None, now)
         return resumed, WriteOutcome("done", {"jobs": resumed})
 
-    return await journal.write(engine.database, engine.hmac_key, scope, origin, now, again)
+    return await journal_lines.write(engine.database, engine.hmac_key, scope, origin, now, again)

@@ -114,13 +114,13 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
 )
 async def undo(call: Call, undo_id: str = "") -> Undone:
     """Undo what an answer names, or "last"; without: list what can be."""
-    from layerlore.memory.removal import undoing
+    from layerlore.memory.removal import undo
 
     if not undo_id:
-        return {"acts": await undoing.list_acts(call.engine, call.scope)}
+        return {"acts": await undo.list_acts(call.engine, call.scope)}
 
     def check(act: "Act") -> None:
-        if undoing.removes(act) and "forget" not in call.caller.principal.rights:
+        if undo.removes(act) and "forget" not in call.caller.principal.rights:
             raise NotPermitted(f"undo of {act.tool} brings back what was removed, which needs the right forget, too")
 
-    return await undoing.undo(call.engine, call.scope, undo_id, check=check, sent=call.sent())
+    return await undo.undo(call.engine, call.scope, undo_id, check=check, sent=call.sent())

@@ -42,13 +42,15 @@ async def erase_memory(
 
 async def _erase_files(call: Call, thread: str) -> None:
     """Erase the files of hooks in the data folder, which belong to the tenant of this machine. Raises StorageUnavailable."""
-    from layerlore.server.capture import sessions
+    from layerlore.server.capture import hook_sessions
 
     scope = call.scope
     if scope.tenant_id != LOCAL_TENANT:
         return
     try:
-        await asyncio.to_thread(sessions.erase_hook_files, call.settings, scope.resource_id, scope.agent_id, thread)
+        await asyncio.to_thread(
+            hook_sessions.erase_hook_files, call.settings, scope.resource_id, scope.agent_id, thread
+        )
     except OSError as error:
         raise StorageUnavailable(
             f"the database is erased, but files of hooks in the data folder are not: {error.strerror}; "

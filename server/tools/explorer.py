@@ -166,12 +166,12 @@ async def explore_journal(
     cursor: str = "",
 ) -> JournalPage:
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
-    from layerlore.memory.engine import journal
+    from layerlore.memory.engine import journal_lines
 
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
     engine = call.engine
-    lines = await journal.list_lines(
+    lines = await journal_lines.list_lines(
         engine.database,
         engine.hmac_key,
         call.scope,

@@ -105,10 +105,10 @@ async def start_run(
 ) -> StartedRun:
     """Record that a run begins. Its claim goes with every call that moves it; update_run renews it. After lease_seconds
     another may take the run with resume_run."""
-    from layerlore.memory.work import running
+    from layerlore.memory.work import run_changes
 
-    given = running.Start(run_id, state, "state" in call.given, workflow_id, metadata, parent_run_id)
-    return await running.start_run(
+    given = run_changes.Start(run_id, state, "state" in call.given, workflow_id, metadata, parent_run_id)
+    return await run_changes.start_run(
         call.engine, call.scope, call.thread(thread_id), given, lease_seconds=lease_seconds, sent=call.sent(thread_id)
     )
 
@@ -126,10 +126,10 @@ async def update_run(
 ) -> UpdatedRun:
     """Renew the lease of a run that you run, and store what is new. Answers with decisions (resumed), and with the
     status cancelled after a cancel: stop then."""
-    from layerlore.memory.work import running
+    from layerlore.memory.work import run_changes
 
     has_calls = "pending_tool_calls" in call.given
-    given = running.RunUpdate(
+    given = run_changes.RunUpdate(
         run_id,
         claim,
         state,
@@ -138,7 +138,7 @@ async def update_run(
         metadata or None,
         steps,
     )
-    return await running.update_run(call.engine, call.scope, given, lease_seconds=lease_seconds, sent=call.sent())
+    return await run_changes.update_run(call.engine, call.scope, given, lease_seconds=lease_seconds, sent=call.sent())
 
 
 @tool("Suspend run", "runs", "write", answers=SuspendedRun, idempotent=True)
@@ -214,26 +214,26 @@ async def complete_run(
     parent_run_id: Annotated[str, UNLISTED] = "",
 ) -> EndedRun:
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
-    from layerlore.memory.work import running
+    from layerlore.memory.work import run_changes
 
     if output == "":
         kept = None
     else:
         kept = output
-    given = running.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
+    given = run_changes.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:
         thread = ""
-    return await running.complete_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
+    return await run_changes.complete_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
 
 
 @tool("Cancel run", "runs", "write", answers=CancelledRun, destructive=True, idempotent=True)
 async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> CancelledRun:
     """End a run that waits or runs. Its agent learns of it at its next update_run. The checkpoint is removed."""
-    from layerlore.memory.work import running
+    from layerlore.memory.work import run_changes
 
-    return await running.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())
+    return await run_changes.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())
 
 
 @tool("Get run", "runs", "read", answers=RunDetail, largest_answer=500_000)

@@ -21,8 +21,8 @@ from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import DocumentSource, Version
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 
 PATIENCE_MS = 2_000
@@ -183,7 +183,7 @@ async def do_again(tx: Tx, scope: Scope, again: Again, *, now: int) -> None:
             await tx.run(_SET_BACK[kind], **of, new_seq=seq - 1)
         if kind == "session_memory":
             await tx.run(_DROP_NOTES_BEHIND, **of, new_seq=seq - 1)  # they are made again
-        await jobs.set_back(tx, scope, uid, kind, seq - 1, due_at=now + PATIENCE_MS, now=now)
+        await job_rows.set_back(tx, scope, uid, kind, seq - 1, due_at=now + PATIENCE_MS, now=now)
 
 
 async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
@@ -198,8 +198,8 @@ async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int],
 async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, now: int) -> None:
     """After a thread came back: its jobs are due from where their cursors are, since without a thread there was nothing
     to do; and a profile that was written since it went is made anew of all that the thread gave to earlier ones."""
-    for kind in jobs.KINDS:
-        await jobs.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
+    for kind in job_rows.KINDS:
+        await job_rows.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
     newest = await working_memory.read_newest(tx, scope, None)
     if newest is None or newest.created_at < since:
         return
@@ -214,4 +214,4 @@ async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], 
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)
     await scopes.hold(tx, scope)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_rows.fence_off(tx, scope, now=now)

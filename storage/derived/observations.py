@@ -17,7 +17,7 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages, observations
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import threads
 
 Marker = Literal["critical", "important", "info", "completion"]
@@ -394,7 +394,7 @@ async def changed(tx: Tx, scope: Scope, thread_uid: str, seqs: Collection[int], 
     if shown:
         await _forget_shown(tx, of, observed, shown, now)
         # Events are counted on with every change, so that this is above whatever was done.
-        await jobs.request(tx, scope, thread_uid, "digest", next_seq + next_event_seq, due_at=now, now=now)
+        await job_rows.request(tx, scope, thread_uid, "digest", next_seq + next_event_seq, due_at=now, now=now)
 
 
 async def gaps(tx: Tx, scope: Scope, thread_uid: str) -> list[Gap]:

@@ -42,9 +42,9 @@ from layerlore.storage.core.statements import JsonText, any_of, json_items
 from layerlore.storage.core.tables import SCOPE, THREAD, entry_sources, messages, search_rows, search_vectors, threads
 from layerlore.storage.core.tables import entries as entries_table
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived import entries, notes
+from layerlore.storage.derived import entries, note_rows
 from layerlore.storage.index.vectors import PendingRow
-from layerlore.storage.messages import orphans, pages
+from layerlore.storage.messages import message_pages, orphans
 from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
 from layerlore.storage.threads.threads import lock_uid
 
@@ -105,7 +105,7 @@ async def shown_beside(tx: Tx, scope: Scope, thread_uid: str) -> RowIdArray:
     """The row ids, ascending, of the notes that a context of a thread shows whole: those of the thread (empty: of none)
     and the lines of the profile."""
     places = [PROFILE_PLACE, *(note_places(thread_uid) if thread_uid else ())]
-    return np.array(await notes.rows_at(tx, scope, places), np.int64)
+    return np.array(await note_rows.rows_at(tx, scope, places), np.int64)
 
 
 _PLACES = select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq).where(
@@ -275,7 +275,7 @@ async def messages_of(
     ]
     found: dict[tuple[str, int], Message]
     if of_notes:
-        found = await notes.as_messages(tx, scope, of_notes)
+        found = await note_rows.as_messages(tx, scope, of_notes)
     else:
         found = {}
 
@@ -291,7 +291,7 @@ async def messages_of(
 
 async def messages_to_index(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
     """The visible messages at these places, as ``messages_of`` reads them, with the calls that their results answer."""
-    return await pages.attach_everywhere(tx, scope, await messages_of(tx, scope, keys))
+    return await message_pages.attach_everywhere(tx, scope, await messages_of(tx, scope, keys))
 
 
 async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], search_text: SearchText) -> int:
@@ -317,11 +317,11 @@ async def index_notes(
     scope: Scope,
     thread_uid: str,
     search_text: SearchText,
-    kinds: Sequence[NoteKind] = notes.OF_THREAD,
+    kinds: Sequence[NoteKind] = note_rows.OF_THREAD,
 ) -> int:
     """Index the notes of these kinds of a thread, or (empty ``thread_uid``) the lines of the profile, anew. Counts them."""
     if not thread_uid:
         await scopes.hold(tx, scope)
-        return await notes.refresh(tx, scope, "", search_text, ("profile",), anew=True)
+        return await note_rows.refresh(tx, scope, "", search_text, ("profile",), anew=True)
     await lock_uid(tx, scope, thread_uid)
-    return await notes.refresh(tx, scope, thread_uid, search_text, kinds, anew=True)
+    return await note_rows.refresh(tx, scope, thread_uid, search_text, kinds, anew=True)

@@ -16,7 +16,7 @@ from layerlore.storage.core.tables import messages as messages_table
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observations, working_memory
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import messages, pages
+from layerlore.storage.messages import message_pages, messages
 from layerlore.storage.messages import messages as erased_ids
 from layerlore.storage.messages.messages import (
     COLUMNS,
@@ -146,7 +146,7 @@ async def index_again(
 ) -> None:
     """Index messages anew, whether or not they are in the index; those of user interfaces never are."""
     changed = [message for message in changed if message.role != CUSTOM]
-    changed = await pages.attach(tx, scope, thread.thread_uid, changed)
+    changed = await message_pages.attach(tx, scope, thread.thread_uid, changed)
     await lexical.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
     entries = [
         lexical.IndexEntry(thread.thread_uid, message.seq, message.role, message.said_at, search_text(message))

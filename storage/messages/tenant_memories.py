@@ -11,7 +11,7 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import entries, resources, threads
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import places
+from layerlore.storage.messages import place_rows
 
 Pair = tuple[str, str]
 """An agent and a resource."""
@@ -121,7 +121,7 @@ async def tenants_after(tx: Tx, after: str, most: int) -> list[str]:
     """The next tenants of the installation behind one of which anything is stored. The transaction is bound to none."""
     found: list[str] = []
     while len(found) < most:
-        scopes = await places.scopes_after(tx, Scope(after, _LAST if after else "", _LAST if after else ""), 1)
+        scopes = await place_rows.scopes_after(tx, Scope(after, _LAST if after else "", _LAST if after else ""), 1)
         if not scopes:
             break
         if scopes[0].tenant_id != after:

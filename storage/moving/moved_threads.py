@@ -15,8 +15,8 @@ from layerlore.storage.core.tables import erased_ids as erased_ids_table
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.messages import messages as erased_ids
 from layerlore.storage.messages import orphans
 from layerlore.storage.messages.messages import AHEAD_MS
@@ -177,7 +177,7 @@ async def _request_work(tx: Tx, scope: Scope, uid: str, at: dict[str, Any], last
         wanted.append(("observe", last, now))
     if at["title"] is None and at["title_by"] is None and last:
         wanted.append(("title", last, now))
-    await jobs.request_many(tx, scope, uid, wanted, now=now)
+    await job_rows.request_many(tx, scope, uid, wanted, now=now)
 
 
 _PUT_ERASED = insert_or_ignore(erased_ids_table, {name: bindparam(name) for name in (*SCOPE, "thread_uid", "id_hash")})

@@ -14,10 +14,10 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, idempotency, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, entries, notes, observations, working_memory
+from layerlore.storage.derived import derivations, entries, note_rows, observations, working_memory
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.messages import orphans, windows
 from layerlore.storage.messages.messages import COLUMNS, read
 from layerlore.storage.removal import acts
@@ -116,10 +116,10 @@ async def delete_messages(
         again.append((thread.thread_uid, "entries", min(told)))
     await observations.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
-    await notes.refresh(tx, scope, thread.thread_uid, search_text, notes.OF_MESSAGES)
-    await notes.refresh_document(tx, scope, None, search_text)
+    await note_rows.refresh(tx, scope, thread.thread_uid, search_text, note_rows.OF_MESSAGES)
+    await note_rows.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_rows.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
     await tx.run(CHANGE_COUNTS, **of, more_messages=-len(told), more_tokens=-tokens, more_raw=-raw, now=now)
     after = await threads.find(tx, scope, thread_id)
@@ -173,7 +173,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     if erase:
         await working_memory.erase_of_thread(tx, scope, thread.thread_uid)
         await tx.run(ERASE_THREAD, **of)
-        await jobs.forget_thread(tx, scope, thread.thread_uid)
+        await job_rows.forget_thread(tx, scope, thread.thread_uid)
         await installation.owe_rewrite(tx)
     else:
         await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
@@ -183,7 +183,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     await entries.drop_sources(tx, scope, sourced, erased=erase)
     again = await derivations.fallen(tx, scope, thread, stood)
     await derivations.do_again(tx, scope, again, now=now)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_rows.fence_off(tx, scope, now=now)
     fell_back = frozenset(kind for _, kind, _ in again)
     return Deleted(thread, [], None if erase else deletion_uid, fell_back, sourced)
 
@@ -267,10 +267,10 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         more = sum(message.role != CUSTOM for message in shown) - len(hidden)
         await tx.run(CHANGE_COUNTS, **of, more_messages=more, more_tokens=tokens, more_raw=raw, now=now)
     await orphans.index_again(tx, scope, thread, shown, search_text)
-    await notes.refresh(tx, scope, thread.thread_uid, search_text)
+    await note_rows.refresh(tx, scope, thread.thread_uid, search_text)
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
     await scopes.hold(tx, scope)
-    await notes.refresh_document(tx, scope, None, search_text)
+    await note_rows.refresh_document(tx, scope, None, search_text)
     if sourced:
         await entries.hide_unseen(tx, scope, sourced)
         await entries.show_seen(tx, scope, sourced, search_text)
@@ -337,7 +337,7 @@ async def erase_expired(tx: Tx, scope: Scope, *, deleted_before: int, answered_b
     for thread_uid, deletion_uid, kind in expired:
         of = of_thread(scope, thread_uid)
         if kind == "thread":
-            await jobs.forget_thread(tx, scope, thread_uid)
+            await job_rows.forget_thread(tx, scope, thread_uid)
             await working_memory.erase_of_thread(tx, scope, thread_uid)
             await tx.run(_ERASE_DELETED_THREAD, **of, deletion_uid=deletion_uid)
         else:

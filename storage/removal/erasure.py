@@ -60,8 +60,8 @@ from layerlore.storage.derived import derivations, entries, working_memory
 from layerlore.storage.derived import entries as kept
 from layerlore.storage.derived.working_memory import ERASED
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.removal.deletions import ERASE_THREAD
 from layerlore.storage.threads import threads
 
@@ -317,7 +317,7 @@ async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> Hid
     else:
         again = []
     await derivations.do_again(tx, scope, again, now=now)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_rows.fence_off(tx, scope, now=now)
     await installation.owe_rewrite(tx)
     return HiddenThreads(counts, frozenset(kind for _, kind, _ in again))
 

@@ -15,7 +15,7 @@ from benchmarks.filling import Pool
 from benchmarks.multilingual import rank_of, stored
 from benchmarks.multilingual_facts import LANGUAGES
 from benchmarks.nearest import chunks, share_found
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 
 Runs = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
+from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
 from layerlore.extraction.kinds.kind import Material
 from layerlore.storage.audit.usage import Spent
 

@@ -19,13 +19,13 @@ from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import ROLES, Json, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation, Status
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, Kind
 from layerlore.storage.threads import threads
 
 ANA = Scope("local", "agent", "ana")
@@ -142,7 +142,7 @@ class Talk:
 
     async def claim(self, *kinds: Kind) -> Claim | None:
         return await self.engine.database.write_installation(
-            jobs.claim, kinds or tuple(KINDS), holder="test", now=self.now, lease_ms=30_000
+            job_rows.claim, kinds or tuple(KINDS), holder="test", now=self.now, lease_ms=30_000
         )
 
     async def work(self, *kinds: Kind, most: int = 100) -> list[str]:
@@ -157,17 +157,17 @@ class Talk:
         try:
             await attempt(self.engine, KINDS[claim.kind], claim, chat)
         except Stale:
-            await self.engine.database.write(jobs.hand_back, claim, now=self.now)
+            await self.engine.database.write(job_rows.hand_back, claim, now=self.now)
             return f"{claim.kind} stale"
         except Fenced:  # something was deleted meanwhile
             return f"{claim.kind} fenced off"
         except AnswerRefused as error:
             await self.engine.database.write(
-                jobs.fail, claim, error=str(error), retry_at=self.now, dead=False, now=self.now
+                job_rows.fail, claim, error=str(error), retry_at=self.now, dead=False, now=self.now
             )
             return f"{claim.kind} refused: {error}"
         return claim.kind
 
     async def waiting(self) -> dict[str, str]:
-        found = await self.engine.database.read(jobs.list_waiting, self.scope, self.now)
+        found = await self.engine.database.read(job_rows.list_waiting, self.scope, self.now)
         return {job.kind: job.state for job in found if job.kind in KINDS}

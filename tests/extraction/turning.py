@@ -6,18 +6,18 @@ from typing import Any
 
 from scripted_chat import Reply, ScriptedChat
 
-from layerlore.extraction.chat.port import Chat
+from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.kind import AnswerRefused, JobKind, Material, Stale
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Sent
-from layerlore.memory.settings.notes import DocumentRules, DocumentScope, WorkingMemoryRules
+from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope, WorkingMemoryRules
 from layerlore.storage.core.records import Json, Origin
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import working_memory as stored_working_memory
 from layerlore.storage.derived.working_memory import DocumentSource
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, JobRow
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, JobRow
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Cursor
 
@@ -53,7 +53,7 @@ class Turns:
     async def claim(self) -> Claim | None:
         self.talk.now += LATER
         return await self.talk.engine.database.write_installation(
-            jobs.claim, [self.kind.name], holder="test", now=self.talk.now, lease_ms=30_000
+            job_rows.claim, [self.kind.name], holder="test", now=self.talk.now, lease_ms=30_000
         )
 
     async def work(self, *replies: Reply) -> list[Json]:
@@ -74,14 +74,14 @@ class Turns:
         try:
             await attempt(self.talk.engine, self.kind, claim, chat)
         except Stale:
-            await database.write(jobs.hand_back, claim, now=now)
+            await database.write(job_rows.hand_back, claim, now=now)
             raise
         except AnswerRefused as error:
-            await database.write(jobs.fail, claim, error=str(error), retry_at=now, dead=False, now=now)
+            await database.write(job_rows.fail, claim, error=str(error), retry_at=now, dead=False, now=now)
             raise
 
     async def waiting(self) -> list[JobRow]:
-        found = await self.talk.engine.database.read(jobs.list_waiting, self.talk.scope, self.talk.now)
+        found = await self.talk.engine.database.read(job_rows.list_waiting, self.talk.scope, self.talk.now)
         return [job for job in found if job.kind == self.kind.name]
 
     async def document(self) -> working_memory.WorkingMemoryDocument:

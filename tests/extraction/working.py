@@ -10,7 +10,7 @@ import anyio
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.extraction.chat.port import Chat
+from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material
 from layerlore.memory.engine.engine import Engine
@@ -20,8 +20,8 @@ from layerlore.memory.secrets.redaction import Redactor
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database, Row, Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, JobRow, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, JobRow, Kind
 
 ANA = Scope("local", "agent", "ana")
 START = 1_750_000_000_000
@@ -90,7 +90,7 @@ class Work:
     async def ask(self, thread: str = "t", seq: int = 1, *, kind: Kind = "observe", scope: Scope = ANA) -> None:
         async def asked(tx: Tx, scope: Scope) -> None:
             await scopes.hold(tx, scope)
-            await jobs.request(tx, scope, thread, kind, seq, due_at=self.now, now=self.now)
+            await job_rows.request(tx, scope, thread, kind, seq, due_at=self.now, now=self.now)
 
         await self.database.write(asked, scope)
 

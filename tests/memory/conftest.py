@@ -10,7 +10,7 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.transaction import Database
 
 from .entry_memory import COUNTER, Memory

@@ -26,7 +26,7 @@ from layerlore.storage.derived import working_memory as documents
 from layerlore.storage.derived.observations import Cursor, NewObservation
 from layerlore.storage.derived.session_notes import NewNote, Summary
 from layerlore.storage.derived.working_memory import DocumentSource
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads import threads
 
@@ -137,7 +137,7 @@ class Life:
         await addition.add_messages(self.engine, self.scope, thread, said, replace=False, sent=SENT)
 
     async def _ids(self, thread: str) -> list[str]:
-        page = await self.engine.database.read(pages.page, self.scope, thread, roles=ROLES, limit=99, offset=0)
+        page = await self.engine.database.read(message_pages.page, self.scope, thread, roles=ROLES, limit=99, offset=0)
         return [message.id for message in page.messages]
 
     async def _delete(self, thread: str, number: int) -> None:

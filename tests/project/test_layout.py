@@ -168,16 +168,16 @@ WRITES_FILES = {
     "server.process.safe_files": "everything that writes outside of our folders writes by it",
     "server.command_line.commands.export": "closes what safe_files opened",
     "server.relay.": "our own data folder",
-    "server.capture.sessions": "our own data folder",
+    "server.capture.hook_sessions": "our own data folder",
     "server.command_line.commands.explore": "our own data folder",
     "server.settings.local_key": "our own data folder",
     "server.process.logs": "our own data folder",
-    "server.hosts.records": "our own data folder",
-    "server.hosts.runtime": "our own data folder",
+    "server.hosts.install_records": "our own data folder",
+    "server.hosts.installed_program": "our own data folder",
     "server.command_line.commands.demo": "a temporary folder of its own",
     "server.command_line.commands.forget": "a temporary folder of its own",
     "server.stdio.streams": "a pipe that is open already",
-    "memory.embedding.unpacking": "our own data folder",
+    "memory.embedding.table_files": "our own data folder",
     "storage.drivers.sqlite.": "the database and its backups",
 }
 _WRITING_METHODS = ("write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "mkfifo")
@@ -219,8 +219,8 @@ READS_OTHERS_FILES = (
     "server.settings.project",
 )
 OPENS_FILES_ITSELF = {
-    "server.capture.sessions": "our own data folder",
-    "server.hosts.records": "our own data folder",
+    "server.capture.hook_sessions": "our own data folder",
+    "server.hosts.install_records": "our own data folder",
     "server.foreign.json_files": "a file that the user named, found to be a regular one",
     "server.foreign.formats": "the same",
     "server.command_line.commands.import_file": "a file that the user named, which may be a pipe",

@@ -12,7 +12,7 @@ from launch_environment import own_environment
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from layerlore.server.relay.asking import ask, find_servers
+from layerlore.server.relay.server_query import ask, find_servers
 
 PATIENCE = 90.0
 """Seconds: only a hang takes so long."""

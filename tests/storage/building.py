@@ -13,7 +13,7 @@ from sqlalchemy import text
 from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import indexed_rows, messages, pages
+from layerlore.storage.messages import indexed_rows, message_pages, messages
 from layerlore.storage.messages.messages import Appended
 from layerlore.storage.removal import deletions
 from layerlore.storage.removal.deletions import Deleted, Which
@@ -108,7 +108,7 @@ async def say(
 
 async def everything(database: Database, thread_id: str, scope: Scope = ANA) -> list[Message]:
     """All visible messages of a thread, oldest first."""
-    page = await database.read(pages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
+    page = await database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
     return page.messages
 
 

@@ -9,7 +9,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import derivations, observations, working_memory
 from layerlore.storage.derived.derivations import Document, RestingDocuments
 from layerlore.storage.derived.working_memory import DocumentSource, Version
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.messages import orphans
 
 from .building import NOW
@@ -48,8 +48,8 @@ def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
         "derivations.replaced": lambda tx, who: derivations.replaced(tx, who, thread, [1], now=NOW),
         "derivations.standing": lambda tx, who: derivations.standing(tx, who, thread, [1]),
         "derivations.thread_came_back": lambda tx, who: derivations.thread_came_back(tx, who, thread, since=0, now=NOW),
-        "jobs.fence_off": lambda tx, who: jobs.fence_off(tx, who, now=NOW),
-        "jobs.set_back": lambda tx, who: jobs.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
+        "jobs.fence_off": lambda tx, who: job_rows.fence_off(tx, who, now=NOW),
+        "jobs.set_back": lambda tx, who: job_rows.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
         "observations.erase": lambda tx, who: observations.erase(tx, who, uid, [1, 2]),
         "orphans.erase": lambda tx, who: orphans.erase(tx, who, uid, deletion_uid),
         "working_memory.deleted_within": lambda tx, who: working_memory.deleted_within(tx, who, uid, 1, 9),

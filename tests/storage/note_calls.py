@@ -9,7 +9,7 @@ from typing import Any
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import PROFILE_PLACE, note_place, note_places
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes, working_memory
+from layerlore.storage.derived import note_rows, working_memory
 from layerlore.storage.messages import indexed_rows
 
 from .building import ANA, search_text
@@ -22,8 +22,8 @@ SILENT = {"notes.refresh", "notes.refresh_document"}
 
 async def noted(tx: Tx, scope: Scope, thread: Thread) -> None:
     """All notes of ANA's in the index."""
-    await notes.refresh(tx, ANA, thread.thread_uid, search_text)
-    await notes.refresh_document(tx, ANA, None, search_text)
+    await note_rows.refresh(tx, ANA, thread.thread_uid, search_text)
+    await note_rows.refresh_document(tx, ANA, None, search_text)
 
 
 def _seq(kind: str, text: str) -> int:
@@ -36,18 +36,18 @@ def note_calls(thread: Thread) -> dict[str, Call]:
     uid = thread.thread_uid
     keys = [(note_place("session_memory", uid), _seq("session_memory", "old"))]
     return {
-        "notes.read_place": lambda tx, who: notes.read_place(tx, who, "session_memory", uid),
-        "notes.read_place, of attempts": lambda tx, who: notes.read_place(tx, who, "attempt", uid),
-        "notes.read_place, of a plan": lambda tx, who: notes.read_place(tx, who, "plan", uid),
-        "notes.read_place, of observations": lambda tx, who: notes.read_place(tx, who, "observation", uid),
-        "notes.read_place, of the profile": lambda tx, who: notes.read_place(tx, who, "profile", ""),
-        "notes.refresh": lambda tx, who: notes.refresh(tx, who, uid, search_text),
-        "notes.refresh, anew": lambda tx, who: notes.refresh(tx, who, uid, search_text, anew=True),
-        "notes.refresh_document": lambda tx, who: notes.refresh_document(tx, who, replace(thread), search_text),
-        "notes.as_messages": lambda tx, who: notes.as_messages(tx, who, keys),
-        "notes.stand_in": lambda tx, who: notes.stand_in(tx, who, uid),
-        "notes.has_any": notes.has_any,
-        "notes.rows_at": lambda tx, who: notes.rows_at(tx, who, [PROFILE_PLACE, *note_places(uid)]),
+        "notes.read_place": lambda tx, who: note_rows.read_place(tx, who, "session_memory", uid),
+        "notes.read_place, of attempts": lambda tx, who: note_rows.read_place(tx, who, "attempt", uid),
+        "notes.read_place, of a plan": lambda tx, who: note_rows.read_place(tx, who, "plan", uid),
+        "notes.read_place, of observations": lambda tx, who: note_rows.read_place(tx, who, "observation", uid),
+        "notes.read_place, of the profile": lambda tx, who: note_rows.read_place(tx, who, "profile", ""),
+        "notes.refresh": lambda tx, who: note_rows.refresh(tx, who, uid, search_text),
+        "notes.refresh, anew": lambda tx, who: note_rows.refresh(tx, who, uid, search_text, anew=True),
+        "notes.refresh_document": lambda tx, who: note_rows.refresh_document(tx, who, replace(thread), search_text),
+        "notes.as_messages": lambda tx, who: note_rows.as_messages(tx, who, keys),
+        "notes.stand_in": lambda tx, who: note_rows.stand_in(tx, who, uid),
+        "notes.has_any": note_rows.has_any,
+        "notes.rows_at": lambda tx, who: note_rows.rows_at(tx, who, [PROFILE_PLACE, *note_places(uid)]),
         "indexed_rows.shown_beside": lambda tx, who: indexed_rows.shown_beside(tx, who, uid),
         "indexed_rows.index_notes": lambda tx, who: indexed_rows.index_notes(tx, who, uid, search_text),
         "indexed_rows.messages_of, of notes": lambda tx, who: indexed_rows.messages_of(tx, who, keys),

@@ -8,7 +8,7 @@ from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Cursor, Gap, NewObservation
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 from .building import ANA, NOW
@@ -62,6 +62,6 @@ def observation_calls(uid: str) -> dict[str, Call]:
         "observations.state": lambda tx, who: observations.state(tx, who, uid),
         "observations.put_away": lambda tx, who: observations.put_away(tx, who, uid, {1: None, 2: 1}),
         "observations.sizes": lambda tx, who: observations.sizes(tx, who, uid, after=0, upto=9),
-        "pages.read_between": lambda tx, who: pages.read_between(tx, who, thread, after=0, upto=9, most=9),
+        "pages.read_between": lambda tx, who: message_pages.read_between(tx, who, thread, after=0, upto=9, most=9),
         "threads.find_uid": lambda tx, who: threads.find_uid(tx, who, uid),
     }

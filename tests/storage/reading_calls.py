@@ -7,7 +7,7 @@ from typing import Any
 from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
-from layerlore.storage.messages import days, indexed_rows, pages
+from layerlore.storage.messages import days, indexed_rows, message_pages
 from layerlore.storage.threads import threads
 
 from .building import NOW, tool_result
@@ -21,9 +21,9 @@ def reading_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     places = [(uid, seq) for seq in (1, 2, 3)]
     return {
-        "pages.attach": lambda tx, who: pages.attach(tx, who, uid, [_RESULT]),
-        "pages.attach_everywhere": lambda tx, who: pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
-        "pages.of_next": lambda tx, who: pages.of_next(tx, who, "main", ["c1"]),
+        "pages.attach": lambda tx, who: message_pages.attach(tx, who, uid, [_RESULT]),
+        "pages.attach_everywhere": lambda tx, who: message_pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
+        "pages.of_next": lambda tx, who: message_pages.of_next(tx, who, "main", ["c1"]),
         "threads.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
         "threads.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
         "days.count_by_kind": days.count_by_kind,
@@ -38,5 +38,5 @@ def reading_calls(uid: str) -> dict[str, Call]:
 
 
 async def _read_of_all(tx: Tx, who: Scope, **times: int) -> tuple[list[Message], int]:
-    filled, total = await pages.fill_of_all(tx, who, pages.Light, roles=ROLES, limit=9, **times)
+    filled, total = await message_pages.fill_of_all(tx, who, message_pages.Light, roles=ROLES, limit=9, **times)
     return filled.messages, total

@@ -11,9 +11,9 @@ from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.work import pending_calls as decisions_of_runs
-from layerlore.memory.work import run_lists, running, runs, steps
+from layerlore.memory.work import run_changes, run_lists, runs, steps
+from layerlore.memory.work.run_changes import Completion, RunUpdate, Start
 from layerlore.memory.work.run_lists import RunListing
-from layerlore.memory.work.running import Completion, RunUpdate, Start
 from layerlore.memory.work.runs import ResumeData, Suspension
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json, Origin, Scope
@@ -86,24 +86,28 @@ class Runs:
     ) -> Json:
         sent = Sent(Origin("agent", "complete_run"), key)
         given = Completion(run_id, claim, status, output)
-        return await running.complete_run(self.engine, self.scope, "" if claim else self.thread, given, sent=sent)
+        return await run_changes.complete_run(self.engine, self.scope, "" if claim else self.thread, given, sent=sent)
 
     async def start(self, run_id: str = "", *, seconds: int = 300, by: str = "agent", **given: Any) -> Json:
         start = Start(run_id, has_state="state" in given, **given)
         sent = Sent(Origin(by, "start_run"))
-        return await running.start_run(self.engine, self.scope, self.thread, start, lease_seconds=seconds, sent=sent)
+        return await run_changes.start_run(
+            self.engine, self.scope, self.thread, start, lease_seconds=seconds, sent=sent
+        )
 
     async def update(self, run_id: str, claim: str, *, seconds: int = 300, **given: Any) -> Json:
         update = RunUpdate(run_id, claim, has_state="state" in given, **given)
         sent = Sent(Origin("agent", "update_run"))
-        return await running.update_run(self.engine, self.scope, update, lease_seconds=seconds, sent=sent)
+        return await run_changes.update_run(self.engine, self.scope, update, lease_seconds=seconds, sent=sent)
 
     async def decide(self, run_id: str, *decisions: Any, by: str = "approver", key: str = "") -> Json:
         sent = Sent(Origin(by, "decide_run"), key)
         return await decisions_of_runs.decide_run(self.engine, self.scope, run_id, list(decisions), sent=sent)
 
     async def cancel(self, run_id: str, reason: str = "", *, by: str = "boss") -> Json:
-        return await running.cancel_run(self.engine, self.scope, run_id, reason, sent=Sent(Origin(by, "cancel_run")))
+        return await run_changes.cancel_run(
+            self.engine, self.scope, run_id, reason, sent=Sent(Origin(by, "cancel_run"))
+        )
 
     async def record(self, given: list[Json]) -> Json:
         sent = Sent(Origin("agent", "record_steps"))

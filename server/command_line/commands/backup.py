@@ -11,10 +11,10 @@ from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
 from layerlore.server.command_line.commands.erase import restore_deleted
 from layerlore.server.command_line.options import TenantOption
-from layerlore.server.relay.asking import end_idle
+from layerlore.server.relay.server_query import end_idle
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.backup import back_up, is_latest, put_back
+from layerlore.storage.drivers.database_backup import back_up, is_latest, put_back
 
 
 def run_backup(settings: Settings, file: str) -> int:

@@ -41,7 +41,7 @@ def chat(
     llm = read_settings(flags).llm
     configured = not model and llm.model not in _NO_NAMES
     # Nothing imports the agent by a statement: its folder can be copied, and works without the rest.
-    agent = importlib.import_module("layerlore.server.chat.launch")
+    agent = importlib.import_module("layerlore.server.chat.chat_launch")
     launch = agent.ChatLaunch(
         _server(flags),
         model=llm.model if configured else model,

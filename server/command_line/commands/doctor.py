@@ -24,7 +24,7 @@ from layerlore.server.command_line.hook_check import check_hooks
 from layerlore.server.command_line.options import AsJson
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.asking import find_servers
+from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings

@@ -13,7 +13,7 @@ from layerlore.memory.moving.exports import list_scopes, write_lines
 from layerlore.memory.moving.line_forms import RECORD
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.progress import show_progress

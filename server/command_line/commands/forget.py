@@ -25,12 +25,12 @@ from layerlore.server.access.credentials import local_principal
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.commands.recall import PATIENCE_MS
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
-from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.relay.shared_recall import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
 from layerlore.server.tools.arguments import check_arguments

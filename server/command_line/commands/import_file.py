@@ -33,7 +33,7 @@ from layerlore.server.command_line.sharing import (
 )
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
-from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.relay.shared_recall import mask_controls
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.project import is_project
 from layerlore.server.settings.settings import Settings

@@ -13,15 +13,15 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import resume_dead
 from layerlore.storage.core.records import Json, Origin, Scope
-from layerlore.storage.jobs import jobs as stored
-from layerlore.storage.jobs.jobs import JobRow
+from layerlore.storage.jobs import job_rows as stored
+from layerlore.storage.jobs.job_rows import JobRow
 
 _BY = Origin("command line", "jobs", "command:jobs")
 _OF_RESOURCE = "(of all threads)"

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from layerlore.memory.engine.journal import make_line, resource_mark
+from layerlore.memory.engine.journal_lines import make_line, resource_mark
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
-from layerlore.server.command_line.database import open_known_database
+from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import (
     AgentFilter,
     AsJson,

@@ -8,7 +8,7 @@ from typing import Any
 from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.options import AsJson
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.relay.asking import ask, find_servers
+from layerlore.server.relay.server_query import ask, find_servers
 from layerlore.server.settings.settings import Settings
 
 _NOBODY = "no shared server runs for this data folder: the next host that launches layerlore starts one"

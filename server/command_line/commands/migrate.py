@@ -10,7 +10,7 @@ from layerlore.server.command_line.command import read_settings
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.database_check import look_at_database
-from layerlore.storage.drivers.owner import migrate_as_owner
+from layerlore.storage.drivers.table_owner import migrate_as_owner
 
 
 def run_migrate(settings: Settings, owner_url: str) -> int:

@@ -13,11 +13,11 @@ from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import scope_of
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.relay.recalling import MOST_TOKENS, mask_controls
+from layerlore.server.relay.shared_recall import MOST_TOKENS, mask_controls
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call

@@ -16,11 +16,11 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.index import vectors
-from layerlore.storage.messages import places
+from layerlore.storage.messages import place_rows
 
 LINE_SECONDS = 5.0
 """Progress is printed this often if there is no terminal."""
@@ -50,7 +50,7 @@ async def _reindex(settings: Settings, rebuild: bool) -> int:
 
 async def _words(engine: Engine, rebuild: bool) -> None:
     if rebuild:
-        total = await engine.database.read_installation(places.count_messages)
+        total = await engine.database.read_installation(place_rows.count_messages)
     else:
         total = None
     if rebuild:

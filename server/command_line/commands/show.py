@@ -17,7 +17,7 @@ from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.engine import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.stored_views import Asked, read_view

@@ -14,8 +14,8 @@ from layerlore.memory.usage.prices import add_lines, present_model
 from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.database import open_known_database
 from layerlore.server.command_line.hook_usage import show_hooks
+from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.tables import print_table

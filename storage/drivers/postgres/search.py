@@ -15,7 +15,7 @@ from sqlalchemy import text
 from layerlore.storage.core.index_rows import IndexedRows, RowIdArray, unpacked
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import ReadVectors, Tx
-from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
+from layerlore.storage.drivers.session_numbers import BEFORE, COLUMNS, VALUES
 
 # The stem of a word that the dictionary does not change is the word.
 _ADD = text(

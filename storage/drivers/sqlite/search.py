@@ -16,7 +16,7 @@ from sqlalchemy import TextClause, text
 from layerlore.storage.core.index_rows import IndexedRows, RowIdArray, unpacked
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import ReadVectors, Tx
-from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
+from layerlore.storage.drivers.session_numbers import BEFORE, COLUMNS, VALUES
 from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache, read_stamp
 from layerlore.storage.drivers.sqlite.vector_cache import CodeCache, VectorCache, pick_nearest, read_code_stamp
 

@@ -18,7 +18,7 @@ from layerlore.extraction.chat.models import (
 )
 from layerlore.extraction.kinds.kind import MODEL_KINDS
 from layerlore.memory.embedding.litellm_module import load_litellm
-from layerlore.memory.settings.notes import LlmModels, LlmSettings
+from layerlore.memory.settings.note_settings import LlmModels, LlmSettings
 from layerlore.memory.usage.prices import find_shipped_prices
 from layerlore.server.settings.settings import SettingsError, load_settings
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fake_providers import SPENT, WIRES, FakeProvider, Said, Wire, fake_provider
 
+from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
 from layerlore.extraction.chat.litellm_chat import LitellmChat
 from layerlore.extraction.chat.models import TABLE, VARIABLES, Models
-from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
 from layerlore.extraction.kinds.kind import Material
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +143,7 @@ sys.addaudithook(watch)
 import anyio
 from layerlore.extraction.chat.models import Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.kinds.kind import Material
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.remote import RemoteEmbedder

@@ -27,9 +27,9 @@ from layerlore.storage.audit import usage
 from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observations, working_memory
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import JobRow
-from layerlore.storage.messages import pages
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import JobRow
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 from ..talking import note, noting
@@ -137,7 +137,7 @@ async def test_all_kinds_of_jobs_end_with_any_model_and_leave_nothing_that_may_n
         await _until_ended(engine, *MODEL_KINDS)
     spent = time.monotonic() - began
 
-    waiting = await engine.database.read(jobs.list_waiting, SCOPE, engine.now())
+    waiting = await engine.database.read(job_rows.list_waiting, SCOPE, engine.now())
     left = [job for job in waiting if job.kind in MODEL_KINDS]
     lines = [line for line in await engine.database.read(usage.of_resource, SCOPE) if line.model != EARLIER]
     thread, stored = await engine.database.read(_read_thread, SCOPE)
@@ -192,7 +192,7 @@ async def _until_ended(engine: Engine, *kinds: Kind) -> None:
     with anyio.fail_after(PATIENCE):
         while [
             job
-            for job in await engine.database.read(jobs.list_waiting, SCOPE, engine.now())
+            for job in await engine.database.read(job_rows.list_waiting, SCOPE, engine.now())
             if job.kind in kinds and job.state != "dead" and not job.attempts
         ]:
             await anyio.sleep(0.2)
@@ -201,12 +201,12 @@ async def _until_ended(engine: Engine, *kinds: Kind) -> None:
 async def _ask_to_reflect(tx: Tx, scope: Scope, *, now: int) -> None:
     thread = await threads.find(tx, scope, "main")
     above = thread.next_seq + thread.next_event_seq
-    await jobs.request(tx, scope, thread.thread_uid, "reflect", above, due_at=now, now=now)
+    await job_rows.request(tx, scope, thread.thread_uid, "reflect", above, due_at=now, now=now)
 
 
 async def _read_thread(tx: Tx, scope: Scope) -> tuple[Thread, list[Message]]:
     thread = await threads.find(tx, scope, "main")
-    return thread, await pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=100)
+    return thread, await message_pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=100)
 
 
 def _text(message: Message) -> str:

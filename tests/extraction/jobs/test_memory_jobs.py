@@ -16,7 +16,7 @@ from layerlore.server.tools.background import RESUME
 from layerlore.storage.audit import usage
 from layerlore.storage.audit.usage import OfDay
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs.jobs import MOST_FAILURES
+from layerlore.storage.jobs.job_rows import MOST_FAILURES
 
 from ...server.tools.calling import Connect, Json, Tools
 from ...server.tools.queueing import Queue

@@ -1,6 +1,6 @@
 """When a model is left alone: because it does not answer, never because of what it answers."""
 
-from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.jobs.budget import OUTAGE, OUTAGE_MS, ModelPauses
 from layerlore.storage.audit.usage import Spent
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.jobs.budget import FIRST_MS, LONGEST_MS, OUTAGE, DailyBudget, retry_pause_ms
 from layerlore.extraction.jobs.worker import MOST_STALE, Pace, attempt
 from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
@@ -17,8 +17,8 @@ from layerlore.storage.audit import usage
 from layerlore.storage.audit.usage import OfDay, Spent, day_of, next_day
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Kind
 
 from ..working import ANA, PATIENCE, START, Counting, Work
 
@@ -65,7 +65,7 @@ async def test_a_write_wakes_the_worker_before_its_next_look(work: Work) -> None
 
 
 async def test_a_job_that_is_due_later_is_begun_when_it_is_due(work: Work) -> None:
-    await work.database.write(jobs.request, ANA, "t", "observe", 1, due_at=START + 60, now=START)
+    await work.database.write(job_rows.request, ANA, "t", "observe", 1, due_at=START + 60, now=START)
     async with work.working([Counting(own_answer={})]):
         await work.ask("other")
         await work.until_effects(1)
@@ -85,7 +85,7 @@ async def test_without_a_model_the_digest_answers_and_what_has_none_waits_for_th
         await work.until(free)
         await work.ask("other")
         await work.until_effects(2)
-    claim = await work.database.write(jobs.claim_in, ANA, ["entries"], holder="host", now=START, lease_ms=1)
+    claim = await work.database.write(job_rows.claim_in, ANA, ["entries"], holder="host", now=START, lease_ms=1)
     assert claim is not None
     assert claim.attempts == 0
     assert claim.epoch < 6, "it was not taken up again and again"
@@ -163,7 +163,7 @@ async def test_no_model_is_asked_through_a_pause_that_begins_while_a_job_is_clai
 ) -> None:
     chat = ScriptedChat(observe={})
     worker = work.worker([Counting()], chat)
-    claim, claimed = jobs.claim, []
+    claim, claimed = job_rows.claim, []
 
     async def claim_as_another_attempt_fails(tx: Tx, kinds: Collection[Kind], **options: Any) -> Claim | None:
         found = await claim(tx, kinds, **options)
@@ -172,7 +172,7 @@ async def test_no_model_is_asked_through_a_pause_that_begins_while_a_job_is_clai
         claimed.append(found)
         return found
 
-    monkeypatch.setattr(jobs, "claim", claim_as_another_attempt_fails)
+    monkeypatch.setattr(job_rows, "claim", claim_as_another_attempt_fails)
     await work.ask()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(worker.run)
@@ -301,7 +301,7 @@ async def test_the_lease_is_prolonged_while_a_model_thinks(work: Work) -> None:
 
             async def prolonged() -> bool:
                 return (
-                    await work.database.read_installation(jobs.find_soonest, ["observe"], now=work.now)
+                    await work.database.read_installation(job_rows.find_soonest, ["observe"], now=work.now)
                     == work.now + 30_000
                 )
 
@@ -321,12 +321,12 @@ async def test_who_loses_the_lease_stops_and_stores_nothing(work: Work) -> None:
         async def other() -> Claim | None:
             late = work.now + 31_000
             return await work.database.write_installation(
-                jobs.claim, ["observe"], holder="other", now=late, lease_ms=30_000
+                job_rows.claim, ["observe"], holder="other", now=late, lease_ms=30_000
             )
 
         taken = await other()
         assert taken is not None
-        await work.database.write(jobs.finish, taken, now=work.now)
+        await work.database.write(job_rows.finish, taken, now=work.now)
         chat.release()
         await work.ask("next")
         work.engine.wake.notify()
@@ -337,18 +337,18 @@ async def test_an_answer_to_a_job_that_somebody_else_has_is_not_stored(work: Wor
     await work.ask()
     claims = [
         await work.database.write_installation(
-            jobs.claim, ["observe"], holder="x", now=START + n * 40_000, lease_ms=30_000
+            job_rows.claim, ["observe"], holder="x", now=START + n * 40_000, lease_ms=30_000
         )
         for n in range(2)
     ]
     first, second = claims
     assert first is not None
     assert second is not None
-    with pytest.raises(jobs.Fenced):
+    with pytest.raises(job_rows.Fenced):
         await attempt(work.engine, Counting(own_answer={}), first, None)
     assert await work.effects() == []
     await attempt(work.engine, Counting(own_answer={}), second, None)
-    with pytest.raises(jobs.Fenced):
+    with pytest.raises(job_rows.Fenced):
         await attempt(work.engine, Counting(own_answer={}), second, None)
     assert len(await work.effects()) == 1
 

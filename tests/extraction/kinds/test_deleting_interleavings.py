@@ -18,13 +18,13 @@ from layerlore.extraction.kinds.profile import ProfileWriter
 from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.extraction.kinds.titles import TitleWriter
 from layerlore.memory.removal.deletion import delete_thread, list_deletions
-from layerlore.memory.settings.notes import EntryRules, ObservationRules
+from layerlore.memory.settings.note_settings import EntryRules, ObservationRules
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import entries, observations, session_notes, working_memory
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 
 from .. import talking

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layerlore.extraction.kinds.documents import find_repetition
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import observations
 

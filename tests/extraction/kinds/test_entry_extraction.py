@@ -16,15 +16,15 @@ from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.curation import mark_entry
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal import forget_requests
-from layerlore.memory.settings.context import RecallRules
-from layerlore.memory.settings.notes import EntryRules
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.settings.context_settings import RecallRules
+from layerlore.memory.settings.note_settings import EntryRules
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.records import Json, Message, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import Entry
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, JobRow
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, JobRow
 from layerlore.storage.threads import threads
 
 from ..talking import SENT, Talk
@@ -59,9 +59,9 @@ class Turns:
         seq = thread.next_seq - 1
         now = self.talk.now
         asked = (self.talk.scope, thread.thread_uid, "entries", seq)
-        await self.database.write(jobs.request, *asked, due_at=now, now=now, revive=True)
+        await self.database.write(job_rows.request, *asked, due_at=now, now=now, revive=True)
         claimed = await self.database.write_installation(
-            jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000
+            job_rows.claim, ["entries"], holder="test", now=now, lease_ms=30_000
         )
         assert claimed is not None
         return claimed
@@ -89,7 +89,7 @@ class Turns:
         return (await self.database.read(entries.read_seen, self.talk.scope, [entry_id]))[entry_id]
 
     async def waiting(self) -> list[JobRow]:
-        found = await self.database.read(jobs.list_waiting, self.talk.scope, self.talk.now)
+        found = await self.database.read(job_rows.list_waiting, self.talk.scope, self.talk.now)
         return [job for job in found if job.kind == "entries"]
 
     async def cursor(self) -> int:

@@ -11,13 +11,13 @@ from sqlalchemy import text
 
 from layerlore.extraction.kinds.kind import JobKind
 from layerlore.memory.removal.erasure import erase, finish_erasures
-from layerlore.memory.settings.notes import EntryRules, ObservationRules
+from layerlore.memory.settings.note_settings import EntryRules, ObservationRules
 from layerlore.storage.audit import usage
 from layerlore.storage.core.records import Json, Origin, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, Kind
 from layerlore.storage.removal import erasure
 
 from .. import talking
@@ -73,7 +73,7 @@ class Race:
     async def claim(self, *kinds: Kind) -> Claim | None:
         talk = self.talk
         return await talk.engine.database.write(
-            jobs.claim_in, talk.scope, kinds, holder="test", now=talk.now, lease_ms=30_000
+            job_rows.claim_in, talk.scope, kinds, holder="test", now=talk.now, lease_ms=30_000
         )
 
     async def work(self, most: int = 100) -> int:

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import ROLES
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 
 from ..talking import Talk, given, note, noting
 
@@ -122,7 +122,7 @@ class Interleaving:
         await self.check()
         thread = await self.talk.found()
         there = await self.talk.engine.database.read(
-            pages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
+            message_pages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
         )
         for statuses, cursor in ((("active",), thread.observed_seq), (("active", "buffered"), thread.buffered_seq)):
             texts = " ".join(await self.talk.texts(*statuses))

@@ -9,8 +9,8 @@ from layerlore.memory.observations.observation_text import list_observations
 from layerlore.memory.recall.hit_lines import MemoryLine
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal.deletion import delete_messages, delete_thread
-from layerlore.memory.settings.notes import ObservationRules
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.settings.note_settings import ObservationRules
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.records import ROLES, Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import events

@@ -11,7 +11,7 @@ from scripted_chat import ScriptedChat
 
 from layerlore.extraction.kinds.kind import AnswerRefused
 from layerlore.extraction.kinds.reflector import Reflection, read_reflection
-from layerlore.memory.settings.notes import ObservationRules
+from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import observations

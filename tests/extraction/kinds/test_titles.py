@@ -6,7 +6,7 @@ from layerlore.extraction.jobs.worker import conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
 from layerlore.extraction.kinds.titles import TitleWriter, clean_title, is_trivial, shorten
 from layerlore.memory.messages.threads import update_thread
-from layerlore.memory.settings.notes import TitleRules
+from layerlore.memory.settings.note_settings import TitleRules
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import events
 

@@ -10,7 +10,7 @@ from layerlore.extraction.kinds.transcript import MOST_PAYLOAD, lines_as_json, r
 from layerlore.memory.digest.digest import take_notes
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
-from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.memory.text.trust import find_lowest_trust, find_trust
 from layerlore.storage.core.records import Json, Message, Role
 from layerlore.storage.core.transaction import Database

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from layerlore.memory.context.blocks import render_message, weigh_message
 from layerlore.memory.context.caches import AnswerCache, WindowCache, WindowMessages
+from layerlore.memory.context.context_blocks import render_message, weigh_message
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.hit_lines import MessageCache, MessageTexts, fold_message, make_line
 from layerlore.storage.core.json_text import to_json

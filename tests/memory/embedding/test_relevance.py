@@ -17,7 +17,7 @@ from layerlore.memory.embedding.relevance import (
     measure_standing,
     measure_unknown,
 )
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 
 RULES = RecallRules()
 NEAR = 0.1

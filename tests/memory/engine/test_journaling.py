@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.engine.journal import _COUNTED, count_written, make_line, resource_mark
+from layerlore.memory.engine.journal_lines import _COUNTED, count_written, make_line, resource_mark
 from layerlore.storage.core.records import Origin, Scope
 
 CANARY = "quokka"

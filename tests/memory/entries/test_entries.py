@@ -16,7 +16,7 @@ from layerlore.memory.recall import memory_block as injected
 from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal import deletion
-from layerlore.memory.settings.notes import EntryRules
+from layerlore.memory.settings.note_settings import EntryRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx

@@ -14,8 +14,8 @@ from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.window.policy import WindowPolicy, WindowRules
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import JobRow
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import JobRow
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ class Talk:
         await add_messages(self.engine, ANA, "main", list(raw), replace=replace, sent=SENT)
 
     async def asked(self) -> list[JobRow]:
-        return await self.engine.database.read(jobs.list_waiting, ANA, self.now)
+        return await self.engine.database.read(job_rows.list_waiting, ANA, self.now)
 
     async def kinds(self) -> set[str]:
         return {job.kind for job in await self.asked()}
@@ -107,13 +107,13 @@ async def test_the_same_messages_sent_again_ask_for_nothing(talk: Talk) -> None:
     await talk.add(*batch)
     claims = [
         await talk.engine.database.write_installation(
-            jobs.claim, jobs.KINDS, holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9
+            job_rows.claim, job_rows.KINDS, holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9
         )
         for _ in range(4)
     ]
     for claim in claims:
         assert claim is not None
-        await talk.engine.database.write(jobs.finish, claim, now=NOW)
+        await talk.engine.database.write(job_rows.finish, claim, now=NOW)
     await talk.add(*batch)
     await talk.add(*batch, replace=True)
     assert await talk.kinds() == set()
@@ -139,11 +139,11 @@ async def test_work_that_is_under_way_is_asked_for_again(talk: Talk) -> None:
     await talk.add(USER, REPLY)
     database = talk.engine.database
     claim = await database.write_installation(
-        jobs.claim, ["profile"], holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9_000
+        job_rows.claim, ["profile"], holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9_000
     )
     assert claim is not None
     talk.now += DEBOUNCE_MS
     await talk.add(USER, REPLY)
-    await database.write(jobs.finish, claim, now=talk.now)
+    await database.write(job_rows.finish, claim, now=talk.now)
     (job,) = [job for job in await talk.asked() if job.kind == "profile"]
     assert (job.done_seq, job.requested_seq, job.due_at) == (2, 4, talk.now + DEBOUNCE_MS)

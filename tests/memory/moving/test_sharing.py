@@ -18,7 +18,7 @@ from layerlore.memory.moving.exchange import list_shared, take_shared
 from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, render_lines
 from layerlore.memory.removal import deletion, erasure, forget_requests
-from layerlore.memory.removal.undoing import undo
+from layerlore.memory.removal.undo import undo
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import Conflict, InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant

@@ -19,7 +19,7 @@ from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.statements import statement_words
 from layerlore.memory.text import echoes, own_answers, quotation
-from layerlore.server.capture.cleaning import find_user_words
+from layerlore.server.capture.message_cleanup import find_user_words
 
 from ...growth import grows_too_fast
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from layerlore.memory.context.blocks import FittedMemory, FoldedTexts, MemoryFitter, ShownAlready
+from layerlore.memory.context.context_blocks import FittedMemory, FoldedTexts, MemoryFitter, ShownAlready
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.memory_block import RecalledMemory
 from layerlore.memory.recall.results import Hit, ScoreParts

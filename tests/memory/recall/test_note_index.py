@@ -16,7 +16,7 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import NOTE_KINDS, note_place
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.index import vectors
 from layerlore.storage.threads import threads
 
@@ -34,7 +34,7 @@ async def _differences(tx: Tx, scope: Scope) -> list[tuple[str, object, object]]
     for kind in NOTE_KINDS:
         for uid in [""] if kind == "profile" else uids:
             place = note_place(kind, uid)
-            standing = await notes.read_place(tx, scope, kind, uid)
+            standing = await note_rows.read_place(tx, scope, kind, uid)
             indexed = await tx.scalars(
                 text(
                     "SELECT DISTINCT seq FROM search_rows WHERE tenant_id = :tenant AND agent_id = :agent"
@@ -54,8 +54,8 @@ async def _store(tx: Tx, scope: Scope, thread_id: str, engine: Engine) -> None: 
     """What a job does besides, when it stores what it noted."""
     with contextlib.suppress(NotFound):
         thread = await threads.lock(tx, scope, thread_id)
-        await notes.refresh(tx, scope, thread.thread_uid, engine.search_text_of)
-        await notes.refresh_document(tx, scope, None, engine.search_text_of)
+        await note_rows.refresh(tx, scope, thread.thread_uid, engine.search_text_of)
+        await note_rows.refresh_document(tx, scope, None, engine.search_text_of)
 
 
 @some

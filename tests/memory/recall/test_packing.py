@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
+from layerlore.memory.recall.evidence_budget import FoundMessage, pack_lines, pack_ranked, rank_messages
 from layerlore.memory.recall.hit_lines import MemoryLine, MessageTexts, make_line, render_lines
-from layerlore.memory.recall.packing import FoundMessage, pack_lines, pack_ranked, rank_messages
 from layerlore.storage.core.records import Message
 
 COUNTER = load_counter()

@@ -8,7 +8,7 @@ import pytest
 
 from layerlore.memory.parts.past_days import find_past_days
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 
 from ..entry_memory import Memory
 

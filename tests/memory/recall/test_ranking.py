@@ -26,7 +26,7 @@ from layerlore.memory.recall.ranking import (
     sum_weights,
 )
 from layerlore.memory.recall.results import judge
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.index_rows import IndexedRow
 
 RULES = RecallRules()

@@ -22,7 +22,7 @@ from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, reca
 from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.context import RecallRules
+from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import vectors

@@ -19,7 +19,7 @@ from layerlore.memory.removal import deletion as removal_deletion
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Json, Origin, Scope
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 
 from ...conftest import SettingsFor
 from ...server.tools.calling import Tools
@@ -86,7 +86,7 @@ class Background:
         while True:
             later = self.engine.now() + LATER_MS
             claim = await self.engine.database.write_installation(
-                jobs.claim, list(kinds), holder="t", now=later, lease_ms=LATER_MS
+                job_rows.claim, list(kinds), holder="t", now=later, lease_ms=LATER_MS
             )
             if claim is None:
                 return

@@ -21,7 +21,7 @@ from layerlore.memory.removal import erasure
 from layerlore.memory.removal.deletion import erase_expired
 from layerlore.memory.removal.erasure import rewrite_if_owed
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.capture.hook_sessions import Session, Sessions
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import close_engine, open_engine

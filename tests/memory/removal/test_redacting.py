@@ -30,10 +30,10 @@ from layerlore.storage.core.tables import observations
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import pages, places
-from layerlore.storage.removal import redaction as removal_redaction
-from layerlore.storage.removal.redaction import Change
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import message_pages, place_rows
+from layerlore.storage.removal import masked_rows as removal_redaction
+from layerlore.storage.removal.masked_rows import Change
 from layerlore.storage.threads import threads
 
 from ..entry_memory import ANA, BEN, COUNTER, NOW, Memory
@@ -77,7 +77,7 @@ async def is_searched(memory: Memory, secret: str) -> bool:
 
 
 async def told(memory: Memory, thread: str = "main", scope: Scope = ANA) -> list[Message]:
-    page = await memory.engine.database.read(pages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
+    page = await memory.engine.database.read(message_pages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
     return page.messages
 
 
@@ -366,8 +366,8 @@ async def test_who_thinks_about_a_message_that_is_masked_is_fenced_off(memory: M
     await under(memory, "off").say("main", f"first {ONE}")
     database = memory.engine.database
     ((uid,),) = await rows(memory, "SELECT thread_uid FROM threads")
-    await database.write(jobs.request, ANA, uid, "observe", 1, due_at=NOW, now=NOW)
-    claim = await database.write_installation(jobs.claim, ["observe"], holder="a", now=NOW, lease_ms=60_000)
+    await database.write(job_rows.request, ANA, uid, "observe", 1, due_at=NOW, now=NOW)
+    claim = await database.write_installation(job_rows.claim, ["observe"], holder="a", now=NOW, lease_ms=60_000)
     assert claim is not None
     await masked(memory)
     assert await rows(memory, "SELECT holder FROM jobs WHERE kind = 'observe'") == [(None,)]
@@ -382,7 +382,9 @@ async def test_all_tenants_or_one_are_gone_through_scope_by_scope(memory: Memory
         await addition.add_messages(before.engine, scope, "main", raw, replace=False, sent=memory.sent())
     database = memory.engine.database
     found: list[Scope] = []
-    while some := await database.read_installation(places.scopes_after, found[-1] if found else Scope("", "", ""), 2):
+    while some := await database.read_installation(
+        place_rows.scopes_after, found[-1] if found else Scope("", "", ""), 2
+    ):
         found += some
     assert found == sorted(scopes, key=dataclasses.astuple)
     snapshot = "SELECT * FROM messages WHERE tenant_id <> 't' ORDER BY tenant_id, agent_id"
@@ -390,4 +392,4 @@ async def test_all_tenants_or_one_are_gone_through_scope_by_scope(memory: Memory
     assert (await masked(memory, Tenant("t"))).rows == {"messages": 2, "entries": 2}
     assert await rows(memory, snapshot) == others
     assert (await masked(memory)).rows == {"messages": 4, "entries": 4}
-    assert await database.read_installation(places.scopes_after, Scope("t", BEN.agent_id, ""), 9) != []
+    assert await database.read_installation(place_rows.scopes_after, Scope("t", BEN.agent_id, ""), 9) != []

@@ -9,15 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
 
-from layerlore.memory.context.blocks import OVERHEAD, render_message, weigh_message
 from layerlore.memory.context.context import ContextReport, render_text
+from layerlore.memory.context.context_blocks import OVERHEAD, render_message, weigh_message
 from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import render_observations
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai
-from layerlore.memory.text.blocks import MARK, PREAMBLE, wrap_block
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.memory.text.quotation import (
     TAGS,
@@ -28,6 +27,7 @@ from layerlore.memory.text.quotation import (
     quote_line,
     quote_text,
 )
+from layerlore.memory.text.text_blocks import MARK, PREAMBLE, wrap_block
 from layerlore.memory.work import attempts
 from layerlore.memory.work import plan as plan_text
 from layerlore.storage.core.records import Message, Role

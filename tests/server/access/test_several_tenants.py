@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from layerlore.server.access.credentials import hash_key, make_key
 from layerlore.server.access.exposure import Served, refusal
-from layerlore.server.command_line.database import look_up_served
+from layerlore.server.command_line.known_database import look_up_served
 from layerlore.server.runtime.runtime import Runtime, close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import api_keys

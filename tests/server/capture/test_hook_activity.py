@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.capture.hook_sessions import Session, Sessions
 from layerlore.server.command_line.hook_check import check_hooks
-from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.host_folders import Places
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over
 from layerlore.server.settings.settings import Settings

@@ -16,9 +16,9 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.capture.service import MOST_FAILURES, HookService
-from layerlore.server.capture.sessions import Sessions
-from layerlore.server.capture.transcripts import read_new
+from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
+from layerlore.server.capture.hook_sessions import Sessions
+from layerlore.server.capture.new_lines import read_new
 from layerlore.server.command_line.commands.erase import ErasureRequest, run_erase
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
@@ -340,13 +340,13 @@ async def test_an_event_that_hangs_twice_is_set_aside_and_keeps_no_other_waiting
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a drive that does not answer: the thread that reads it never comes back."""
-    monkeypatch.setattr("layerlore.server.capture.service.EVENT_SECONDS", 2.0)
+    monkeypatch.setattr("layerlore.server.capture.hook_service.EVENT_SECONDS", 2.0)
 
     def hang(path: str, *rest: Any, **more: Any) -> Any:
         return never.wait() if path.endswith("stuck.jsonl") else read_new(path, *rest, **more)
 
     never = threading.Event()
-    monkeypatch.setattr("layerlore.server.capture.capturing.read_new", hang)
+    monkeypatch.setattr("layerlore.server.capture.event_capture.read_new", hang)
     async with opened(tmp_path / "data", tmp_path / "hooks") as store:
         store.write(claude(1, "user", "Line 1."))
         (tmp_path / "stuck.jsonl").write_text(claude(1, "user", "Never read."))

@@ -10,8 +10,8 @@ from mcp import Client
 
 from layerlore.server.chat.agent import Agent
 from layerlore.server.chat.memory import Memory
-from layerlore.server.chat.runs import LEASE_SECONDS, can_go_on, list_open_runs
 from layerlore.server.chat.tools import Tool, Toolbox, ToolResult
+from layerlore.server.chat.turn_run import LEASE_SECONDS, can_go_on, list_open_runs
 
 from .conftest import OpenAgent
 from .talking import ANY_OBJECT, stored

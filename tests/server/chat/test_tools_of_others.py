@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fake_openai import Asks, FakeOpenAI
 
-from layerlore.server.chat.runs import decide, list_open_runs, waiting_calls
 from layerlore.server.chat.tools import Tool, ToolResult, read_servers, tools_of_hosts
+from layerlore.server.chat.turn_run import decide, list_open_runs, waiting_calls
 
 from .conftest import OpenAgent
 from .talking import ANY_OBJECT, stored

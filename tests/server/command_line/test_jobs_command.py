@@ -12,8 +12,8 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Scope
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 
 Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("local", "default", "default")
@@ -27,12 +27,12 @@ def make(folder: Path, *, failed: tuple[Kind, ...] = (), due: tuple[Kind, ...] =
         engine = await open_engine(settings)
         database, now = engine.database, engine.now()
         for kind in failed:
-            await database.write(jobs.request, SCOPE, "", kind, 1, due_at=now, now=now)
-            claim = await database.write_installation(jobs.claim, [kind], holder="x", now=now, lease_ms=1_000)
+            await database.write(job_rows.request, SCOPE, "", kind, 1, due_at=now, now=now)
+            claim = await database.write_installation(job_rows.claim, [kind], holder="x", now=now, lease_ms=1_000)
             assert claim is not None
-            await database.write(jobs.fail, claim, error="it is\ndown", retry_at=now, dead=True, now=now)
+            await database.write(job_rows.fail, claim, error="it is\ndown", retry_at=now, dead=True, now=now)
         for kind in due:
-            await database.write(jobs.request, SCOPE, "", kind, 1, due_at=now, now=now)
+            await database.write(job_rows.request, SCOPE, "", kind, 1, due_at=now, now=now)
         await close_engine(engine)
 
     asyncio.run(made())

@@ -12,7 +12,7 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from layerlore.memory.engine.journal import resource_mark
+from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal.deletion import restore_deletion
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings

@@ -32,7 +32,7 @@ from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 
 from ..gated_server import ACCEPT, ANA, BEN, EVE, PING, Told, answer, http_client, listening, refused, settings_in
 
@@ -497,10 +497,10 @@ async def test_the_journal_is_shown_of_whom_the_key_serves_and_to_operators_of_a
 async def test_jobs_that_failed_too_often_are_resumed(tmp_path: Path) -> None:
     engine = await open_engine(settings_in(tmp_path))
     scope, database, now = Scope("acme", "helper", "ana"), engine.database, engine.now()
-    await database.write(jobs.request, scope, "", "entries", 1, due_at=now, now=now)
-    claim = await database.write_installation(jobs.claim, ["entries"], holder="x", now=now, lease_ms=1_000)
+    await database.write(job_rows.request, scope, "", "entries", 1, due_at=now, now=now)
+    claim = await database.write_installation(job_rows.claim, ["entries"], holder="x", now=now, lease_ms=1_000)
     assert claim is not None
-    await database.write(jobs.fail, claim, error="it is down", retry_at=now, dead=True, now=now)
+    await database.write(job_rows.fail, claim, error="it is down", retry_at=now, dead=True, now=now)
     await close_engine(engine)
     async with explored(tmp_path, Told(ana=ANA)) as url, signed_in(url, "ana") as client:
         assert len((await answer(client, "memory_status"))["jobs"]["dead"]) == 1

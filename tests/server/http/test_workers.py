@@ -21,7 +21,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from layerlore.server.http.worker import Channel, Frame, Kind
+from layerlore.server.http.http_worker import Channel, Frame, Kind
 
 pytestmark = [
     pytest.mark.anyio,

@@ -12,8 +12,8 @@ from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, Kind
 
 from ..gated_server import ANA, EVE, Told, answer, answer_when_free, connected, served, settings_in
 from ..limited_server import only
@@ -27,7 +27,7 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 async def ask(database: Database, tenant: str, count: int, kind: Kind = "observe", due_at: int = NOW) -> None:
     for number in range(count):
         scope = Scope(tenant, "agent", "resource")
-        await database.write(jobs.request, scope, f"{kind} {number}", kind, 1, due_at=due_at, now=NOW)
+        await database.write(job_rows.request, scope, f"{kind} {number}", kind, 1, due_at=due_at, now=NOW)
 
 
 class Room:
@@ -78,8 +78,8 @@ async def test_a_count_serves_for_some_seconds_and_less_long_when_it_is_high(eng
     assert "try again in 1.0 s" in await room.refusal()
     room.now += 400
     assert "try again in 0.6 s" in await room.refusal()
-    claim = await engine.database.write_installation(jobs.claim, ["observe"], holder="w", now=NOW, lease_ms=1000)
-    await engine.database.write(jobs.finish, claim, now=NOW)
+    claim = await engine.database.write_installation(job_rows.claim, ["observe"], holder="w", now=NOW, lease_ms=1000)
+    await engine.database.write(job_rows.finish, claim, now=NOW)
     assert await room.refusal() != ""
     room.now += 600
     assert await room.refusal() == ""
@@ -107,14 +107,14 @@ async def test_messages_are_refused_and_nothing_else_is(tmp_path: Path) -> None:
             async with connected(url, "eve") as other:
                 await answer(other, "add_messages", thread_id="t", messages=MESSAGES)
             for claim in held:
-                await beside.write(jobs.finish, claim, now=NOW)
+                await beside.write(job_rows.finish, claim, now=NOW)
             await answer_when_free(client, "add_messages", thread_id="t", messages=MESSAGES)
         await beside.close()
 
 
 async def _held(tx: Tx, scope: Scope, thread: str) -> Claim:
     """A new job that somebody else works on: the server's own worker leaves it alone."""
-    await jobs.request(tx, scope, thread, "observe", 1, due_at=NOW, now=NOW)
-    claim = await jobs.claim_in(tx, scope, ["observe"], holder="other", now=NOW, lease_ms=10**13)
+    await job_rows.request(tx, scope, thread, "observe", 1, due_at=NOW, now=NOW)
+    claim = await job_rows.claim_in(tx, scope, ["observe"], holder="other", now=NOW, lease_ms=10**13)
     assert claim is not None
     return claim

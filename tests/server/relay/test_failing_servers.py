@@ -18,7 +18,7 @@ from layerlore.server.local import command, server
 from layerlore.server.process.lines import MAX_LINE_BYTES
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay import asking
+from layerlore.server.relay import server_query
 from layerlore.server.relay.channels import Listener, connect, listen, prepare_folder
 from layerlore.server.relay.conversation import MOST_DEATHS, Conversation
 from layerlore.server.relay.kept_answers import KeptAnswers
@@ -173,8 +173,8 @@ async def test_one_connection_that_cannot_be_accepted_keeps_nobody_else_out(
         tasks.start_soon(server.LocalServer(base, {}, settings, listener, stop).run)
         with anyio.fail_after(PATIENCE):
             with pytest.raises((OSError, ValueError), match=r"reset|pipe|Expecting value"):
-                await anyio.to_thread.run_sync(asking.ask, base, "status")
-            told = await anyio.to_thread.run_sync(asking.ask, base, "status")
+                await anyio.to_thread.run_sync(server_query.ask, base, "status")
+            told = await anyio.to_thread.run_sync(server_query.ask, base, "status")
         stop.ask()
     assert told["hosts"] == 0
 

@@ -10,7 +10,7 @@ from layerlore.server.runtime import runtime, upkeep
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.storage.core.records import Scope
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 
 pytestmark = pytest.mark.anyio
 
@@ -42,17 +42,17 @@ async def test_a_server_does_jobs_while_it_runs(memory: str) -> None:
     try:
         now = opened.engine.now()
         # Of a thread that is not there: there is nothing to do, so it is done.
-        await database.write(jobs.request, ANA, "gone", "digest", 1, due_at=now, now=now)
+        await database.write(job_rows.request, ANA, "gone", "digest", 1, due_at=now, now=now)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(upkeep.keep_up, opened)
             if memory == "off":
                 await anyio.wait_all_tasks_blocked()
             else:
                 with anyio.fail_after(PATIENCE):
-                    while await database.read_installation(jobs.find_soonest, ["digest"], now=now) is not None:
+                    while await database.read_installation(job_rows.find_soonest, ["digest"], now=now) is not None:
                         await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
-        left = await database.read_installation(jobs.find_soonest, ["digest"], now=now)
+        left = await database.read_installation(job_rows.find_soonest, ["digest"], now=now)
         assert (left is None) == (memory == "on")
     finally:
         await opened.close()

@@ -8,7 +8,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.server.tools.toolsets import OF_PAGES, list_writers
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import threads
 
 from .calling import Json
@@ -161,10 +161,10 @@ class Filling:
         await self.ask_for("entries", "thread-orchard")
         await self.do("next_memory_job")  # and is still at it
 
-    async def ask_for(self, kind: jobs.Kind, thread: str) -> None:
+    async def ask_for(self, kind: job_rows.Kind, thread: str) -> None:
         async def asked(tx: Tx, scope: Scope) -> None:
             found, now = await threads.find(tx, scope, thread), self._engine.now()
-            await jobs.request(tx, scope, found.thread_uid, kind, found.next_seq - 1, due_at=now, now=now)
+            await job_rows.request(tx, scope, found.thread_uid, kind, found.next_seq - 1, due_at=now, now=now)
 
         await self._engine.database.write(asked, self.person.scope)
 

@@ -8,8 +8,8 @@ from sqlalchemy import text
 from layerlore.extraction.jobs.host_jobs import LEASE_MS
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Claim, Kind
 from layerlore.storage.threads import threads
 
 
@@ -32,7 +32,7 @@ class Queue:
         async def asked(tx: Tx, scope: Scope) -> None:
             found = await threads.find(tx, scope, thread)
             now = self.now()
-            await jobs.request(tx, scope, found.thread_uid, kind, found.next_seq - 1, due_at=now + in_ms, now=now)
+            await job_rows.request(tx, scope, found.thread_uid, kind, found.next_seq - 1, due_at=now + in_ms, now=now)
 
         await self.database.write(asked, Scope("local", "default", resource))
 
@@ -45,7 +45,7 @@ class Queue:
 
     async def claim(self, kind: Kind) -> Claim:
         claim = await self.database.write_installation(
-            jobs.claim, [kind], holder="other", now=self.now(), lease_ms=LEASE_MS
+            job_rows.claim, [kind], holder="other", now=self.now(), lease_ms=LEASE_MS
         )
         assert isinstance(claim, Claim)
         return claim

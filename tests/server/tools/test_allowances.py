@@ -6,7 +6,7 @@ from layerlore.server.runtime import runtime
 from layerlore.storage.audit import usage
 from layerlore.storage.audit.usage import next_day
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 
 from .calling import Connect, Tools
 from .queueing import Queue
@@ -43,6 +43,6 @@ async def test_a_hosts_own_model_may_do_what_was_put_off(tools: Tools, queue: Qu
     await tools.add("main", *TALK)
     await queue.ask()
     now = queue.now()
-    assert await queue.database.write(jobs.put_off, OURS, ["entries"], until=next_day(now), now=now) == 1
+    assert await queue.database.write(job_rows.put_off, OURS, ["entries"], until=next_day(now), now=now) == 1
     job = await tools("next_memory_job")
     assert (job["status"], job["kind"]) == ("taken", "entries")

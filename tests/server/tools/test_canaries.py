@@ -13,7 +13,7 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Material
 from layerlore.extraction.kinds.registry import make_kinds

@@ -11,8 +11,8 @@ import pytest
 from mcp.types import TextContent, TextResourceContents
 
 from layerlore.memory.parts import search_words
-from layerlore.memory.parts.echoes import strip_parts
 from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.limits import Limits

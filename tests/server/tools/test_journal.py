@@ -8,7 +8,7 @@ import pytest
 
 from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.registry import make_kinds
-from layerlore.memory.engine.journal import resource_mark
+from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import Principal
 from layerlore.server.runtime import runtime

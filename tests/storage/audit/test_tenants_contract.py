@@ -12,8 +12,8 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import NewEntry
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import KINDS, Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import KINDS, Kind
 from layerlore.storage.messages import tenant_memories
 from layerlore.storage.messages.tenant_memories import Pair
 from layerlore.storage.removal import deletions
@@ -31,11 +31,11 @@ TOMORROW = next_day(NOW)
 
 
 async def ask(database: Database, scope: Scope, thread: str, kind: Kind = "observe", *, due_at: int = NOW) -> None:
-    await database.write(jobs.request, scope, thread, kind, 5, due_at=due_at, now=NOW)
+    await database.write(job_rows.request, scope, thread, kind, 5, due_at=due_at, now=NOW)
 
 
 async def due(database: Database, tenant: Tenant = ACME, *, most: int = 100, now: int = NOW) -> int:
-    return await database.read(jobs.count_due, tenant, ["observe", "entries"], most=most, now=now)
+    return await database.read(job_rows.count_due, tenant, ["observe", "entries"], most=most, now=now)
 
 
 async def test_a_tenants_day_sums_up_what_its_work_took(database: Database) -> None:
@@ -66,25 +66,25 @@ async def test_jobs_that_are_done_or_dead_are_not_counted_and_running_ones_are(d
     for thread in ("done", "dead", "running"):
         await ask(database, ANA, thread)
     for end in ("finish", "fail", ""):
-        claim = await database.write_installation(jobs.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
+        claim = await database.write_installation(job_rows.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
         assert claim is not None
         if end == "finish":
-            await database.write(jobs.finish, claim, now=NOW)
+            await database.write(job_rows.finish, claim, now=NOW)
         elif end:
-            await database.write(jobs.fail, claim, error="x", retry_at=NOW, dead=True, now=NOW)
+            await database.write(job_rows.fail, claim, error="x", retry_at=NOW, dead=True, now=NOW)
     assert await due(database) == 1
 
 
 async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_works_on(database: Database) -> None:
     await ask(database, ANA, "running")
-    claim = await database.write_installation(jobs.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
+    claim = await database.write_installation(job_rows.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
     assert claim is not None
     await ask(database, ANA, "due")
     await ask(database, BEN, "later", due_at=NOW + 500)
     await ask(database, BEN, "much later", due_at=TOMORROW + 5)
     await ask(database, ANA, "other kind", "title")
     await ask(database, EVE, "foreign")
-    assert await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 2
+    assert await database.write(job_rows.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 2
     found = await database.read_installation(
         rows, "SELECT thread_uid, due_at, attempts FROM jobs WHERE tenant_id = 'acme'"
     )
@@ -96,29 +96,29 @@ async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_wor
         "other kind": NOW,
     }
     assert {attempts for _, _, attempts in found} == {0}
-    assert await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 0
-    assert await database.read_installation(jobs.find_soonest, ["observe"], now=NOW) == NOW  # the foreign one
-    await database.write(jobs.finish, claim, now=NOW)
+    assert await database.write(job_rows.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 0
+    assert await database.read_installation(job_rows.find_soonest, ["observe"], now=NOW) == NOW  # the foreign one
+    await database.write(job_rows.finish, claim, now=NOW)
 
 
 async def test_more_that_is_asked_of_a_job_makes_it_due_again(database: Database) -> None:
     await ask(database, ANA, "t")
-    await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    await database.write(job_rows.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
     assert await due(database) == 0
-    await database.write(jobs.request, ANA, "t", "observe", 6, due_at=NOW + 10, now=NOW)
+    await database.write(job_rows.request, ANA, "t", "observe", 6, due_at=NOW + 10, now=NOW)
     assert await due(database, now=NOW + 10) == 1
 
 
 async def test_a_host_may_take_what_was_put_off_and_nobody_else(database: Database) -> None:
     await ask(database, ANA, "t")
-    await database.write(jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    await database.write(job_rows.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
     options = {"holder": "w", "now": NOW, "lease_ms": 1000}
-    assert await database.write_installation(jobs.claim, KINDS, **options) is None
-    assert await database.write(jobs.claim_in, ANA, KINDS, **options) is None
-    assert await database.write(jobs.claim_in, EVE, KINDS, **options, also_at=TOMORROW) is None
-    claim = await database.write(jobs.claim_in, ANA, KINDS, **options, also_at=TOMORROW)
+    assert await database.write_installation(job_rows.claim, KINDS, **options) is None
+    assert await database.write(job_rows.claim_in, ANA, KINDS, **options) is None
+    assert await database.write(job_rows.claim_in, EVE, KINDS, **options, also_at=TOMORROW) is None
+    claim = await database.write(job_rows.claim_in, ANA, KINDS, **options, also_at=TOMORROW)
     assert claim is not None
-    await database.write(jobs.finish, claim, now=NOW)
+    await database.write(job_rows.finish, claim, now=NOW)
 
 
 async def test_conversations_are_listed_across_agents_and_resources_of_the_tenant_alone(database: Database) -> None:

@@ -22,8 +22,8 @@ from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import observations, subjects, working_memory
 from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import indexed_rows, messages, orphans, pages, windows
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import indexed_rows, message_pages, messages, orphans, windows
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import clock_repair, events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -151,21 +151,21 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, NewEvent("e"), thread_uid=known.thread_uid, origin=_ORIGIN, now=NOW
         ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
-        "jobs.claim_in": lambda tx, who: jobs.claim_in(tx, who, jobs.KINDS, holder="new", now=NOW, lease_ms=9),
-        "jobs.claim_beside": lambda tx, who: jobs.claim_beside(
-            tx, who, known.thread_uid, jobs.KINDS, holder="new", now=NOW, lease_ms=9, also_at=0
+        "jobs.claim_in": lambda tx, who: job_rows.claim_in(tx, who, job_rows.KINDS, holder="new", now=NOW, lease_ms=9),
+        "jobs.claim_beside": lambda tx, who: job_rows.claim_beside(
+            tx, who, known.thread_uid, job_rows.KINDS, holder="new", now=NOW, lease_ms=9, also_at=0
         ),
-        "jobs.list_held": lambda tx, who: jobs.list_held(tx, who, jobs.KINDS, holder="old", now=NOW),
-        "jobs.forget_thread": lambda tx, who: jobs.forget_thread(tx, who, known.thread_uid),
-        "jobs.find_held": lambda tx, who: jobs.find_held(tx, who, known.thread_uid, "observe", 1),
-        "jobs.request": lambda tx, who: jobs.request(
+        "jobs.list_held": lambda tx, who: job_rows.list_held(tx, who, job_rows.KINDS, holder="old", now=NOW),
+        "jobs.forget_thread": lambda tx, who: job_rows.forget_thread(tx, who, known.thread_uid),
+        "jobs.find_held": lambda tx, who: job_rows.find_held(tx, who, known.thread_uid, "observe", 1),
+        "jobs.request": lambda tx, who: job_rows.request(
             tx, who, known.thread_uid, "observe", 9, due_at=NOW, now=NOW, revive=True
         ),
-        "jobs.request_many": lambda tx, who: jobs.request_many(
+        "jobs.request_many": lambda tx, who: job_rows.request_many(
             tx, who, known.thread_uid, [("observe", 9, NOW)], now=NOW
         ),
-        "jobs.resume": lambda tx, who: jobs.resume(tx, who, None, NOW),
-        "jobs.list_waiting": lambda tx, who: jobs.list_waiting(tx, who, NOW),
+        "jobs.resume": lambda tx, who: job_rows.resume(tx, who, None, NOW),
+        "jobs.list_waiting": lambda tx, who: job_rows.list_waiting(tx, who, NOW),
         "journal.append": lambda tx, who: journal.append(tx, who, _JOURNALED),
         "messages.append": lambda tx, who: messages.append(
             tx,
@@ -177,9 +177,9 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "pages.page": lambda tx, who: pages.page(tx, who, "main", roles=ROLES, limit=9),
-        "pages.find_turn": lambda tx, who: pages.find_turn(tx, who, "main", "t1"),
-        "pages.fill": lambda tx, who: pages.fill(tx, who, "main", pages.Light, roles=ROLES, limit=9),
+        "pages.page": lambda tx, who: message_pages.page(tx, who, "main", roles=ROLES, limit=9),
+        "pages.find_turn": lambda tx, who: message_pages.find_turn(tx, who, "main", "t1"),
+        "pages.fill": lambda tx, who: message_pages.fill(tx, who, "main", message_pages.Light, roles=ROLES, limit=9),
         **derivation_calls(known.thread_uid, known.deletion_uid),
         **document_calls(known.thread_uid),
         **entry_calls(known.thread_uid),
@@ -345,12 +345,12 @@ async def _worked(tx: Tx, scope: Scope, thread: Thread) -> None:
 async def _queued(tx: Tx, scope: Scope, thread: Thread) -> None:
     """Jobs of ANA's: one that somebody works on, one that is due, one that is dead."""
     for kind in ("title", "observe", "summary"):
-        await jobs.request(tx, ANA, thread.thread_uid, kind, 1, due_at=NOW, now=NOW)
+        await job_rows.request(tx, ANA, thread.thread_uid, kind, 1, due_at=NOW, now=NOW)
     for kind in ("title", "observe"):
-        claim = await jobs.claim_in(tx, ANA, [kind], holder="old", now=NOW, lease_ms=9)
+        claim = await job_rows.claim_in(tx, ANA, [kind], holder="old", now=NOW, lease_ms=9)
         assert claim is not None
         if kind == "title":
-            await jobs.fail(tx, claim, error="no", retry_at=NOW, dead=True, now=NOW)
+            await job_rows.fail(tx, claim, error="no", retry_at=NOW, dead=True, now=NOW)
 
 
 async def _rows_around(tx: Tx, who: Scope, row_ids: Sequence[int]) -> list[IndexedRow]:

@@ -8,7 +8,7 @@ from layerlore.storage.audit import idempotency
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
 
@@ -76,5 +76,5 @@ async def test_titles_keys_and_answers_come_back_the_same(
 async def test_whole_numbers_of_time_keep_every_digit(database: Database, number: int) -> None:
     sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", Indexed((), 0))
     await say(database, "main", sent)
-    (kept,) = (await database.read(pages.page, ANA, "main", roles=ROLES, limit=1)).messages
+    (kept,) = (await database.read(message_pages.page, ANA, "main", roles=ROLES, limit=1)).messages
     assert kept.said_at == number

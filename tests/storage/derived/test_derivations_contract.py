@@ -11,8 +11,8 @@ from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import session_notes, working_memory
 from layerlore.storage.derived.session_notes import NewNote, Summary
 from layerlore.storage.derived.working_memory import Change, DocumentSource, Version
-from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -83,11 +83,11 @@ async def ask(database: Database, thread_uid: str, seq: int, *kinds: Kind) -> No
     """Ask for jobs of a thread and do them."""
 
     async def unit(tx: Tx, scope: Scope) -> None:
-        await jobs.request_many(tx, ANA, thread_uid, [(kind, seq, NOW) for kind in kinds], now=NOW)
+        await job_rows.request_many(tx, ANA, thread_uid, [(kind, seq, NOW) for kind in kinds], now=NOW)
         for kind in kinds:
-            claim = await jobs.claim(tx, [kind], holder="h", now=NOW, lease_ms=1)
+            claim = await job_rows.claim(tx, [kind], holder="h", now=NOW, lease_ms=1)
             assert claim is not None
-            await jobs.finish(tx, claim, now=NOW)
+            await job_rows.finish(tx, claim, now=NOW)
         for cursor in ("profile_seq", "session_seq"):
             await threads.move_cursor(tx, ANA, thread_uid, cursor, seq)
 
@@ -290,18 +290,18 @@ async def test_what_is_replaced_is_told_again(database: Database) -> None:
 async def test_who_thinks_about_anything_of_the_resource_meanwhile_is_fenced_off(database: Database) -> None:
     main, other = await ten(database), await ten(database, "other")
     for thread in (main, other):
-        await database.write(jobs.request, ANA, thread, "observe", 10, due_at=NOW, now=NOW)
+        await database.write(job_rows.request, ANA, thread, "observe", 10, due_at=NOW, now=NOW)
     claims = [
-        await database.write_installation(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
+        await database.write_installation(job_rows.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
         for _ in range(2)
     ]
     await drop(database, "main", "ids", ["m5"])
     for claim in claims:
         assert claim is not None
-        assert not await database.write(jobs.prolong, claim, now=NOW, lease_ms=1)
-        with pytest.raises(jobs.Fenced):
-            await database.write(jobs.finish, claim, now=NOW)
-    again = await database.write_installation(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
+        assert not await database.write(job_rows.prolong, claim, now=NOW, lease_ms=1)
+        with pytest.raises(job_rows.Fenced):
+            await database.write(job_rows.finish, claim, now=NOW)
+    again = await database.write_installation(job_rows.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
     assert again is not None
     assert (again.epoch, again.attempts) == (3, 0)
 

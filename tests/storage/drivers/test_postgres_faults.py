@@ -12,7 +12,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.postgres import database as postgres_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.messages import pages
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 from ..building import ANA, draft, only, say
@@ -71,10 +71,10 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
     async def look(tx: Tx, scope: Scope) -> int:
         nonlocal runs
         runs += 1
-        before = len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        before = len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
         if runs == 1:
             await onlooker.fetch(TERMINATE, 100, 10_000)
-        return before + len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        return before + len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
 
     assert await postgres.read(look, ANA) == 2
     assert runs == 2

@@ -13,8 +13,8 @@ from layerlore.storage.drivers.sqlite import driver, search
 from layerlore.storage.drivers.sqlite.backend import DIALECT
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.index import vectors
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import indexed_rows, messages, pages, windows
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import indexed_rows, message_pages, messages, windows
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import events, threads
 from layerlore.storage.work import steps
@@ -98,14 +98,14 @@ def test_rows_of_older_rules_have_an_index_of_their_own(tmp_path: Path) -> None:
     assert only == "SEARCH search_rows USING INDEX search_rows_stale (row_id>?)"
 
 
-@pytest.mark.parametrize("statement", [windows._BEFORE, windows._AFTER, pages._page(True, False)])
+@pytest.mark.parametrize("statement", [windows._BEFORE, windows._AFTER, message_pages._page(True, False)])
 def test_messages_of_a_thread_are_read_in_the_order_of_its_key(statement: Executable, tmp_path: Path) -> None:
     (only,) = plan(tmp_path / "memory.db", statement)
     assert "sqlite_autoindex_messages_1" in only
     assert "seq" in only
 
 
-@pytest.mark.parametrize("statement", [pages._SAID_THEN, pages._COUNT_SAID_THEN])
+@pytest.mark.parametrize("statement", [message_pages._SAID_THEN, message_pages._COUNT_SAID_THEN])
 def test_what_was_said_in_a_time_is_read_by_the_index_of_times(statement: Executable, tmp_path: Path) -> None:
     assert plan(tmp_path / "memory.db", statement) == [
         f"SEARCH messages USING INDEX messages_by_time ({KEY} AND said_at>? AND said_at<?)",
@@ -199,7 +199,7 @@ def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Pa
 
 
 def test_jobs_that_are_due_are_found_among_those_alone_however_many_are_done(tmp_path: Path) -> None:
-    for statement in (jobs._NEXT.statement, jobs._SOONEST.statement):
+    for statement in (job_rows._NEXT.statement, job_rows._SOONEST.statement):
         first = plan(tmp_path / "memory.db", statement)[0]
         assert first.startswith(("SEARCH jobs USING INDEX jobs_due", "SCAN jobs USING INDEX jobs_due"))
 
@@ -211,7 +211,7 @@ def test_a_key_is_found_by_its_digest(tmp_path: Path) -> None:
 
 
 def test_the_jobs_of_a_tenant_that_are_due_are_found_by_their_own_index(tmp_path: Path) -> None:
-    for statement in (jobs._COUNT_DUE, jobs._PUT_OFF):
+    for statement in (job_rows._COUNT_DUE, job_rows._PUT_OFF):
         first, *_ = plan(tmp_path / "memory.db", statement)
         assert first == "SEARCH jobs USING INDEX jobs_due_of_tenant (tenant_id=? AND due_at<?)"
     assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", usage._OF_TENANT)[0]

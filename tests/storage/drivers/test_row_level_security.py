@@ -19,8 +19,8 @@ from layerlore.storage.drivers.postgres.backend import definition
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.transaction import beginning
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import places, tenant_memories
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.messages import place_rows, tenant_memories
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import threads
 
@@ -32,7 +32,7 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, erasure, retention, jobs, places, vectors)  # whose looks are known once they are loaded
+LOOKING = (api_keys, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
 
 
 @pytest.fixture
@@ -198,18 +198,19 @@ async def test_no_word_asks_beyond_its_scope(serving: PostgresDatabase) -> None:
 
 async def test_a_job_is_found_among_all_tenants_and_worked_on_in_its_own(serving: PostgresDatabase) -> None:
     async def ask(tx: Tx, scope: Scope) -> None:
-        await jobs.request(tx, scope, "", "profile", 1, due_at=NOW, now=NOW)
+        await job_rows.request(tx, scope, "", "profile", 1, due_at=NOW, now=NOW)
 
     for scope in (ANA, ABROAD):
         await serving.write(ask, scope)
     claimed = [
-        await serving.write_installation(jobs.claim, ["profile"], holder="h", now=NOW, lease_ms=1000) for _ in range(3)
+        await serving.write_installation(job_rows.claim, ["profile"], holder="h", now=NOW, lease_ms=1000)
+        for _ in range(3)
     ]
     assert {claim.scope for claim in claimed if claim} == {ANA, ABROAD}
     assert claimed[2] is None
     for claim in claimed[:2]:
         assert claim is not None
-        assert await serving.write(jobs.prolong, claim, now=NOW, lease_ms=9)
+        assert await serving.write(job_rows.prolong, claim, now=NOW, lease_ms=9)
 
 
 async def test_what_a_caller_puts_before_a_table_is_not_what_the_functions_read(
@@ -293,7 +294,7 @@ async def test_tables_that_change_hands_open_to_their_new_owner_alone(
 
     served = await PostgresDatabase.open(postgres_url)
     assert served.standing.unfit == ""
-    assert await served.read_installation(places.count_messages) == 1
+    assert await served.read_installation(place_rows.count_messages) == 1
     await served.close()
     connection = await asyncpg.connect(postgres_url)
     async with connection.transaction():

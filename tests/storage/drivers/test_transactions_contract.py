@@ -11,7 +11,7 @@ from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.messages import messages, pages
+from layerlore.storage.messages import message_pages, messages
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
 
@@ -95,13 +95,13 @@ async def test_a_read_sees_one_state_while_others_write(database: Database) -> N
     loop = asyncio.get_running_loop()
 
     async def look_twice(tx: Tx, scope: Scope) -> tuple[int, int, int]:
-        before = (await pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        before = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         meanwhile = say(database, "main", draft())
         if tx.backend.name == "sqlite":  # the function runs in a reader's thread
             stored = asyncio.run_coroutine_threadsafe(meanwhile, loop).result(timeout=20)
         else:
             stored = await meanwhile
-        after = (await pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        after = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         return before, after, stored.thread.message_count
 
     assert await database.read(look_twice, ANA) == (1, 1, 2)

@@ -4,8 +4,8 @@ import pytest
 
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import embedders
-from layerlore.storage.messages import places
-from layerlore.storage.messages.places import FIRST, ThreadPlace
+from layerlore.storage.messages import place_rows
+from layerlore.storage.messages.place_rows import FIRST, ThreadPlace
 
 from ..building import ANA, BEN, draft, drop, everything, say
 
@@ -69,14 +69,14 @@ async def test_every_visible_message_of_every_scope_is_on_the_way(database: Data
     await drop(database, "one", "ids", ["m1"], scope=ANA)
     found: dict[ThreadPlace, list[int]] = {}
     thread = FIRST
-    while page := await database.read_installation(places.threads_after, thread, 3):
+    while page := await database.read_installation(place_rows.threads_after, thread, 3):
         for thread in page:
             assert thread not in found
             seqs = found.setdefault(thread, [])
-            while more := await database.read(places.seqs_after, thread, seqs[-1] if seqs else 0, 2):
+            while more := await database.read(place_rows.seqs_after, thread, seqs[-1] if seqs else 0, 2):
                 seqs += more
     assert sorted(map(len, found.values())) == [4, 5, 5, 5]
     assert [1, 3, 4, 5] in found.values()
     assert {place.scope for place in found} == {ANA, BEN}
-    assert await database.read_installation(places.count_messages) == 19
+    assert await database.read_installation(place_rows.count_messages) == 19
     assert len(await everything(database, "one")) == 4

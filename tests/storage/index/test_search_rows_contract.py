@@ -8,7 +8,7 @@ import pytest
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.sessions import SESSION_GAP_MS
+from layerlore.storage.drivers.session_numbers import SESSION_GAP_MS
 from layerlore.storage.messages import indexed_rows
 
 from ..building import ANA, BEN, NOW, draft, drop, execute, indexed, rows, say

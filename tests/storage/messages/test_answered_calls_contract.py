@@ -4,7 +4,7 @@ import pytest
 
 from layerlore.storage.core.records import Json, Message
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages import indexed_rows, pages
+from layerlore.storage.messages import indexed_rows, message_pages
 
 from ..building import ANA, BEN, draft, drop, everything, say, tool_call, tool_result
 
@@ -16,7 +16,7 @@ def asked(message: Message) -> list[str]:
 
 
 async def attached(database: Database, uid: str) -> list[Message]:
-    return await database.read(pages.attach, ANA, uid, await everything(database, "main"))
+    return await database.read(message_pages.attach, ANA, uid, await everything(database, "main"))
 
 
 async def test_a_result_has_the_latest_call_of_its_id_before_it(database: Database) -> None:
@@ -41,11 +41,11 @@ async def test_a_result_has_the_latest_call_of_its_id_before_it(database: Databa
 async def test_the_next_result_of_a_thread_has_the_calls_before_it(database: Database) -> None:
     await say(database, "main", draft(role="assistant", parts=[tool_call("c1"), tool_call("c2")]))
     await say(database, "other", draft(role="assistant", parts=[tool_call("c3")]))
-    found = await database.read(pages.of_next, ANA, "main", {"c2", "c3"})
+    found = await database.read(message_pages.of_next, ANA, "main", {"c2", "c3"})
     assert [call["id"] for call in found] == ["c2"]
-    assert await database.read(pages.of_next, BEN, "main", {"c2"}) == []
-    await say(database, "main", *(draft() for _ in range(pages.REACH)))
-    assert await database.read(pages.of_next, ANA, "main", {"c2"}) == []
+    assert await database.read(message_pages.of_next, BEN, "main", {"c2"}) == []
+    await say(database, "main", *(draft() for _ in range(message_pages.REACH)))
+    assert await database.read(message_pages.of_next, ANA, "main", {"c2"}) == []
 
 
 async def test_a_deleted_call_still_says_what_its_result_is(database: Database) -> None:
@@ -53,5 +53,5 @@ async def test_a_deleted_call_still_says_what_its_result_is(database: Database) 
     appended = await say(database, "main", draft("told", role="tool", parts=[tool_result("c1")]))
     kept = await everything(database, "main")
     await drop(database, "main", "ids", ["call"])
-    found = await database.read(pages.attach, ANA, appended.thread.thread_uid, kept[1:])
+    found = await database.read(message_pages.attach, ANA, appended.thread.thread_uid, kept[1:])
     assert asked(found[0]) == ["gone"]

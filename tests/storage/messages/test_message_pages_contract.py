@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import ROLES, Role, Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages import pages, windows
-from layerlore.storage.messages.pages import Page
+from layerlore.storage.messages import message_pages, windows
+from layerlore.storage.messages.message_pages import Page
 
 from ..building import ANA, BEN, draft, drop, examples, new_scope, say
 
@@ -26,7 +26,7 @@ async def page(
     after: int | None = None,
 ) -> Page:
     return await database.read(
-        pages.page, scope, "main", roles=roles, limit=limit, offset=offset, before=before, after=after
+        message_pages.page, scope, "main", roles=roles, limit=limit, offset=offset, before=before, after=after
     )
 
 

@@ -5,7 +5,7 @@ from sqlalchemy import LargeBinary, Table, Text
 
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.tables import SCOPE, journal, metadata, search_rows, search_vectors
-from layerlore.storage.removal.redaction import _BESIDE
+from layerlore.storage.removal.masked_rows import _BESIDE
 
 IDS = {
     *(

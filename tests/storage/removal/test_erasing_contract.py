@@ -18,7 +18,7 @@ from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.moving import moved_entries
 from layerlore.storage.moving.moved_entries import SharedRow
 from layerlore.storage.removal import deletions, erasure
@@ -222,7 +222,7 @@ async def seen(tx: Tx, scope: Scope) -> list[object]:
         *([profile] if profile else []),
         *log.events,
         *await entries.read_seen(tx, scope, ["e", "own"]),
-        *await jobs.list_waiting(tx, scope, NOW),
+        *await job_rows.list_waiting(tx, scope, NOW),
         *await usage.of_resource(tx, scope),
         *await deletions.list_deletions(tx, scope),
     ]
@@ -379,17 +379,17 @@ async def test_a_job_that_runs_is_fenced_off_and_what_fell_back_is_due_again(dat
     await say(database, "other", draft("a quokka"))
     uids = [(await say(database, name, draft("hello"))).thread.thread_uid for name in ("main", "other")]
     for thread_uid in uids:
-        await database.write(jobs.request, ANA, thread_uid, "entries", 1, due_at=NOW, now=NOW)
+        await database.write(job_rows.request, ANA, thread_uid, "entries", 1, due_at=NOW, now=NOW)
     claims = [
-        await database.write_installation(jobs.claim, ["entries"], holder="x", now=NOW, lease_ms=60_000)
+        await database.write_installation(job_rows.claim, ["entries"], holder="x", now=NOW, lease_ms=60_000)
         for _ in range(2)
     ]
     await database.write(erasure.hide_threads, ANA, "main", now=NOW)
     for claim in claims:
         assert claim is not None
-        with pytest.raises(jobs.Fenced):
-            await database.write(jobs.finish, claim, now=NOW)
-    waiting = await database.read(jobs.list_waiting, ANA, NOW)
+        with pytest.raises(job_rows.Fenced):
+            await database.write(job_rows.finish, claim, now=NOW)
+    waiting = await database.read(job_rows.list_waiting, ANA, NOW)
     assert [job.thread_id for job in waiting] == ["other"]
 
 

@@ -30,7 +30,7 @@ from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.removal import acts, deletions, retention
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
@@ -211,10 +211,10 @@ async def derive(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     for table, row in rows_of.items():
         await tx.run(insert(table).values(**{name: bindparam(name) for name in row}), **row)
     await tx.run(update(threads_table).values(observed_seq=1, buffered_seq=1))
-    await jobs.request(tx, ANA, thread.thread_uid, "observe", 1, due_at=NOW, now=NOW)
-    claim = await jobs.claim(tx, ["observe"], holder=words[7], now=NOW, lease_ms=1)
+    await job_rows.request(tx, ANA, thread.thread_uid, "observe", 1, due_at=NOW, now=NOW)
+    claim = await job_rows.claim(tx, ["observe"], holder=words[7], now=NOW, lease_ms=1)
     assert claim is not None
-    await jobs.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
+    await job_rows.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
     await usage.add_spending(tx, OfDay(1, 1), now=NOW)
     await usage.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
     await journal.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))

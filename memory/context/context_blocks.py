@@ -9,6 +9,7 @@ from typing import Literal
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
 from layerlore.memory.recall.hit_lines import (
     MemoryLine,
     MessageTexts,
@@ -20,10 +21,9 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
-from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text
+from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.memory.work import attempts
 from layerlore.memory.work.plan import find_current_step, render_open

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.server.command_line.database import expect_database
+from layerlore.server.command_line.known_database import expect_database
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 

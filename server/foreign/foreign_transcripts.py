@@ -4,10 +4,10 @@ is stored once."""
 import json
 from pathlib import Path
 
-from layerlore.server.capture.cleaning import Cleaner
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.message_cleanup import Cleaner
+from layerlore.server.capture.new_lines import TranscriptCursor, read_new
 from layerlore.server.capture.said import Said, as_object
-from layerlore.server.capture.transcripts import TranscriptCursor, read_new
 from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread, find_files
 from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings

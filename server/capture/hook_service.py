@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.capture.calls import HookCall, read_call
-from layerlore.server.capture.capturing import Capture, run_apart
+from layerlore.server.capture.event_capture import Capture, run_apart
+from layerlore.server.capture.hook_sessions import Sessions
+from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
-from layerlore.server.capture.sessions import Sessions
 from layerlore.server.relay import spool
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded

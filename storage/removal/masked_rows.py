@@ -33,9 +33,9 @@ from layerlore.storage.core.tables import jobs as jobs_table
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
-from layerlore.storage.derived import notes
+from layerlore.storage.derived import note_rows
 from layerlore.storage.index import lexical
-from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs import job_rows
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.threads import threads
 
@@ -166,7 +166,7 @@ async def put(
     if made:
         await installation.owe_rewrite(tx)
     if made and (kind := _NOTES.get(table)) is not None:
-        await notes.refresh(tx, scope, thread_uid, search_text, (kind,))
+        await note_rows.refresh(tx, scope, thread_uid, search_text, (kind,))
     return Put(made, thread)
 
 
@@ -209,7 +209,7 @@ async def _put_messages(
     await _move_sources(tx, of, {each.key[1]: each for each in made})
     await indexed_rows.rebuild_rows(tx, scope, thread_uid, [each.key[1] for each in made], search_text)
     # The input of a job about one of them has its content.
-    await jobs.fence_off(tx, scope, now=now)
+    await job_rows.fence_off(tx, scope, now=now)
     return made
 
 

@@ -26,7 +26,7 @@ FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
 """The names of the files."""
 
-_MODULE = "layerlore.memory.embedding.unpacking"
+_MODULE = "layerlore.memory.embedding.table_files"
 _SECONDS = 120.0
 
 

@@ -11,7 +11,7 @@ from typing import Literal, cast
 from typing_extensions import TypedDict
 
 from layerlore.memory.documents.working_memory import record_change
-from layerlore.memory.engine import acts
+from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.curation import set_mark
 from layerlore.memory.removal.deletion import restore
@@ -23,7 +23,7 @@ from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Scope, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_curation, notes, working_memory
+from layerlore.storage.derived import entries, entry_curation, note_rows, working_memory
 from layerlore.storage.removal import acts as stored_acts
 from layerlore.storage.removal import deletions
 from layerlore.storage.removal.acts import Act, ActPart, PartKind
@@ -52,7 +52,7 @@ def _list_memories(scope: Scope) -> list[Scope]:
 
 async def _find_act(engine: Engine, scope: Scope, undo_id: str) -> tuple[Act, Scope]:
     """The act of this id, or (``last``) the newest one that can be undone, and in whose memory it was. Raises NotFound, InvalidInput."""
-    since = acts.undoable_since(engine, engine.now())
+    since = act_records.undoable_since(engine, engine.now())
     if undo_id.strip().lower() == LAST:
         newest = [
             (act, of)
@@ -82,7 +82,7 @@ def _expect(act: Act | None, undo_id: str) -> Act:
 async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Undoable]:
     """The changes that can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words,
     without content."""
-    since = acts.undoable_since(engine, engine.now())
+    since = act_records.undoable_since(engine, engine.now())
     found = [
         act
         for of in _list_memories(scope)
@@ -149,7 +149,7 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     found, scope = await _find_act(engine, scope, asked)
     check(found)
     undo_id, now = found.undo_id, engine.now()
-    since = acts.undoable_since(engine, now)
+    since = act_records.undoable_since(engine, now)
 
     async def write(tx: Tx) -> Undone:
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
@@ -280,7 +280,7 @@ class _UndoTransaction:
                 self.tx, self.scope, thread, after=part.before_version, upto=part.after_version
             )
         await record_change(self.tx, self.scope, changed, "restore", self.sent.origin, now=self.now)
-        await notes.refresh_document(self.tx, self.scope, thread, self.engine.search_text_of)
+        await note_rows.refresh_document(self.tx, self.scope, thread, self.engine.search_text_of)
         self._count("documents")
 
     async def _undo_plan(self, part: ActPart) -> None:
@@ -319,7 +319,7 @@ class _UndoTransaction:
             now=self.now,
             is_open=plan_rules.is_open,
         )
-        await notes.refresh(self.tx, self.scope, done.thread.thread_uid, self.engine.search_text_of, ("plan",))
+        await note_rows.refresh(self.tx, self.scope, done.thread.thread_uid, self.engine.search_text_of, ("plan",))
         happened = NewEvent("plan_updated", {"revision": done.after.revision})
         await events.record(self.tx, self.scope, done.thread, [happened], origin=self.sent.origin, now=self.now)
         self._count("plans")
