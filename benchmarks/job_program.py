@@ -17,7 +17,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.server.runtime.runtime import close_engine
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core import tables
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_thread, of_thread

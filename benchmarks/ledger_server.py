@@ -18,7 +18,7 @@ from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.standard_streams import claim_stdio
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import load_settings
-from layerlore.server.stdio.transport import run_stdio
+from layerlore.server.stdio.stdio_transport import run_stdio
 
 LOOP = "event loop"
 SDK = "the SDK"

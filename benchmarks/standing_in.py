@@ -9,7 +9,7 @@ from typing import Any
 
 from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from benchmarks.long_runs.planting import Json
 from benchmarks.standing_in import StandIn
 from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 
 NAME = "stand-in/notes"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json
 

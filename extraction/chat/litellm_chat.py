@@ -24,7 +24,7 @@ from layerlore.memory.settings.note_settings import LlmSettings
 from layerlore.memory.usage.model_usage import ModelUsage, read_usage
 from layerlore.memory.usage.prices import load_prices, price_call
 from layerlore.prompts import render
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json

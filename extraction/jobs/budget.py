@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from layerlore.extraction.chat.chat_port import NOTHING, ChatFailed
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.usage.model_usage import NANO
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfDay, day_of, next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfDay, day_of, next_day
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
@@ -66,7 +66,7 @@ class TenantBudget:
         if not self._daily_tokens:
             return False
         tenant, now = Tenant(claim.scope.tenant_id), self._engine.now()
-        spent = await self._engine.database.read(usage.read_of_tenant, tenant, day_of(now))
+        spent = await self._engine.database.read(usage_rows.read_of_tenant, tenant, day_of(now))
         if spent < self._daily_tokens:
             return False
         await self._engine.database.write(_put_off, tenant, claim, self._kinds, until=next_day(now), now=now)

@@ -37,7 +37,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json
 from layerlore.memory.text.quotation import escape_turns
 from layerlore.prompts import render
-from layerlore.storage.audit.usage import next_day
+from layerlore.storage.audit.usage_rows import next_day
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json

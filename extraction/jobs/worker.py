@@ -34,8 +34,8 @@ from layerlore.extraction.kinds.kind import (
 )
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.prompts import render
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import Spent, UsageLine
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
@@ -244,10 +244,10 @@ async def _add(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
     spent = line.spent
     # Nothing is kept about a resource that was erased meanwhile, except the sums that budgets need.
     if await scopes.still_known(tx, claim.scope, claim.thread_uid):
-        await usage.add(tx, claim.scope, claim.thread_uid, [line], now=now)
+        await usage_rows.add(tx, claim.scope, claim.thread_uid, [line], now=now)
     tokens = spent.input_tokens + spent.output_tokens
-    await usage.add_spending(tx, usage.OfDay(tokens, spent.cost_nano_usd), now=now)
-    await usage.add_of_tenant(tx, Tenant(claim.scope.tenant_id), tokens, now=now)
+    await usage_rows.add_spending(tx, usage_rows.OfDay(tokens, spent.cost_nano_usd), now=now)
+    await usage_rows.add_of_tenant(tx, Tenant(claim.scope.tenant_id), tokens, now=now)
 
 
 MOST_STALE = 3
@@ -462,9 +462,9 @@ class JobWorker:
         if not self._budget.limited:
             return False
         now = self._engine.now()
-        spent = await self._engine.database.read_installation(usage.read_of_day, usage.day_of(now))
+        spent = await self._engine.database.read_installation(usage_rows.read_of_day, usage_rows.day_of(now))
         if reason := self._budget.exhausted(spent):
-            self._pauses.begin(reason, usage.next_day(now))
+            self._pauses.begin(reason, usage_rows.next_day(now))
         return bool(reason)
 
     async def _work(self, lane: _Lane, claim: Claim) -> None:

@@ -27,7 +27,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
 from layerlore.storage.messages import windows
-from layerlore.storage.messages.messages import message_of
+from layerlore.storage.messages.message_rows import message_of
 
 # A thread has up to 48,000 tokens of notes, half a megabyte.
 _THREADS = 16

@@ -44,7 +44,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, session_notes, working_memory
 from layerlore.storage.derived.subjects import subject_in
 from layerlore.storage.messages import windows
-from layerlore.storage.messages.messages import place_of
+from layerlore.storage.messages.message_rows import place_of
 from layerlore.storage.threads import threads
 from layerlore.storage.work import plans, steps
 from layerlore.storage.work.plans import Revision

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import Journaled, JournalFilter, JournalLine, Outcome
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine, Outcome
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
@@ -100,7 +100,7 @@ async def write(
     async def journaled(tx: Tx, scope: Scope) -> T:
         result, wrote = await unit(tx)
         line = make_line(hmac_key, scope, origin, wrote.outcome, now, counts=wrote.counts)
-        await journal.append(tx, scope, line)
+        await journal_rows.append(tx, scope, line)
         return result
 
     try:
@@ -116,13 +116,13 @@ async def write(
 async def append_count(tx: Tx, scope: Scope, hmac_key: bytes, origin: Origin, what: str, number: int, now: int) -> None:
     """Write a line of what the server itself did, in its transaction, if it did anything."""
     if number:
-        await journal.append(tx, scope, make_line(hmac_key, scope, origin, "done", now, counts={what: number}))
+        await journal_rows.append(tx, scope, make_line(hmac_key, scope, origin, "done", now, counts={what: number}))
 
 
 async def append(database: Database, scope: Scope, line: JournalLine) -> None:
     """Write a line in a transaction of its own. Raises nothing: what could not be written is in the log."""
     try:
-        await database.write(journal.append, scope, line)
+        await database.write(journal_rows.append, scope, line)
     except LayerloreError as error:
         log.error("the journal lacks a line (%s, %s): %s", line.tool, line.outcome, error)
     except Exception:
@@ -134,7 +134,7 @@ async def list_lines(
 ) -> list[Journaled]:
     """The newest lines about a scope, or with ``everybody`` about its tenant, the newest first; ``before``: those that were
     appended before the row of this number. Raises InvalidInput where the journal may only be appended to."""
-    if not await database.read_installation(journal.may, "SELECT"):
+    if not await database.read_installation(journal_rows.may, "SELECT"):
         raise InvalidInput(
             "this server may only append to the journal: its database role owns no tables. `layerlore journal --owner-url` "
             "reads it"
@@ -145,4 +145,4 @@ async def list_lines(
         resource_mark=None if everybody else resource_mark(hmac_key, scope.resource_id),
         before=before,
     )
-    return (await database.read_installation(journal.read_lines, own, limit=limit))[::-1]
+    return (await database.read_installation(journal_rows.read_lines, own, limit=limit))[::-1]

@@ -22,7 +22,7 @@ from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.job_rows import Gathering, Kind
 from layerlore.storage.messages import message_pages, orphans
-from layerlore.storage.messages.messages import Appended, as_models_see
+from layerlore.storage.messages.message_rows import Appended, as_models_see
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description

@@ -18,7 +18,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text
 from layerlore.memory.text.quotation import make_visible
-from layerlore.storage.audit import journal
+from layerlore.storage.audit import journal_rows
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
@@ -59,7 +59,7 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
         if len(rows) < len(found):
             reached = found[len(rows) - 1]
         line = make_line(engine.hmac_key, nobody, origin, "done", now, counts={"memories": len(rows)})
-        await journal.append(tx, nobody, line)
+        await journal_rows.append(tx, nobody, line)
         page: MemoryPage = {"memories": rows}
         if reached:
             page["next_cursor"] = write_cursor([*reached])
@@ -192,7 +192,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
             last = found[len(rows) - 1].thread
             after = threads.order_value(last, search.order_by), last.thread_uid
         line = make_line(engine.hmac_key, named, origin, "done", now, counts={"threads": len(rows)})
-        await journal.append(tx, named, line)
+        await journal_rows.append(tx, named, line)
         page: TenantThreadPage = {"threads": rows}
         if after:
             page["next_cursor"] = write_cursor([asked, *after])

@@ -24,7 +24,7 @@ from layerlore.memory.rules.validation import check_metadata, check_text, count_
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.prices import present_spent
 from layerlore.memory.window.policy import WindowPolicy, dump_policy, read_policy
-from layerlore.storage.audit import usage
+from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound, StorageUnavailable
 from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json, Scope, Thread
@@ -120,7 +120,7 @@ async def _add_usage(
     tx: Tx, scope: Scope, found: Sequence[Thread], after: tuple[Any, str] | None = None
 ) -> _ThreadList:
     """Show the threads, with the usage of those that have any."""
-    spent = await usage.of_threads(tx, scope, [thread.thread_uid for thread in found])
+    spent = await usage_rows.of_threads(tx, scope, [thread.thread_uid for thread in found])
     rows: list[ListedThread] = []
     for thread in found:
         used: ThreadUsage = {}

@@ -5,7 +5,7 @@ from typing import Any, TypeGuard, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.remember_requests import KINDS
-from layerlore.memory.removal.redaction import StoredContent
+from layerlore.memory.removal.stored_redaction import StoredContent
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS

@@ -30,7 +30,7 @@ from layerlore.storage.core.scopes import NOTE_KINDS
 from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import Row
 from layerlore.storage.derived.entries import PLACE
-from layerlore.storage.messages.messages import MakeMessage, message_of
+from layerlore.storage.messages.message_rows import MakeMessage, message_of
 
 Beside = Literal["before", "after"]
 

@@ -20,7 +20,7 @@ from layerlore.memory.removal.removal_answers import ErasedMemory, ReceiptRow
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.validation import check_id
-from layerlore.storage.audit import journal
+from layerlore.storage.audit import journal_rows
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Origin, Scope, Tenant
@@ -173,7 +173,7 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
             hidden = await _hide_threads(tx, engine, scope, thread_id, origin, now)
         else:
             hidden = await erasure.hide(tx, scope)
-        await journal.append(tx, scope, make_line(engine.hmac_key, scope, origin, "done", now, counts=hidden))
+        await journal_rows.append(tx, scope, make_line(engine.hmac_key, scope, origin, "done", now, counts=hidden))
         counts += hidden
     return counts
 

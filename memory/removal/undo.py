@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.documents.working_memory import record_change
 from layerlore.memory.engine import act_records
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.entries.curation import set_mark
+from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import restore
 from layerlore.memory.removal.removal_answers import Undoable, Undone
 from layerlore.memory.rules.ages import DAY_MS, iso

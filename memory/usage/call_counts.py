@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.memory.usage.usage_answers import Calls, Days
-from layerlore.storage.audit import daily_calls, usage
+from layerlore.storage.audit import daily_calls, usage_rows
 from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount, Source
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import WAIT_BOUNDS_MS
 from layerlore.storage.core.transaction import Database, Tx
@@ -189,7 +189,7 @@ async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
     """Read what is stored of each day; ``since_day`` in whole days since 1970."""
     return DaysRead(
         await stored_days.count_by_day(tx, scope, since=since_day * DAY_MS),
-        await usage.by_day(tx, scope, since_day),
+        await usage_rows.by_day(tx, scope, since_day),
         await daily_calls.by_day(tx, scope, since_day),
         await stored_days.count_by_kind(tx, scope),
     )

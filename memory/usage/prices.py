@@ -12,7 +12,7 @@ from typing import Any
 
 from layerlore.memory.usage.model_usage import NANO, ModelUsage, to_nano
 from layerlore.memory.usage.usage_answers import Usage, UsageByModel, UsageOfModel
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import Spent, UsageLine
 from layerlore.storage.core import linear_re
 
 log = logging.getLogger(__name__)

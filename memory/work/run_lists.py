@@ -17,7 +17,7 @@ from layerlore.memory.usage.prices import add_lines, present_spent
 from layerlore.memory.work import run_states
 from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
 from layerlore.memory.work.run_answers import RunDetail, RunPage, RunRow, RunUsage, SubAgentUsage, WaitingCall
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import Spent, UsageLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json, value_of
 from layerlore.storage.core.records import Scope, StoredJson, Thread

@@ -33,7 +33,7 @@ from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import run_lists
 from layerlore.memory.work.run_lists import AgentLine
 from layerlore.memory.work.step_answers import EventRow, ListedEvents, ListedSteps, RecordedSteps
-from layerlore.storage.audit import usage
+from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES, Json, Origin, Scope, StoredJson, Thread
@@ -355,7 +355,7 @@ async def store_steps(
     await events.record(tx, scope, thread, happened, origin=origin, now=now)
     lines = [line for _, (_, line) in prepared.lines]
     if lines:
-        await usage.add(tx, scope, thread.thread_uid, lines, now=now)
+        await usage_rows.add(tx, scope, thread.thread_uid, lines, now=now)
     spent: dict[str, list[AgentLine]] = {}
     for operation_id, line in prepared.lines:
         spent.setdefault(run_id or operation_id, []).append(line)

@@ -18,7 +18,7 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry, content_hash
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 from layerlore.storage.moving import moved_entries, moved_threads
 from layerlore.storage.moving.moved_entries import EntryPut, MovedEntry
 from layerlore.storage.moving.moved_threads import Mode
@@ -113,7 +113,7 @@ class ForeignImport:
     async def _count_new(self, scope: Scope, thread: Thread | None, said: Sequence[Json]) -> None:
         ids = [each["id"] for each in said]
         if thread:
-            known = await self._engine.database.read(messages.ids_there, scope, thread.thread_uid, ids)
+            known = await self._engine.database.read(message_rows.ids_there, scope, thread.thread_uid, ids)
         else:
             known = []
         self.report.add("message", "added", len(ids) - len(known))

@@ -16,8 +16,8 @@ from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings
+from layerlore.server.stdio.stdio_transport import LineConnection
 from layerlore.server.stdio.streams import ByteSink, ByteSource
-from layerlore.server.stdio.transport import LineConnection
 from layerlore.storage.core.records import Json, Scope
 
 FRAME_BYTES = 32

@@ -246,13 +246,13 @@ async def curate(call: Call) -> list[str]:
 
 async def _review_entries(call: Call) -> str:
     """The newest entries, a line each, and how many there are."""
-    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import entry_curation
     from layerlore.memory.text import text_blocks
     from layerlore.storage.derived import entries as stored_entries
 
     if not call.engine.entries.enabled:
         return "No entries are kept for this agent (entries.enabled = false)."
-    page = await curation.list_with_person(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor="")
+    page = await entry_curation.list_with_person(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor="")
     found = page["entries"]
     if not found:
         return "No entry is kept."

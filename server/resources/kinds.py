@@ -108,20 +108,20 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Thr
 async def read_entries(call: Call, cursor: str = "") -> EntryPage:
     """The entries about the user, the newest first; in a project, its own before the person's. No tool
     gives them all: a model searches them. Raises InvalidInput."""
-    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import entry_curation
 
-    return await curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
+    return await entry_curation.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
 async def read_entry(call: Call, entry_id: str) -> EntryRow:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
-    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import entry_curation
 
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
     try:
-        return await curation.show_entry(call.engine, call.scope, entry_id)
+        return await entry_curation.show_entry(call.engine, call.scope, entry_id)
     except NotFound:
-        return await curation.show_entry(call.engine, call.scope.of_person, entry_id)
+        return await entry_curation.show_entry(call.engine, call.scope.of_person, entry_id)
 
 
 KINDS: Mapping[Kind, ResourceKind] = {

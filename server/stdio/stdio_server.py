@@ -8,7 +8,7 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import SettingsError, load_launched
-from layerlore.server.stdio.transport import run_stdio
+from layerlore.server.stdio.stdio_transport import run_stdio
 
 
 def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:

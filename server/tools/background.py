@@ -21,8 +21,8 @@ from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfDay
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfDay
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
@@ -69,8 +69,8 @@ async def read_background(call: Call) -> Background:
 
 async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
     rows = await job_rows.list_waiting(tx, scope, now)
-    spent = await usage.read_of_day(tx, usage.day_of(now))
-    tenant_tokens = await usage.read_of_tenant(tx, Tenant(scope.tenant_id), usage.day_of(now))
+    spent = await usage_rows.read_of_day(tx, usage_rows.day_of(now))
+    tenant_tokens = await usage_rows.read_of_tenant(tx, Tenant(scope.tenant_id), usage_rows.day_of(now))
     try:
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:
@@ -165,7 +165,7 @@ def _budget(call: Call, found: Background) -> Budget:
     """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
     local = call.caller.principal.tenant == LOCAL_TENANT
-    budget: Budget = {"day": usage.day_of(call.engine.now())}
+    budget: Budget = {"day": usage_rows.day_of(call.engine.now())}
     if local:
         budget["tokens"] = found.spent.tokens
         budget["cost_usd"] = found.spent.cost_nano_usd / NANO
@@ -203,7 +203,7 @@ def find_problems(call: Call, found: Background) -> list[str]:
     allowed, now = call.settings.rates.tenant_model_tokens_per_day, call.engine.now()
     if allowed and found.tenant_tokens >= allowed:
         wrong.append(
-            f"no model is asked for your tenant until {iso(usage.next_day(now))}: today's {allowed:,} tokens are spent"
+            f"no model is asked for your tenant until {iso(usage_rows.next_day(now))}: today's {allowed:,} tokens are spent"
         )
     return wrong
 

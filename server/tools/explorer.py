@@ -18,7 +18,7 @@ from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from layerlore.storage.audit.journal import Journaled
+    from layerlore.storage.audit.journal_rows import Journaled
 
 EXPLORER_URI = "ui://layerlore/explorer"
 
@@ -65,13 +65,13 @@ async def explore_entries(
 ) -> EntryPage:
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
-    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import entry_curation
 
     if wrong:
         if query or cursor:
             raise InvalidInput("wrong: all that are marked as wrong are listed at once; leave query and cursor out")
-        return await curation.list_wrong(call.engine, call.scope)
-    return await curation.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
+        return await entry_curation.list_wrong(call.engine, call.scope)
+    return await entry_curation.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
 
 
 @tool(
@@ -92,9 +92,9 @@ async def mark_entry(
 ) -> MarkedEntry:
     """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
     the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
-    from layerlore.memory.entries import curation
+    from layerlore.memory.entries import entry_curation
 
-    return await curation.mark_entry(
+    return await entry_curation.mark_entry(
         call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, accepted=accepted, sent=call.sent()
     )
 

@@ -9,7 +9,7 @@ from layerlore.server.process.version import VERSION
 from layerlore.server.tools import background
 from layerlore.server.tools.background import Background
 from layerlore.server.tools.call import Call
-from layerlore.storage.audit import stored_bytes, usage
+from layerlore.storage.audit import stored_bytes, usage_rows
 from layerlore.storage.audit.stored_bytes import Quota, Used
 from layerlore.storage.core.records import Scope
 from layerlore.storage.index import vectors
@@ -23,7 +23,7 @@ async def memory_status(call: Call) -> MemoryStatus:
         held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
     else:
         held = await call.engine.database.read(threads.count_scope, call.scope)
-        spent = await call.engine.database.read(usage.of_resource, call.scope)
+        spent = await call.engine.database.read(usage_rows.of_resource, call.scope)
         stored = await call.engine.database.read(stored_bytes.read_used, call.scope)
         retired = await call.engine.database.read(retention.read_count, call.scope)
     found = await background.read_background(call)

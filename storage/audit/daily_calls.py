@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlalchemy import bindparam, delete, select
 
-from layerlore.storage.audit.usage import DAYS_KEPT
+from layerlore.storage.audit.usage_rows import DAYS_KEPT
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import insert_or_update, refused

@@ -45,7 +45,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import entries, note_rows
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import message_pages, orphans
-from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
+from layerlore.storage.messages.message_rows import COLUMNS, MakeMessage, message_of, read
 from layerlore.storage.threads.threads import lock_uid
 
 # How many messages before and after a row ``around`` brings.

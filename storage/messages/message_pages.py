@@ -16,7 +16,7 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages.messages import (
+from layerlore.storage.messages.message_rows import (
     COLUMNS,
     as_models_see,
     call_ids,

@@ -16,9 +16,9 @@ from layerlore.storage.core.tables import messages as messages_table
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observations, working_memory
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import message_pages, messages
-from layerlore.storage.messages import messages as erased_ids
-from layerlore.storage.messages.messages import (
+from layerlore.storage.messages import message_pages, message_rows
+from layerlore.storage.messages import message_rows as erased_ids
+from layerlore.storage.messages.message_rows import (
     COLUMNS,
     Appended,
     MessageRow,
@@ -179,7 +179,7 @@ async def add_beside_deleted(
 
     Raises Conflict also for a tool result whose call is deleted.
     """
-    appended = await messages.append(
+    appended = await message_rows.append(
         tx,
         scope,
         thread_id,

@@ -17,7 +17,7 @@ from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import events, messages
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
+from layerlore.storage.messages.message_rows import COLUMNS, MakeMessage, message_of, read
 
 _visible = and_(messages.c.deletion_uid.is_(None), messages.c.role != literal_column("'custom'"))
 

@@ -17,9 +17,9 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.job_rows import Kind
-from layerlore.storage.messages import messages as erased_ids
+from layerlore.storage.messages import message_rows as erased_ids
 from layerlore.storage.messages import orphans
-from layerlore.storage.messages.messages import AHEAD_MS
+from layerlore.storage.messages.message_rows import AHEAD_MS
 from layerlore.storage.threads import threads
 
 Mode = Literal["merge", "overwrite", "skip"]

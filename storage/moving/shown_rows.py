@@ -22,7 +22,7 @@ from layerlore.storage.core.tables import (
 )
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived.entries import IS_TOLD, Entry
-from layerlore.storage.messages.messages import COLUMNS, hash_of_message, message_of, read
+from layerlore.storage.messages.message_rows import COLUMNS, hash_of_message, message_of, read
 from layerlore.storage.moving.moved_rows import MovedTable
 
 THREAD_COLUMNS = tuple(column.name for column in threads.c if column.name not in (*SCOPE, "deletion_uid"))

@@ -19,7 +19,7 @@ from layerlore.storage.index import lexical
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.messages import orphans, windows
-from layerlore.storage.messages.messages import COLUMNS, read
+from layerlore.storage.messages.message_rows import COLUMNS, read
 from layerlore.storage.removal import acts
 from layerlore.storage.threads import threads
 

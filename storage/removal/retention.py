@@ -41,7 +41,7 @@ from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import orphans
-from layerlore.storage.messages.messages import read
+from layerlore.storage.messages.message_rows import read
 from layerlore.storage.removal.deletions import BY_IDS, CHANGE_COUNTS, HIDE, Deleted, raw_tokens
 from layerlore.storage.threads import threads
 from layerlore.storage.work.runs import EXPIRED

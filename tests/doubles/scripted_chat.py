@@ -8,7 +8,7 @@ import anyio
 
 from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 
 Reply = dict[str, Any] | Exception | Callable[[Material], Any]
 """What is answered: an object, an error that is raised, or a function of the material that gives either."""

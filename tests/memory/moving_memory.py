@@ -6,7 +6,7 @@ from typing import Any
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.entries.curation import mark_entry
+from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread

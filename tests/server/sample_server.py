@@ -30,7 +30,7 @@ from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import serve_http
 from layerlore.server.process.shutdown import StopRequest
-from layerlore.server.stdio.transport import run_stdio
+from layerlore.server.stdio.stdio_transport import run_stdio
 from layerlore.server.subscriptions.notifications import NotificationHub
 
 LOCAL = Allowed(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])

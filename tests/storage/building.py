@@ -13,8 +13,8 @@ from sqlalchemy import text
 from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import indexed_rows, message_pages, messages
-from layerlore.storage.messages.messages import Appended
+from layerlore.storage.messages import indexed_rows, message_pages, message_rows
+from layerlore.storage.messages.message_rows import Appended
 from layerlore.storage.removal import deletions
 from layerlore.storage.removal.deletions import Deleted, Which
 
@@ -95,7 +95,7 @@ async def say(
     replace_known: bool = False,
 ) -> Appended:
     return await database.write(
-        messages.append,
+        message_rows.append,
         scope,
         thread_id,
         drafts,

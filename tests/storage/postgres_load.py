@@ -6,7 +6,7 @@ import itertools
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
 
@@ -17,7 +17,7 @@ WRITERS = 16
 
 async def append_and_count(tx: Tx, scope: Scope, /, thread_id: str, id_: str, new_uid: str) -> str:
     """An append that would be seen twice if it happened twice: a counter goes up with it."""
-    done = await messages.append(
+    done = await message_rows.append(
         tx, ANA, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
     )
     count = done.thread.metadata.get("count", 0) + 1

@@ -19,8 +19,8 @@ from layerlore.memory.removal.deletion import list_deletions
 from layerlore.memory.removal.deletion import restore_deletion as undo
 from layerlore.memory.removal.erasure import ErasureReceipt, show_receipt
 from layerlore.memory.removal.erasure import erase as erase_for_good
-from layerlore.memory.removal.redaction import RedactionResult
-from layerlore.memory.removal.redaction import redact as mask_stored
+from layerlore.memory.removal.stored_redaction import RedactionResult
+from layerlore.memory.removal.stored_redaction import redact as mask_stored
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from layerlore.memory.entries.curation import show_entry
 from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
+from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal

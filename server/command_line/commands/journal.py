@@ -25,8 +25,8 @@ from layerlore.server.command_line.options import (
 )
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings, SettingsError
-from layerlore.storage.audit import journal as stored
-from layerlore.storage.audit.journal import Journaled, JournalFilter, Outcome
+from layerlore.storage.audit import journal_rows as stored
+from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Json, Origin, Scope

@@ -30,8 +30,8 @@ from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
-from layerlore.storage.audit import api_keys, journal
-from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.audit import api_keys, journal_rows
+from layerlore.storage.audit.journal_rows import JournalLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
@@ -153,7 +153,7 @@ async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T
 async def _create(database: Database, key: ApiKey, digest: str) -> None:
     async def write(tx: Tx, tenant: Tenant) -> None:
         await api_keys.create(tx, tenant, key, digest)
-        await journal.append(tx, _scope(key), line)
+        await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys create", key.created_at)
     await database.write(write, Tenant(key.tenant_id))
@@ -171,7 +171,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
 
     async def write(tx: Tx, tenant: Tenant) -> None:
         if await api_keys.revoke(tx, tenant, key_id, now):
-            await journal.append(tx, _scope(key), line)
+            await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys revoke", now)
     await database.write(write, Tenant(key.tenant_id))

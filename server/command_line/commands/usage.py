@@ -21,9 +21,9 @@ from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import stored_bytes
-from layerlore.storage.audit import usage as stored
+from layerlore.storage.audit import usage_rows as stored
 from layerlore.storage.audit.stored_bytes import Counted
-from layerlore.storage.audit.usage import OfOwner, Spent
+from layerlore.storage.audit.usage_rows import OfOwner, Spent
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 

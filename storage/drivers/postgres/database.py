@@ -17,7 +17,9 @@ from layerlore.storage.core.installation import hmac_key, put_trial, remove_tria
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Backend, ErasedBytes, P, Placed, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.postgres import backend
-from layerlore.storage.drivers.postgres.errors import (
+from layerlore.storage.drivers.postgres.hints import PostgresHints
+from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
     REFUSED,
@@ -26,8 +28,6 @@ from layerlore.storage.drivers.postgres.errors import (
     unable,
     without_url,
 )
-from layerlore.storage.drivers.postgres.hints import PostgresHints
-from layerlore.storage.drivers.postgres.migration import migrate_postgres
 from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
 from layerlore.storage.drivers.postgres.transaction import PooledConnection, PostgresTx, beginning
 from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url

@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 
 from layerlore.storage.core.errors import DatabaseTooOld, StorageUnavailable
-from layerlore.storage.drivers.postgres.errors import UNREADABLE_URL
 from layerlore.storage.drivers.postgres.migration import postgres_version
+from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL
 from layerlore.storage.drivers.postgres.url import read_url
 
 CONNECT_SECONDS = 10.0

@@ -23,7 +23,7 @@ from layerlore.memory.messages.addition import add_messages
 from layerlore.server.runtime.job_worker import make_worker
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
-from layerlore.storage.audit import usage
+from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observations, working_memory
@@ -139,7 +139,7 @@ async def test_all_kinds_of_jobs_end_with_any_model_and_leave_nothing_that_may_n
 
     waiting = await engine.database.read(job_rows.list_waiting, SCOPE, engine.now())
     left = [job for job in waiting if job.kind in MODEL_KINDS]
-    lines = [line for line in await engine.database.read(usage.of_resource, SCOPE) if line.model != EARLIER]
+    lines = [line for line in await engine.database.read(usage_rows.of_resource, SCOPE) if line.model != EARLIER]
     thread, stored = await engine.database.read(_read_thread, SCOPE)
     _show(left, lines, spent)
 
@@ -245,7 +245,7 @@ async def _check_documents(engine: Engine, thread: Thread) -> None:
         assert document is None or len(document.content.encode()) <= engine.working_memory.max_bytes
 
 
-def _show(left: list[JobRow], lines: list[usage.UsageLine], spent: float) -> None:
+def _show(left: list[JobRow], lines: list[usage_rows.UsageLine], spent: float) -> None:
     print(f"\n{spent:.0f} s")
     for line in lines:
         print(f"{line.source}: {line.spent.calls} calls, {line.spent.input_tokens} in, {line.spent.output_tokens} out")

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import day_of, next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import day_of, next_day
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.transaction import Database
 
@@ -48,7 +48,7 @@ async def test_a_tenant_that_has_spent_its_tokens_waits_for_the_next_day(
             await work.ask("t9")
             await work.until(_put_off(work, "t9"))
             assert len(chat.asked) == 3
-            assert await work.database.read(usage.read_of_tenant, OURS, day) == 2 * spends
+            assert await work.database.read(usage_rows.read_of_tenant, OURS, day) == 2 * spends
             (said,) = [record.getMessage() for record in caplog.records]
             told = f"its {2 * spends:,} tokens are spent ({2 * spends:,})"
             assert said == f"no model is asked for tenant 'local' until the next day (UTC): {told}"
@@ -65,7 +65,7 @@ def _put_off(work: Work, thread: str) -> Callable[[], Awaitable[bool]]:
 
 
 async def test_what_needs_no_model_goes_on(work: Work) -> None:
-    await work.database.write(usage.add_of_tenant, OURS, 1_000_000, now=START)
+    await work.database.write(usage_rows.add_of_tenant, OURS, 1_000_000, now=START)
     kinds = [Counting(), Counting("digest", own_answer={})]
     async with work.working(kinds, observing(), tenant_daily_tokens=10):
         await work.ask("t")
@@ -75,7 +75,7 @@ async def test_what_needs_no_model_goes_on(work: Work) -> None:
 
 
 async def test_without_an_allowance_nothing_is_put_off(work: Work) -> None:
-    await work.database.write(usage.add_of_tenant, OURS, 10**12, now=START)
+    await work.database.write(usage_rows.add_of_tenant, OURS, 10**12, now=START)
     async with work.working([Counting()], observing()):
         await work.ask()
         await work.until_effects(1)

@@ -13,8 +13,8 @@ from layerlore.extraction.jobs.host_jobs import LEASE_MS, host_kinds
 from layerlore.extraction.kinds.kind import MODEL_KINDS
 from layerlore.server.runtime import runtime
 from layerlore.server.tools.background import RESUME
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfDay
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfDay
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs.job_rows import MOST_FAILURES
 
@@ -395,7 +395,7 @@ async def test_the_status_says_who_thinks_and_what_it_cost_today(
 ) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     now = queue.now()
-    await queue.database.write_installation(usage.add_spending, OfDay(1_200, 3_000_000), now=now)
+    await queue.database.write_installation(usage_rows.add_spending, OfDay(1_200, 3_000_000), now=now)
     async with connect() as tools:
         thinking = (await tools("memory_status"))["thinking"]
         assert thinking["models"] == {}

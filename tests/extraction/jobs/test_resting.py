@@ -2,7 +2,7 @@
 
 from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.jobs.budget import OUTAGE, OUTAGE_MS, ModelPauses
-from layerlore.storage.audit.usage import Spent
+from layerlore.storage.audit.usage_rows import Spent
 
 
 def down(**options: object) -> ChatFailed:

@@ -13,8 +13,8 @@ from layerlore.extraction.jobs.budget import FIRST_MS, LONGEST_MS, OUTAGE, Daily
 from layerlore.extraction.jobs.worker import MOST_STALE, Pace, attempt
 from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfDay, Spent, day_of, next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfDay, Spent, day_of, next_day
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.jobs import job_rows
@@ -53,7 +53,7 @@ async def test_a_job_is_done_once_by_the_model_that_is_named_with_it(work: Work)
         assert await work.until_effects(1) == [("observe", "t", 3, chat.name, "observe/1")]
         await work.until_done()
     assert len(chat.asked) == 1
-    lines = await work.database.read(usage.of_resource, ANA)
+    lines = await work.database.read(usage_rows.of_resource, ANA)
     assert [(line.model, line.source, line.spent) for line in lines] == [(chat.name, "observe", chat.spends)]
 
 
@@ -258,8 +258,8 @@ async def test_what_an_answer_cost_is_counted_whether_or_not_it_can_be_used(work
     async with work.working([Counting()], chat):
         await work.ask()
         await work.until_failed(1)
-    assert await work.database.read_installation(usage.read_of_day, day_of(START)) == OfDay(120, 3_000)
-    (line,) = await work.database.read(usage.of_resource, ANA)
+    assert await work.database.read_installation(usage_rows.read_of_day, day_of(START)) == OfDay(120, 3_000)
+    (line,) = await work.database.read(usage_rows.of_resource, ANA)
     assert (line.model, line.spent) == (chat.name, chat.spends)
 
 

@@ -13,7 +13,7 @@ from layerlore.extraction.kinds.entries import MOST_MESSAGES, EntryExtractor
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material, Stale
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.entries import entries as keeping
-from layerlore.memory.entries.curation import mark_entry
+from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal import forget_requests
 from layerlore.memory.settings.context_settings import RecallRules

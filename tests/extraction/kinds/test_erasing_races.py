@@ -12,7 +12,7 @@ from sqlalchemy import text
 from layerlore.extraction.kinds.kind import JobKind
 from layerlore.memory.removal.erasure import erase, finish_erasures
 from layerlore.memory.settings.note_settings import EntryRules, ObservationRules
-from layerlore.storage.audit import usage
+from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.records import Json, Origin, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
@@ -182,5 +182,5 @@ async def test_of_what_a_running_job_cost_only_the_sum_of_the_day_stays(database
     each = Race(database, 0)
     await each.run()
     assert not await database.read(erasure.count, each.talk.scope)
-    spent = await database.read_installation(usage.read_of_day, usage.day_of(each.talk.now))
+    spent = await database.read_installation(usage_rows.read_of_day, usage_rows.day_of(each.talk.now))
     assert spent.tokens == 120 * len(each.talk.chat.asked)

@@ -9,7 +9,7 @@ from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.hit_lines import MessageCache, MessageTexts, fold_message, make_line
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Scope, Thread
-from layerlore.storage.messages.messages import message_of
+from layerlore.storage.messages.message_rows import message_of
 
 COUNTER = load_counter()
 ANA, BEN = Scope("t", "a", "ana"), Scope("t", "a", "ben")

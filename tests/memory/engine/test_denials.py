@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from layerlore.memory.engine import denied_calls
 from layerlore.memory.engine.engine import Denial, Denials
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalFilter, JournalLine
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalFilter, JournalLine
 from layerlore.storage.core.records import Origin, Scope
 
 from ..entry_memory import Memory
@@ -77,7 +77,9 @@ def lines(memory: Memory) -> Lines:
     async def read() -> list[JournalLine]:
         return [
             row.line
-            for row in await memory.engine.database.read_installation(journal.read_lines, JournalFilter(), limit=1000)
+            for row in await memory.engine.database.read_installation(
+                journal_rows.read_lines, JournalFilter(), limit=1000
+            )
         ]
 
     return read

@@ -11,7 +11,7 @@ import pytest
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.curation import mark_entry
+from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.exchange import list_shared, take_shared

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.removal.redaction import StoredContent
+from layerlore.memory.removal.stored_redaction import StoredContent
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.storage.core.content_columns import Form
 from layerlore.storage.core.transaction import Database

@@ -20,10 +20,10 @@ from layerlore.memory.messages import addition
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal import deletion as removal_deletion
-from layerlore.memory.removal.redaction import RedactionResult, redact
+from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.memory.work import attempts, steps
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalFilter
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalFilter
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant
 from layerlore.storage.core.tables import observations
@@ -356,7 +356,7 @@ async def test_watchers_and_the_journal_are_told_how_much_and_not_what(memory: M
     assert [event["payload"] for event in of_resource] == [{"what": "entries", "rows": 1}]
     assert {(event["by"], event["tool"]) for event in (*of_thread, *of_resource)} == {("command line", "redact")}
     lines = await memory.engine.database.read_installation(
-        journal.read_lines, JournalFilter(principal="command:redact"), limit=10
+        journal_rows.read_lines, JournalFilter(principal="command:redact"), limit=10
     )
     assert [dict(each.line.counts) for each in lines] == [{"rows": 2, "masked": 3}, {"rows": 1, "masked": 1}]
     assert {each.tenant_id for each in lines} == {"t"}

@@ -11,8 +11,8 @@ from layerlore.memory.removal.deletion import retain
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime import upkeep
 from layerlore.server.runtime.runtime import close_engine, open_engine
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalFilter
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalFilter
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
@@ -81,7 +81,7 @@ async def test_the_oldest_of_a_thread_go_as_with_a_delete_and_it_is_told(
         async with opened(settings_for, **rules) as engine:
             assert await retain(engine) == 4
             assert await retain(engine) == 0
-            lines = await engine.database.read_installation(journal.read_lines, JournalFilter(), limit=9)
+            lines = await engine.database.read_installation(journal_rows.read_lines, JournalFilter(), limit=9)
         assert await ids(tools, "a") == ["a-q2", "a-a2", "a-q3", "a-a3", "card"]
         assert len(await ids(tools, "b")) == 4
         told = [row.line for row in lines if row.line.tool == "retention"]

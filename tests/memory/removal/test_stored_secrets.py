@@ -11,7 +11,7 @@ from seeing_all import see_all
 from sqlalchemy import insert, text, update
 
 from layerlore.memory.parts.search_words import split_words
-from layerlore.memory.removal.redaction import RedactionResult, redact
+from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.content_columns import CONTENT

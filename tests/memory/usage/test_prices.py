@@ -20,7 +20,7 @@ from layerlore.memory.usage.prices import (
     present_spent,
     price_call,
 )
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import Spent, UsageLine
 
 LIST = PriceList(
     {

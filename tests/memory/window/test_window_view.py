@@ -14,7 +14,7 @@ from layerlore.memory.window.omissions import find_newest_run, holds_newest, str
 from layerlore.memory.window.policy import WindowPolicy
 from layerlore.memory.window.view import Window, build_window, count_leading, lighten_messages
 from layerlore.storage.core.records import Message
-from layerlore.storage.messages.messages import pairs
+from layerlore.storage.messages.message_rows import pairs
 
 from ..window_threads import (
     ROUGH,

@@ -8,8 +8,8 @@ from mcp import MCPError
 
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import Journaled, JournalFilter
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import Journaled, JournalFilter
 
 from ..gated_server import ANA, Told, connected, served, settings_in
 
@@ -22,7 +22,9 @@ WRITER = replace(ANA, name="key:writer", rights=frozenset({"write"}))
 async def denied(settings: Settings) -> list[Journaled]:
     engine = await open_engine(settings)
     try:
-        return await engine.database.read_installation(journal.read_lines, JournalFilter(outcome="denied"), limit=100)
+        return await engine.database.read_installation(
+            journal_rows.read_lines, JournalFilter(outcome="denied"), limit=100
+        )
     finally:
         await close_engine(engine)
 

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.storage.audit.journal import JournalFilter, read_lines
+from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 
 from ..gated_server import Told, answer, connected, refused, served, settings_in

@@ -16,8 +16,8 @@ from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal.deletion import restore_deletion
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalLine
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
@@ -40,8 +40,8 @@ def make(**flags: str) -> None:
         denied = JournalLine(
             now - 2 * DAY, "key:b", f"x{ESCAPE}", "forget", "denied", "0" * 32, {"calls": 1200}, "NotFound"
         )
-        await engine.database.write(journal.append, SCOPE, old)
-        await engine.database.write(journal.append, Scope("other", "", "ben"), denied)
+        await engine.database.write(journal_rows.append, SCOPE, old)
+        await engine.database.write(journal_rows.append, Scope("other", "", "ben"), denied)
         with pytest.raises(NotFound):
             await restore_deletion(
                 engine, SCOPE, "nothing", origin=Origin("command line", "restore", "command:restore")

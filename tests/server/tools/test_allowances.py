@@ -3,8 +3,8 @@
 import pytest
 
 from layerlore.server.runtime import runtime
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import next_day
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.jobs import job_rows
 
@@ -23,8 +23,8 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_status_says_what_a_tenant_may_spend_and_has_spent(connect: Connect, queue: Queue) -> None:
-    await queue.database.write(usage.add_of_tenant, OURS, 900, now=queue.now())
-    await queue.database.write(usage.add_of_tenant, Tenant("other"), 5_000, now=queue.now())
+    await queue.database.write(usage_rows.add_of_tenant, OURS, 900, now=queue.now())
+    await queue.database.write(usage_rows.add_of_tenant, Tenant("other"), 5_000, now=queue.now())
     async with connect() as tools:
         assert (
             not {"tenant_tokens", "tenant_daily_tokens"} & (await tools("memory_status"))["thinking"]["budget"].keys()
@@ -34,7 +34,7 @@ async def test_the_status_says_what_a_tenant_may_spend_and_has_spent(connect: Co
         assert status["thinking"]["budget"]["tenant_tokens"] == 900
         assert status["thinking"]["budget"]["tenant_daily_tokens"] == 1_000
         assert not [line for line in status["degraded"] if "your tenant" in line]
-        await queue.database.write(usage.add_of_tenant, OURS, 100, now=queue.now())
+        await queue.database.write(usage_rows.add_of_tenant, OURS, 100, now=queue.now())
         (told,) = [line for line in (await tools("memory_status"))["degraded"] if "your tenant" in line]
         assert told.endswith("today's 1,000 tokens are spent")
 

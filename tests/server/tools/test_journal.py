@@ -15,8 +15,8 @@ from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import close_engine, open_engine, open_runtime
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalFilter, JournalLine
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalFilter, JournalLine
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Origin, Scope
@@ -53,7 +53,7 @@ class Log:
     async def all(self) -> list[JournalLine]:
         return [
             row.line
-            for row in await self._database.read_installation(journal.read_lines, JournalFilter(), limit=10_000)
+            for row in await self._database.read_installation(journal_rows.read_lines, JournalFilter(), limit=10_000)
         ]
 
     async def news(self) -> list[JournalLine]:
@@ -88,7 +88,7 @@ async def test_every_tool_that_writes_leaves_one_line_of_each_call_and_no_word_o
         (line,) = await log.news()
         assert (line.tool, line.outcome, line.reason) == (tool, "done", None)
         assert (line.principal, line.client, line.resource_mark) == ("local", BY, mark)
-    rows = repr(await database.read_installation(journal.read_lines, JournalFilter(), limit=10_000))
+    rows = repr(await database.read_installation(journal_rows.read_lines, JournalFilter(), limit=10_000))
     assert [word for word in (WORD, RESOURCE, "numbat", "main", "m1", "r1", "build", "hello") if word in rows] == []
 
 
@@ -218,7 +218,9 @@ async def test_a_denied_call_says_who_was_refused_what_and_names_no_agent_that_m
     any_ = Principal("key:any", "acme", None, **everything)
     await opened.record_refusal(one, tool="forget", client="claude 1.0", error=NotFound(WORD), resource=RESOURCE)
     await opened.record_refusal(any_, tool="forget", client="claude 1.0", error=NotFound(WORD))
-    rows = await opened.engine.database.read_installation(journal.read_lines, JournalFilter(outcome="denied"), limit=9)
+    rows = await opened.engine.database.read_installation(
+        journal_rows.read_lines, JournalFilter(outcome="denied"), limit=9
+    )
     assert [(row.tenant_id, row.agent_id, row.line.principal) for row in rows] == [
         ("acme", "coder", "key:one"),
         ("acme", "", "key:any"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from secret_formats import made_up
 
-from layerlore.storage.audit.journal import JournalFilter, read_lines
+from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 
 from .calling import Connect, Json, Tools, text_of

@@ -7,7 +7,7 @@ import pytest
 
 from layerlore.storage.audit import daily_calls
 from layerlore.storage.audit.daily_calls import CallCount
-from layerlore.storage.audit.usage import DAYS_KEPT
+from layerlore.storage.audit.usage_rows import DAYS_KEPT
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import WAITS

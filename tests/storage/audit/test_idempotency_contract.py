@@ -9,7 +9,7 @@ from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Draft, Json, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 
 from ..building import ANA, BEN, NOW, draft, everything, only, rows, say, search_text, uid
 
@@ -23,7 +23,7 @@ async def append_once(
 
     async def unit(tx: Tx, scope: Scope) -> tuple[Json, bool]:
         async def write(tx: Tx) -> Json:
-            done = await messages.append(
+            done = await message_rows.append(
                 tx, scope, "main", [sent], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
             )
             return {"ids": [one.id for one in done.stored], "seqs": [one.seq for one in done.stored]}

@@ -12,8 +12,8 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import Journaled, JournalFilter, JournalLine
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
@@ -31,11 +31,11 @@ OTHER = Scope("another-tenant", "agent", "ana")
 
 async def append(database: Database, *lines: JournalLine, scope: Scope = ANA) -> None:
     for line in lines:
-        await database.write(journal.append, scope, line)
+        await database.write(journal_rows.append, scope, line)
 
 
 async def listed(database: Database, wanted: JournalFilter | None = None, *, limit: int = 100) -> list[Journaled]:
-    return await database.read_installation(journal.read_lines, wanted or JournalFilter(), limit=limit)
+    return await database.read_installation(journal_rows.read_lines, wanted or JournalFilter(), limit=limit)
 
 
 async def lines(database: Database, wanted: JournalFilter | None = None, *, limit: int = 100) -> list[JournalLine]:
@@ -93,7 +93,7 @@ class Undone(Exception):
 async def test_a_line_is_there_if_and_only_if_its_transaction_was_committed(database: Database) -> None:
     async def write(tx: Tx, scope: Scope, name: str, fails: bool) -> None:
         await threads.lock_or_make(tx, ANA, name, uid(), NOW)
-        await journal.append(tx, ANA, replace(LINE, client=name))
+        await journal_rows.append(tx, ANA, replace(LINE, client=name))
         if fails:
             raise Undone
 
@@ -131,9 +131,9 @@ async def test_pruning_removes_what_is_old_of_all_tenants_and_the_table_is_close
     await append(database, *old[:3])
     await append(database, *old[3:], scope=OTHER)
     before = await listed(database)
-    assert await database.write_installation(journal.prune, before=NOW + 4, most=3) == 3
-    assert await database.write_installation(journal.prune, before=NOW + 4, most=3) == 1
-    assert await database.write_installation(journal.prune, before=NOW + 4, most=3) == 0
+    assert await database.write_installation(journal_rows.prune, before=NOW + 4, most=3) == 3
+    assert await database.write_installation(journal_rows.prune, before=NOW + 4, most=3) == 1
+    assert await database.write_installation(journal_rows.prune, before=NOW + 4, most=3) == 0
     assert await listed(database) == before[4:]
     await refuses(database, "DELETE FROM journal")
 
@@ -142,7 +142,7 @@ async def test_a_prune_that_fails_leaves_the_lines_and_the_table_closed(database
     await append(database, LINE)
 
     async def prune(tx: Tx) -> None:
-        await journal.prune(tx, before=NOW + 1)
+        await journal_rows.prune(tx, before=NOW + 1)
         raise Undone
 
     with pytest.raises(Undone):
@@ -154,7 +154,7 @@ async def test_a_prune_that_fails_leaves_the_lines_and_the_table_closed(database
 async def test_a_number_is_never_given_again(database: Database) -> None:
     await append(database, LINE, LINE)
     last = (await listed(database))[-1].row_id
-    assert await database.write_installation(journal.prune, before=NOW + 1) == 2
+    assert await database.write_installation(journal_rows.prune, before=NOW + 1) == 2
     await append(database, LINE)
     assert (await listed(database))[0].row_id > last
 
@@ -165,15 +165,15 @@ async def test_on_sqlite_pruning_leaves_the_triggers_as_the_migration_made_them(
     try:
         before = await database.read_installation(rows, query)
         assert [name for name, _ in before] == ["journal_no_delete", "journal_no_update"]
-        await database.write_installation(journal.prune, before=NOW)
+        await database.write_installation(journal_rows.prune, before=NOW)
         assert await database.read_installation(rows, query) == before
     finally:
         await database.close()
 
 
 async def test_whoever_opens_the_database_as_its_owner_may_read_and_prune(database: Database) -> None:
-    assert await database.read_installation(journal.may, "SELECT")
-    assert await database.read_installation(journal.may, "DELETE")
+    assert await database.read_installation(journal_rows.may, "SELECT")
+    assert await database.read_installation(journal_rows.may, "DELETE")
 
 
 async def test_other_scopes_lines_are_told_apart_by_their_tenants(database: Database) -> None:
@@ -212,11 +212,11 @@ async def appender(postgres_url: str, postgres_admin_url: str) -> AsyncIterator[
 
 async def test_a_role_that_may_only_append_appends_for_its_tenant_and_does_nothing_else(appender: Any) -> None:
     tx = PostgresTx(appender)
-    await journal.append(tx, ANA, LINE)
-    assert not await journal.may(tx, "SELECT")
-    assert not await journal.may(tx, "DELETE")
-    for forbidden in (journal.read_lines(tx, JournalFilter(), limit=1), journal.prune(tx, before=NOW + 1)):
+    await journal_rows.append(tx, ANA, LINE)
+    assert not await journal_rows.may(tx, "SELECT")
+    assert not await journal_rows.may(tx, "DELETE")
+    for forbidden in (journal_rows.read_lines(tx, JournalFilter(), limit=1), journal_rows.prune(tx, before=NOW + 1)):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await forbidden
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await journal.append(tx, OTHER, LINE)
+        await journal_rows.append(tx, OTHER, LINE)

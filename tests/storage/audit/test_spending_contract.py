@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfDay, day_of, next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfDay, day_of, next_day
 from layerlore.storage.core.transaction import Database
 
 from ..building import NOW
@@ -14,12 +14,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_day_sums_up_what_is_added_and_the_next_begins_at_nothing(database: Database) -> None:
-    await asyncio.gather(*(database.write_installation(usage.add_spending, OfDay(10, 3), now=NOW) for _ in range(20)))
+    await asyncio.gather(
+        *(database.write_installation(usage_rows.add_spending, OfDay(10, 3), now=NOW) for _ in range(20))
+    )
     tomorrow = next_day(NOW)
-    await database.write_installation(usage.add_spending, OfDay(1, 1), now=tomorrow)
-    assert await database.read_installation(usage.read_of_day, day_of(NOW)) == OfDay(200, 60)
-    assert await database.read_installation(usage.read_of_day, day_of(tomorrow)) == OfDay(1, 1)
-    assert await database.read_installation(usage.read_of_day, "1999-12-31") == OfDay()
+    await database.write_installation(usage_rows.add_spending, OfDay(1, 1), now=tomorrow)
+    assert await database.read_installation(usage_rows.read_of_day, day_of(NOW)) == OfDay(200, 60)
+    assert await database.read_installation(usage_rows.read_of_day, day_of(tomorrow)) == OfDay(1, 1)
+    assert await database.read_installation(usage_rows.read_of_day, "1999-12-31") == OfDay()
 
 
 def test_days_are_those_of_utc() -> None:

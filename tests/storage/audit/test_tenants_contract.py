@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import day_of, next_day
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import day_of, next_day
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
@@ -39,13 +39,13 @@ async def due(database: Database, tenant: Tenant = ACME, *, most: int = 100, now
 
 
 async def test_a_tenants_day_sums_up_what_its_work_took(database: Database) -> None:
-    await asyncio.gather(*(database.write(usage.add_of_tenant, ACME, 10, now=NOW) for _ in range(20)))
-    await database.write(usage.add_of_tenant, ACME, 7, now=TOMORROW)
-    await database.write(usage.add_of_tenant, GLOBEX, 1, now=NOW)
-    assert await database.read(usage.read_of_tenant, ACME, day_of(NOW)) == 200
-    assert await database.read(usage.read_of_tenant, ACME, day_of(TOMORROW)) == 7
-    assert await database.read(usage.read_of_tenant, GLOBEX, day_of(NOW)) == 1
-    assert await database.read(usage.read_of_tenant, Tenant("nobody"), day_of(NOW)) == 0
+    await asyncio.gather(*(database.write(usage_rows.add_of_tenant, ACME, 10, now=NOW) for _ in range(20)))
+    await database.write(usage_rows.add_of_tenant, ACME, 7, now=TOMORROW)
+    await database.write(usage_rows.add_of_tenant, GLOBEX, 1, now=NOW)
+    assert await database.read(usage_rows.read_of_tenant, ACME, day_of(NOW)) == 200
+    assert await database.read(usage_rows.read_of_tenant, ACME, day_of(TOMORROW)) == 7
+    assert await database.read(usage_rows.read_of_tenant, GLOBEX, day_of(NOW)) == 1
+    assert await database.read(usage_rows.read_of_tenant, Tenant("nobody"), day_of(NOW)) == 0
 
 
 async def test_jobs_that_are_due_are_counted_for_all_resources_of_the_tenant(database: Database) -> None:

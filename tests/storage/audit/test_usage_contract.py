@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import OfOwner, Spent, UsageLine
+from layerlore.storage.audit import usage_rows
+from layerlore.storage.audit.usage_rows import OfOwner, Spent, UsageLine
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.removal import deletions
@@ -27,20 +27,20 @@ def line(model: str = "m", cost: int = 7, source: str = "steps", *, unpriced: in
 
 
 async def add(database: Database, *lines: UsageLine, thread_uid: str = "t", scope: Scope = ANA, now: int = NOW) -> None:
-    await database.write(usage.add, scope, thread_uid, lines, now=now)
+    await database.write(usage_rows.add, scope, thread_uid, lines, now=now)
 
 
 async def test_what_is_spent_adds_up_for_each_model_and_source(database: Database) -> None:
     await add(database, line("b"), line("a"), line("b", 5))
     await add(database, line("b", unpriced=1), line("b", source="observer"))
-    assert await database.read(usage.of_resource, ANA) == [
+    assert await database.read(usage_rows.of_resource, ANA) == [
         UsageLine("a", "steps", Spent(1, 10, 3, 7)),
         UsageLine("b", "observer", Spent(1, 10, 3, 7)),
         UsageLine("b", "steps", Spent(3, 30, 9, 19, 1)),
     ]
-    assert await database.read(usage.of_resource, BEN) == []
+    assert await database.read(usage_rows.of_resource, BEN) == []
     await add(database)
-    assert len(await database.read(usage.of_resource, ANA)) == 3
+    assert len(await database.read(usage_rows.of_resource, ANA)) == 3
 
 
 async def test_each_day_has_a_sum_and_days_of_long_ago_go(database: Database) -> None:
@@ -48,24 +48,27 @@ async def test_each_day_has_a_sum_and_days_of_long_ago_go(database: Database) ->
     await add(database, line("a", 1), thread_uid="two", now=NOW + DAY)
     await add(database, line("a"), scope=BEN, now=NOW)
     today = NOW // DAY
-    assert await database.read(usage.by_day, ANA, today) == {today: Spent(2, 20, 6, 14), today + 1: Spent(1, 10, 3, 1)}
-    assert await database.read(usage.by_day, ANA, today + 1) == {today + 1: Spent(1, 10, 3, 1)}
+    assert await database.read(usage_rows.by_day, ANA, today) == {
+        today: Spent(2, 20, 6, 14),
+        today + 1: Spent(1, 10, 3, 1),
+    }
+    assert await database.read(usage_rows.by_day, ANA, today + 1) == {today + 1: Spent(1, 10, 3, 1)}
     await add(database, now=NOW + 401 * DAY)
-    assert len(await database.read(usage.by_day, ANA, 0)) == 2
-    await add(database, line("a"), now=NOW + (usage.DAYS_KEPT + 1) * DAY)
-    assert [*await database.read(usage.by_day, ANA, 0)] == [today + 1, today + usage.DAYS_KEPT + 1]
-    assert [*await database.read(usage.by_day, BEN, 0)] == [today]
+    assert len(await database.read(usage_rows.by_day, ANA, 0)) == 2
+    await add(database, line("a"), now=NOW + (usage_rows.DAYS_KEPT + 1) * DAY)
+    assert [*await database.read(usage_rows.by_day, ANA, 0)] == [today + 1, today + usage_rows.DAYS_KEPT + 1]
+    assert [*await database.read(usage_rows.by_day, BEN, 0)] == [today]
 
 
 async def test_threads_have_sums_of_their_own(database: Database) -> None:
     await add(database, line("a"), line("b"), thread_uid="one")
     await add(database, line("a", 1), thread_uid="two")
     await add(database, line("a"), thread_uid="one", scope=BEN)
-    assert await database.read(usage.of_threads, ANA, ["one", "two", "three"]) == {
+    assert await database.read(usage_rows.of_threads, ANA, ["one", "two", "three"]) == {
         "one": Spent(2, 20, 6, 14),
         "two": Spent(1, 10, 3, 1),
     }
-    assert await database.read(usage.of_threads, ANA, []) == {}
+    assert await database.read(usage_rows.of_threads, ANA, []) == {}
 
 
 async def test_an_operator_sees_threads_by_name_while_they_are_there(database: Database) -> None:
@@ -75,11 +78,11 @@ async def test_an_operator_sees_threads_by_name_while_they_are_there(database: D
     await add(database, line(), thread_uid=uids[0], scope=BEN)
     for name, erase in (("hidden", False), ("erased", True)):
         await database.write(deletions.delete_thread, ANA, name, deletion_uid=uid(), erase=erase, now=NOW)
-    seen = await database.read(usage.by_thread, ANA)
+    seen = await database.read(usage_rows.by_thread, ANA)
     assert sorted(str(each.owner) for each in seen) == ["None", "None", "None", "kept"]
     assert {each.line for each in seen} == {line()}
     await database.write(deletions.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
-    assert await database.read(usage.of_resource, ANA) == [UsageLine("m", "steps", Spent(4, 40, 12, 28))]
+    assert await database.read(usage_rows.of_resource, ANA) == [UsageLine("m", "steps", Spent(4, 40, 12, 28))]
 
 
 async def test_an_operator_sees_the_resources_of_an_agent_and_the_agents_of_a_tenant(database: Database) -> None:
@@ -88,11 +91,11 @@ async def test_an_operator_sees_the_resources_of_an_agent_and_the_agents_of_a_te
     for scope in (BEN, COACH, ELSEWHERE):
         await add(database, line(cost=1), scope=scope)
     twice = UsageLine("m", "steps", Spent(2, 20, 6, 14))
-    assert await database.read(usage.by_resource, Tenant("local"), "agent") == [
+    assert await database.read(usage_rows.by_resource, Tenant("local"), "agent") == [
         OfOwner("ana", twice),
         OfOwner("ben", line(cost=1)),
     ]
-    assert await database.read(usage.by_agent, Tenant("local")) == [
+    assert await database.read(usage_rows.by_agent, Tenant("local")) == [
         OfOwner("agent", UsageLine("m", "steps", Spent(3, 30, 9, 15))),
         OfOwner("coach", line(cost=1)),
     ]
@@ -102,7 +105,7 @@ async def test_writers_at_once_lose_nothing(database: Database) -> None:
     await asyncio.gather(*(add(database, line("a"), line("b"), thread_uid=str(n % 2)) for n in range(20)))
     await asyncio.gather(*(add(database, line("b"), line("a")) for _ in range(20)))
     expected = Spent(40, 400, 120, 280)
-    assert await database.read(usage.of_resource, ANA) == [
+    assert await database.read(usage_rows.of_resource, ANA) == [
         UsageLine("a", "steps", expected),
         UsageLine("b", "steps", expected),
     ]
@@ -125,6 +128,6 @@ async def test_sums_are_exact_for_any_sequence(database: Database, calls: list[t
         for each in lines:
             of_model[each.model, each.source] += each.spent
             of_thread[thread_uid] += each.spent
-    found = await database.read(usage.of_resource, scope)
+    found = await database.read(usage_rows.of_resource, scope)
     assert {(each.model, each.source): each.spent for each in found} == of_model
-    assert await database.read(usage.of_threads, scope, ["one", "two"]) == of_thread
+    assert await database.read(usage_rows.of_threads, scope, ["one", "two"]) == of_thread

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from layerlore import storage
-from layerlore.storage.audit import daily_calls, idempotency, journal, usage
+from layerlore.storage.audit import daily_calls, idempotency, journal_rows, usage_rows
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
-from layerlore.storage.audit.journal import JournalLine
-from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.audit.journal_rows import JournalLine
+from layerlore.storage.audit.usage_rows import Spent, UsageLine
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Database, Tx
@@ -23,7 +23,7 @@ from layerlore.storage.derived import observations, subjects, working_memory
 from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import job_rows
-from layerlore.storage.messages import indexed_rows, message_pages, messages, orphans, windows
+from layerlore.storage.messages import indexed_rows, message_pages, message_rows, orphans, windows
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import clock_repair, events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -132,9 +132,9 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
-        "messages.find_erased_ids": lambda tx, who: messages.find_erased_ids(tx, who, known.thread_uid, ["y"]),
-        "messages.find_erased_calls": lambda tx, who: messages.find_erased_calls(tx, who, known.thread_uid, ["c9"]),
-        "messages.keep_erased_ids": lambda tx, who: messages.keep_erased_ids(
+        "messages.find_erased_ids": lambda tx, who: message_rows.find_erased_ids(tx, who, known.thread_uid, ["y"]),
+        "messages.find_erased_calls": lambda tx, who: message_rows.find_erased_calls(tx, who, known.thread_uid, ["c9"]),
+        "messages.keep_erased_ids": lambda tx, who: message_rows.keep_erased_ids(
             tx, who, known.thread_uid, known.deletion_uid, []
         ),
         "events.last_of_resource": events.last_of_resource,
@@ -166,8 +166,8 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "jobs.resume": lambda tx, who: job_rows.resume(tx, who, None, NOW),
         "jobs.list_waiting": lambda tx, who: job_rows.list_waiting(tx, who, NOW),
-        "journal.append": lambda tx, who: journal.append(tx, who, _JOURNALED),
-        "messages.append": lambda tx, who: messages.append(
+        "journal.append": lambda tx, who: journal_rows.append(tx, who, _JOURNALED),
+        "messages.append": lambda tx, who: message_rows.append(
             tx,
             who,
             "main",
@@ -189,7 +189,7 @@ def calls(known: Known) -> dict[str, Call]:
         **moving_calls(known.thread_uid),
         **note_calls(made),
         **redacting_calls(known.thread_uid),
-        "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
+        "messages.ids_there": lambda tx, who: message_rows.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
         "windows.state_between": lambda tx, who: windows.state_between(tx, who, said, after=0, before=99),
         "windows.neighbours": lambda tx, who: windows.neighbours(
@@ -276,12 +276,12 @@ def calls(known: Known) -> dict[str, Call]:
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
         "windows.find_begin": lambda tx, who: windows.find_begin(tx, who, said, _SAID),
         "windows.find_last_said": lambda tx, who: windows.find_last_said(tx, who, said),
-        "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
+        "usage.add": lambda tx, who: usage_rows.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "daily_calls.by_day": lambda tx, who: daily_calls.by_day(tx, who, 0),
-        "usage.by_day": lambda tx, who: usage.by_day(tx, who, 0),
-        "usage.by_thread": usage.by_thread,
-        "usage.of_resource": usage.of_resource,
-        "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
+        "usage.by_day": lambda tx, who: usage_rows.by_day(tx, who, 0),
+        "usage.by_thread": usage_rows.by_thread,
+        "usage.of_resource": usage_rows.of_resource,
+        "usage.of_threads": lambda tx, who: usage_rows.of_threads(tx, who, [known.thread_uid]),
         "vectors.count_there": lambda tx, who: vectors.count_there(tx, who, known.row_ids),
         "vectors.find_lacking": lambda tx, who: vectors.find_lacking(tx, who, "unused", known.row_ids),
         "vectors.nearest": lambda tx, who: vectors.nearest(tx, who, MODEL, bytes(DIMENSION // 8), most=9),
@@ -319,7 +319,7 @@ async def _logged(tx: Tx, scope: Scope, thread: Thread) -> None:
     await steps.record(tx, ANA, thread, [NewStep("op", "text", {}, NOW)], now=NOW)
     await events.record(tx, ANA, thread, [NewEvent("e")], origin=_ORIGIN, now=NOW)
     await events.record_of_resource(tx, ANA, NewEvent("e"), origin=_ORIGIN, now=NOW)
-    await usage.add(tx, ANA, thread.thread_uid, [_LINE], now=NOW)
+    await usage_rows.add(tx, ANA, thread.thread_uid, [_LINE], now=NOW)
     await daily_calls.add(
         tx, Tenant(ANA.tenant_id), [(ANA, [CallCount(NOW // 86_400_000, "tool", "plan", 1)])], today=0
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.drivers.database import FORMS, open_database, sqlite_path
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.postgres.errors import without_url
+from layerlore.storage.drivers.postgres.postgres_errors import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 from ..building import draft, examples, say

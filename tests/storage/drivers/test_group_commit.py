@@ -10,7 +10,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import StoreFunctionSuspended, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 
 from ..building import ANA, NOW, draft, execute, only, say, search_text, uid
 
@@ -46,7 +46,7 @@ async def statements(sqlite: SqliteDatabase) -> list[str]:
 
 def appending(name: str) -> Function:
     async def append(tx: Tx, scope: Scope) -> int:
-        done = await messages.append(
+        done = await message_rows.append(
             tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         return done.stored[0].seq
@@ -154,7 +154,7 @@ async def test_a_lost_transaction_alone_is_an_error_and_the_next_write_works(sql
 async def test_a_full_disk_fails_only_who_needs_the_room(sqlite: SqliteDatabase) -> None:
     async def large(tx: Tx, scope: Scope) -> int:
         much = [draft("x" * 100_000) for _ in range(20)]
-        await messages.append(
+        await message_rows.append(
             tx, ANA, "large", much, new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         return 0

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.postgres.errors import POOLED
+from layerlore.storage.drivers.postgres.postgres_errors import POOLED
 from layerlore.storage.drivers.postgres.roles import role_of
 
 from ..building import draft, say

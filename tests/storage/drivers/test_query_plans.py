@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, Table
 
-from layerlore.storage.audit import api_keys, usage
+from layerlore.storage.audit import api_keys, usage_rows
 from layerlore.storage.core import tables
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.derived import derivations, working_memory
@@ -14,7 +14,7 @@ from layerlore.storage.drivers.sqlite.backend import DIALECT
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.index import vectors
 from layerlore.storage.jobs import job_rows
-from layerlore.storage.messages import indexed_rows, message_pages, messages, windows
+from layerlore.storage.messages import indexed_rows, message_pages, message_rows, windows
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import events, threads
 from layerlore.storage.work import steps
@@ -128,7 +128,7 @@ def test_the_newest_message_of_the_user_is_found_by_the_index_of_those_alone(tmp
 
 def test_a_thread_and_a_message_are_found_by_their_ids(tmp_path: Path) -> None:
     assert "threads_live_name" in plan(tmp_path / "memory.db", threads._FIND)[0]
-    assert "thread_uid=? AND id=?" in plan(tmp_path / "memory.db", messages._KNOWN)[0]
+    assert "thread_uid=? AND id=?" in plan(tmp_path / "memory.db", message_rows._KNOWN)[0]
 
 
 @pytest.mark.parametrize("table", [tables.session_memories, tables.user_profiles], ids=lambda table: table.name)
@@ -170,7 +170,7 @@ def test_a_log_is_read_on_from_a_seq_in_the_order_of_its_key(statement: Executab
 
 
 def test_what_threads_spent_is_found_by_their_ids(tmp_path: Path) -> None:
-    assert "thread_uid=?" in plan(tmp_path / "memory.db", usage._OF_THREADS)[0]
+    assert "thread_uid=?" in plan(tmp_path / "memory.db", usage_rows._OF_THREADS)[0]
 
 
 def test_what_tells_of_messages_is_found_by_its_thread_and_a_title_by_the_message_it_was_made_of(
@@ -214,7 +214,7 @@ def test_the_jobs_of_a_tenant_that_are_due_are_found_by_their_own_index(tmp_path
     for statement in (job_rows._COUNT_DUE, job_rows._PUT_OFF):
         first, *_ = plan(tmp_path / "memory.db", statement)
         assert first == "SEARCH jobs USING INDEX jobs_due_of_tenant (tenant_id=? AND due_at<?)"
-    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", usage._OF_TENANT)[0]
+    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", usage_rows._OF_TENANT)[0]
 
 
 def test_what_is_erased_of_a_thread_is_found_through_keys_that_begin_with_it(tmp_path: Path) -> None:

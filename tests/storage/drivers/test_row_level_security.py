@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from layerlore.storage.audit import api_keys, journal
-from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.audit import api_keys, journal_rows
+from layerlore.storage.audit.journal_rows import JournalLine
 from layerlore.storage.core.errors import NotFound, StorageUnavailable
 from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.records import Scope, Tenant
@@ -85,7 +85,7 @@ async def test_an_operator_s_list_shows_one_tenant_and_is_journaled_by_the_role_
         everybody = {"agents": None, "resource": None, "most": 9}
         assert await tenant_memories.pairs_after(tx, Tenant(ABROAD.tenant_id), ("", ""), **everybody) == []
         assert len(await tenant_memories.pairs_after(tx, tenant, ("", ""), **everybody)) == len({ANA, BEN})
-        await journal.append(tx, Scope(tenant.tenant_id, "", ""), JournalLine(NOW, "p", "c", "t", "done", "m"))
+        await journal_rows.append(tx, Scope(tenant.tenant_id, "", ""), JournalLine(NOW, "p", "c", "t", "done", "m"))
         return sorted((thread.agent_id, thread.resource_id) for thread in (*found, *abroad))
 
     looked = await serving.write(look, Tenant(ANA.tenant_id))

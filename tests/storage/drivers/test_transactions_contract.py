@@ -11,7 +11,7 @@ from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
-from layerlore.storage.messages import message_pages, messages
+from layerlore.storage.messages import message_pages, message_rows
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
 
@@ -50,7 +50,7 @@ async def test_transactions_that_read_and_then_write_at_once_all_survive(databas
 
 async def test_what_a_function_raises_reaches_its_caller_and_undoes_its_work(database: Database) -> None:
     async def fail(tx: Tx, scope: Scope) -> None:
-        await messages.append(
+        await message_rows.append(
             tx, ANA, "main", [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         raise Refused("no")
@@ -64,7 +64,7 @@ async def test_what_a_function_raises_reaches_its_caller_and_undoes_its_work(dat
 
 async def test_an_error_in_one_of_many_at_once_does_not_touch_the_others(database: Database) -> None:
     async def fail(tx: Tx, scope: Scope, /, name: str) -> int:
-        await messages.append(
+        await message_rows.append(
             tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         raise Refused(name)

@@ -11,7 +11,7 @@ from layerlore.storage.core.records import Indexed, Message, Scope
 from layerlore.storage.core.scopes import scope_token
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.index import lexical
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 from layerlore.storage.threads import threads
 
 from ..building import ANA, BEN, NOW, draft, examples, having, index_of, indexed, new_scope, only, say
@@ -180,7 +180,7 @@ async def test_a_replaced_message_is_indexed_with_the_time_that_it_keeps(databas
     for said_at in (None, NOW + 5):
         changed = draft("pear", id="a", said_at=said_at, tokens=1, metadata={"n": said_at})
         await database.write(
-            messages.append,
+            message_rows.append,
             ANA,
             "main",
             [changed],

@@ -6,7 +6,7 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Draft
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.messages import orphans
-from layerlore.storage.messages.messages import Appended
+from layerlore.storage.messages.message_rows import Appended
 from layerlore.storage.removal import deletions
 
 from ..building import (

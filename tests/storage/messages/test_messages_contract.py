@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages.messages import AHEAD_MS
+from layerlore.storage.messages.message_rows import AHEAD_MS
 
 from ..building import (
     ANA,

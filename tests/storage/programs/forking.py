@@ -25,7 +25,7 @@ from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 
 ANA = Scope("local", "agent", "ana")
 WORD = Indexed(("word",), 4)
@@ -40,7 +40,7 @@ async def append(database: Database, thread_id: str, ids: list[str]) -> list[int
     drafts = [Draft(id_, "user", None, [{"type": "text", "text": id_}], {}, None, 1, "none", WORD) for id_ in ids]
     now = time.time_ns() // 1_000_000
     done = await database.write(
-        messages.append,
+        message_rows.append,
         ANA,
         thread_id,
         drafts,

@@ -13,7 +13,7 @@ from layerlore.storage.core.records import ROLES, Draft, Indexed, Message, Scope
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.messages import messages
+from layerlore.storage.messages import message_rows
 from layerlore.storage.removal import deletions
 
 ANA = Scope("local", "agent", "ana")
@@ -44,7 +44,7 @@ async def live(database: SqliteDatabase) -> dict[str, Any]:
         for n, text in enumerate(["lamp café", "lamps"])
     ]
     await database.write(
-        messages.append, ANA, "main", drafts, new_uid="u", replace_known=False, now=5, search_text=words
+        message_rows.append, ANA, "main", drafts, new_uid="u", replace_known=False, now=5, search_text=words
     )
     found = [await lengths(database)]
     near = await nearest(database)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
-from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal, usage
+from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal_rows, usage_rows
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
-from layerlore.storage.audit.journal import JournalLine
-from layerlore.storage.audit.usage import OfDay, Spent, UsageLine
+from layerlore.storage.audit.journal_rows import JournalLine
+from layerlore.storage.audit.usage_rows import OfDay, Spent, UsageLine
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import ApiKey, Draft, Json, Origin, Scope, Tenant
 from layerlore.storage.core.scopes import PROFILE_PLACE, of_scope, of_thread
@@ -129,7 +129,7 @@ async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | 
     await events.record(tx, ANA, thread, happened, origin=origin, now=NOW)
     told = NewEvent("thread_updated", {"thread_id": words[0]})
     await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
-    await usage.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await usage_rows.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
     await daily_calls.add(
         tx, Tenant(ANA.tenant_id), [(ANA, [CallCount(NOW // 86_400_000, "tool", "plan", 1)])], today=0
     )
@@ -215,9 +215,9 @@ async def derive(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     claim = await job_rows.claim(tx, ["observe"], holder=words[7], now=NOW, lease_ms=1)
     assert claim is not None
     await job_rows.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
-    await usage.add_spending(tx, OfDay(1, 1), now=NOW)
-    await usage.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
-    await journal.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))
+    await usage_rows.add_spending(tx, OfDay(1, 1), now=NOW)
+    await usage_rows.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
+    await journal_rows.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))
     key = ApiKey("key", ANA.tenant_id, (ANA.agent_id,), ANA.resource_id, ("read",), NOW)
     await api_keys.create(tx, Tenant(ANA.tenant_id), key, "digest")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Draft, Json, Message, Role, Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.messages.messages import call_ids, result_ids
+from layerlore.storage.messages.message_rows import call_ids, result_ids
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 
