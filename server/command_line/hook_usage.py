@@ -2,11 +2,11 @@
 
 import json
 import sys
+from typing import TypedDict
 
 from layerlore.server.capture.hook_sessions import HookActivity, read_hook_state
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.records import Json
 
 _NUMBERS = ("sessions", "messages kept", "times shown", "tokens shown", "a session")
 
@@ -33,7 +33,16 @@ def show_hooks(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-def _as_json(done: HookActivity) -> Json:
+class HookCounts(TypedDict):
+    """What hooks did: sessions, messages that they stored, times that they showed something, and its tokens."""
+
+    sessions: int
+    messages: int
+    shown: int
+    tokens: int
+
+
+def _as_json(done: HookActivity) -> HookCounts:
     return {"sessions": done.sessions, "messages": done.messages, "shown": done.shown, "tokens": done.tokens}
 
 

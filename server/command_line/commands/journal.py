@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import typer
 
@@ -29,7 +29,7 @@ from layerlore.storage.audit import journal_rows as stored
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
 from layerlore.storage.drivers.database import has_roles
 
@@ -152,7 +152,23 @@ def _parse_time(given: str | None, flag: str, now: int) -> int | None:
         ) from None
 
 
-def _as_json(row: Journaled) -> Json:
+class JournalRow(TypedDict):
+    """A line of the journal, as --json prints it. ``at``: ISO 8601; ``counts``: rows by kind."""
+
+    id: int
+    at: str
+    tenant: str
+    agent: str
+    resource_mark: str
+    principal: str
+    client: str
+    tool: str
+    outcome: str
+    reason: str | None
+    counts: dict[str, int]
+
+
+def _as_json(row: Journaled) -> JournalRow:
     line = row.line
     return {
         "id": row.row_id,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import typer
 
@@ -139,12 +139,18 @@ async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
         return [row for row in await database.read(stored_bytes.recount, tenant) if row.bytes or row.recounted]
 
 
-def _stored_as_json(row: Counted) -> Json:
+class StoredRow(TypedDict):
+    """The stored bytes of a resource, or (without one) of the whole tenant, and a recount."""
+
+    resource: NotRequired[str]
+    bytes: int
+    recounted: int
+
+
+def _stored_as_json(row: Counted) -> StoredRow:
     if row.resource is None:
-        whose = {}
-    else:
-        whose = {"resource": row.resource}
-    return {**whose, "bytes": row.bytes, "recounted": row.recounted}
+        return {"bytes": row.bytes, "recounted": row.recounted}
+    return {"resource": row.resource, "bytes": row.bytes, "recounted": row.recounted}
 
 
 def _stored_row(row: Counted) -> list[str]:
