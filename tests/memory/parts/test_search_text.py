@@ -260,3 +260,10 @@ def test_the_words_and_the_embedded_texts_are_of_the_same_chunks(text: str) -> N
 )
 def test_the_day_is_written_as_people_do(said_at: int, text: str) -> None:
     assert format_date(said_at) == text
+
+
+def test_digits_of_every_script_are_split_also_those_that_python_has_no_value_for() -> None:
+    digits = [chr(point) for point in range(0x110000) if regex.fullmatch(r"\p{Nd}", chr(point))]
+    assert len(digits) > 600
+    for digit in digits:
+        assert "zebra" in split_words(f"{digit} zebra")
