@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from layerlore.memory.digest.calls import DigestCall
-from layerlore.memory.digest.sentences import Sentence, find_values
+from layerlore.memory.language.sentences import Sentence, find_values
 from layerlore.storage.core.records import Role
 
 Marker = Literal["critical", "important", "info", "completion"]

@@ -26,7 +26,7 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
         *("server.chat.", "server.relay.", "server.settings.project", "server.process.json_rpc"),
         *("memory.rules.json_patterns", "prompts"),
     ),
-    "regex": ("memory.rules.json_patterns", "memory.parts.speech_acts"),
+    "regex": ("memory.rules.json_patterns", "memory.language.speech_acts"),
     "re2": (),
     "typer": ("server.cli.options", "server.commands."),
     "rich": ("server.cli.", "server.chat.", "server.moving.", "server.views."),
