@@ -37,8 +37,8 @@ from layerlore.extraction.kinds.observer import (
 from layerlore.extraction.kinds.reflector import SCHEMA as REFLECTION
 from layerlore.extraction.kinds.reflector import Reflection, check_rows_unchanged, read_reflection
 from layerlore.memory.digest.digest import digest, take_notes
-from layerlore.memory.digest.sentences import find_values
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.language.sentences import find_values
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import Message, Origin, Scope, Thread

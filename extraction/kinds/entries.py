@@ -31,11 +31,11 @@ from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import EmbeddedText
 from layerlore.memory.entries.evidence import EvidenceText, Label
 from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, link_replies, list_quotations, prove
+from layerlore.memory.language.sameness import says_same
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery
 from layerlore.memory.recall.memory_block import find_entries
 from layerlore.memory.settings.note_settings import EntryRules
-from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.prompts import render
 from layerlore.storage.core import scopes

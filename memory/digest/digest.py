@@ -1,7 +1,7 @@
 """The digest of a conversation, made without a model: verbatim sentences, and tool calls with their outcomes.
 
 The same messages give the same notes. The act of a sentence is recognised by its words, in ten languages
-(``digest.words``); questions, ids, numbers, dates, URLs, paths, money and errors are recognised in any. That something
+(``language.phrases``); questions, ids, numbers, dates, URLs, paths, money and errors are recognised in any. That something
 is done counts if a person says so or a tool's result shows it: an agent that merely says it did something has not done
 it (as in n8n's observer).
 """
@@ -22,7 +22,9 @@ from layerlore.memory.digest.judgement import (
     judge_call,
     judge_person,
 )
-from layerlore.memory.digest.sentences import (
+from layerlore.memory.digest.tool_lines import DigestCall, read_call_line, read_calls
+from layerlore.memory.language.phrase_index import find_words
+from layerlore.memory.language.sentences import (
     Sentence,
     bound_text,
     is_marked,
@@ -31,8 +33,6 @@ from layerlore.memory.digest.sentences import (
     shorten,
     split_sentences,
 )
-from layerlore.memory.digest.signs import find_words
-from layerlore.memory.digest.tool_lines import DigestCall, read_call_line, read_calls
 from layerlore.memory.parts.own_parts import strip_messages
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.quotation import quote_line

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from layerlore.memory.digest.sentences import Sentence, find_values
 from layerlore.memory.digest.tool_lines import DigestCall
+from layerlore.memory.language.sentences import Sentence, find_values
 from layerlore.storage.core.records import Role
 
 Marker = Literal["critical", "important", "info", "completion"]

@@ -4,7 +4,7 @@ name by which it can be asked for again; not those that a hundred others are lik
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from layerlore.memory.digest.sentences import shorten
+from layerlore.memory.language.sentences import shorten
 from layerlore.storage.core import linear_re
 
 # If a text is longer, the digest reads its beginning, its end and this number of lines between them that speak of an

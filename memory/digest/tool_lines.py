@@ -14,7 +14,7 @@ from layerlore.memory.digest.result_lines import (
     names_logged_error,
     read_lines,
 )
-from layerlore.memory.digest.sentences import LONGEST, shorten
+from layerlore.memory.language.sentences import LONGEST, shorten
 from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, result_parts
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message

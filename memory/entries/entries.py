@@ -10,10 +10,10 @@ import numpy as np
 
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.language.contradictions import contradicts, is_other_value
+from layerlore.memory.language.sameness import says_same
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.ages import is_line_expired
-from layerlore.memory.statements.contradictions import contradicts, is_other_value
-from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Message, Scope, SearchText

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from layerlore.memory.digest.sentences import Sentence, bound_text, read_sentence, split_sentences
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.parts.speech_acts import measure_speech_acts, only_greets
+from layerlore.memory.language.sentences import Sentence, bound_text, read_sentence, split_sentences
+from layerlore.memory.language.speech_acts import measure_speech_acts, only_greets
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.view import count_most_messages
 from layerlore.storage.core.records import Json, Thread

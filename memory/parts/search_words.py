@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
 
+from layerlore.memory.language.speech_acts import measure_speech_acts
+from layerlore.memory.language.stop_words import FUNCTION_WORDS, NO_SIGN
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
-from layerlore.memory.parts.speech_acts import measure_speech_acts
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.memory.text.stop_words import FUNCTION_WORDS, NO_SIGN
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Indexed, Json
 

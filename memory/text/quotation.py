@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_args
 
+from layerlore.memory.language.confusables import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, LookAlikeNames
 from layerlore.memory.rules.validation import INVISIBLE
 from layerlore.memory.secrets.redaction import mask_hidden
-from layerlore.memory.text.look_alikes import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, LookAlikeNames
 from layerlore.storage.core import linear_re
 
 _OPENS = "("

@@ -27,7 +27,7 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
         *("server.chat.", "server.relay.", "server.settings.project", "server.process.json_rpc"),
         *("memory.rules.json_patterns", "prompts"),
     ),
-    "regex": ("memory.rules.json_patterns", "memory.parts.speech_acts"),
+    "regex": ("memory.rules.json_patterns", "memory.language.speech_acts"),
     "re2": (),
     "typer": "server.command_line.",
     "rich": ("server.command_line.", "server.chat."),

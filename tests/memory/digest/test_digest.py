@@ -17,11 +17,11 @@ from layerlore.memory.digest.digest import (
     render_notes,
     take_notes,
 )
-from layerlore.memory.digest.sentences import LONGEST, shorten, split_sentences
-from layerlore.memory.digest.words import ASK, DECISION, DONE, ERROR, RULE
+from layerlore.memory.language.phrases import ASK, DECISION, DONE, ERROR, RULE
+from layerlore.memory.language.sentences import LONGEST, shorten, split_sentences
+from layerlore.memory.language.stop_words import FUNCTION_WORDS
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.text.stop_words import FUNCTION_WORDS
 from layerlore.memory.text.text_blocks import wrap_block
 from layerlore.storage.core.records import ROLES, Json, Message, Role
 

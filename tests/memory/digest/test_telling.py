@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from layerlore.memory.digest.digest import MOST_FACTS, DigestNote, digest, rank_notes, take_notes, weigh_extract
-from layerlore.memory.digest.sentences import LONGEST
-from layerlore.memory.digest.telling_words import AMENDING, CORRECTION, FACT, WISH
+from layerlore.memory.language.correction_phrases import AMENDING, CORRECTION, FACT, WISH
+from layerlore.memory.language.sentences import LONGEST
+from layerlore.memory.language.stop_words import FUNCTION_WORDS
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.text.stop_words import FUNCTION_WORDS
 from layerlore.storage.core.records import Message, Role
 
 COUNTER = TokenCounter(None)

@@ -8,16 +8,16 @@ import pytest
 
 from layerlore.extraction.chat.answer_form import Unreadable, read_object
 from layerlore.extraction.kinds.titles import clean_title, is_trivial
-from layerlore.memory.digest import result_lines, sentences
+from layerlore.memory.digest import result_lines
 from layerlore.memory.entries.entries import tells_of_user
 from layerlore.memory.entries.proof import has_content, list_quotations, list_unproven
-from layerlore.memory.parts import past_days, search_words, speech_acts
+from layerlore.memory.language import sentences, speech_acts, statement_words
+from layerlore.memory.parts import past_days, search_words
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall import excerpts
 from layerlore.memory.removal import topics
 from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.statements import statement_words
 from layerlore.memory.text import echoes, own_answers, quotation
 from layerlore.server.capture.message_cleanup import find_user_words
 

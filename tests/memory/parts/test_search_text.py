@@ -8,6 +8,7 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from layerlore.memory.language.stop_words import FUNCTION_WORDS
 from layerlore.memory.parts.search_words import (
     LONGEST_WORD,
     SIZE,
@@ -20,7 +21,6 @@ from layerlore.memory.parts.search_words import (
     split_pairs,
     split_words,
 )
-from layerlore.memory.text.stop_words import FUNCTION_WORDS
 from layerlore.storage.core.records import Indexed
 
 NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC

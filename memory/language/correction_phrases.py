@@ -1,10 +1,10 @@
 """The words by which the digest recognises what a user wants to be remembered: corrections, standing wishes and
-preferences, and facts about the person. Written like the lists of ``digest.words``.
+preferences, and facts about the person. Written like the lists of ``language.phrases``.
 """
 
 from collections.abc import Mapping
 
-from layerlore.memory.digest.words import Kind
+from layerlore.memory.language.phrases import Kind
 
 # The speaker takes back or corrects an earlier statement.
 CORRECTION = {

@@ -6,8 +6,8 @@ only if its subject and its predicate are the same words, and the value is a nam
 
 from collections.abc import Sequence
 
-from layerlore.memory.statements.sameness import is_other_person, is_same_statement, leave_person
-from layerlore.memory.statements.statement_words import (
+from layerlore.memory.language.sameness import is_other_person, is_same_statement, leave_person
+from layerlore.memory.language.statement_words import (
     NEGATIONS,
     USER,
     StatementWord,

@@ -4,9 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from layerlore.memory.digest.signs import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, find_words
-from layerlore.memory.digest.telling_words import INSTEAD, LOOSE
-from layerlore.memory.digest.words import JOINING, MARKS, STATING, Kind
+from layerlore.memory.language.correction_phrases import INSTEAD, LOOSE
+from layerlore.memory.language.phrase_index import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, find_words
+from layerlore.memory.language.phrases import JOINING, MARKS, STATING, Kind
 from layerlore.storage.core import linear_re
 
 LONGEST = 240

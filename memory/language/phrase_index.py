@@ -1,12 +1,12 @@
-"""The words and phrases of ``digest.words`` and ``digest.telling_words``, laid out so that a sentence is searched
+"""The words and phrases of ``phrases`` and ``correction_phrases``, laid out so that a sentence is searched
 once."""
 
 import string
 from typing import NamedTuple
 
-from layerlore.memory.digest import telling_words, words
-from layerlore.memory.digest.words import Kind
-from layerlore.memory.text.stop_words import FUNCTION_WORDS
+from layerlore.memory.language import correction_phrases, phrases
+from layerlore.memory.language.phrases import Kind
+from layerlore.memory.language.stop_words import FUNCTION_WORDS
 
 _BETWEEN = ",;:"
 _SPACED = str.maketrans(
@@ -37,11 +37,15 @@ class Signs(NamedTuple):
 def _signs() -> dict[str, Signs]:
     """By their first word, all phrases but those of ALONE."""
     lists: tuple[tuple[Kind, dict[str, str]], ...] = (
-        *(("nothing", words.NOTHING), ("rule", words.RULE), ("done", words.DONE), ("decision", words.DECISION)),
-        *(("error", words.ERROR), ("announced", words.ANNOUNCED), ("ask", words.ASK), ("open", words.OPEN)),
-        *(("when", words.WHEN), ("polite", words.POLITE), ("self", words.SELF)),
-        *(("correction", telling_words.CORRECTION), ("amending", telling_words.AMENDING)),
-        *(("wish", telling_words.WISH), ("fact", telling_words.FACT), ("nothing", {"": telling_words.IDLE})),
+        *(("nothing", phrases.NOTHING), ("rule", phrases.RULE), ("done", phrases.DONE), ("decision", phrases.DECISION)),
+        *(("error", phrases.ERROR), ("announced", phrases.ANNOUNCED), ("ask", phrases.ASK), ("open", phrases.OPEN)),
+        *(("when", phrases.WHEN), ("polite", phrases.POLITE), ("self", phrases.SELF)),
+        *(("correction", correction_phrases.CORRECTION), ("amending", correction_phrases.AMENDING)),
+        *(
+            ("wish", correction_phrases.WISH),
+            ("fact", correction_phrases.FACT),
+            ("nothing", {"": correction_phrases.IDLE}),
+        ),
     )
     found: dict[str, Signs] = {}
     for kind, by_language in lists:
@@ -65,15 +69,15 @@ def _signs() -> dict[str, Signs]:
 
 
 def _alone(by_language: dict[str, str]) -> frozenset[str]:
-    phrases = (find_words(phrase) for phrase in ",".join(by_language.values()).split(","))
-    return frozenset(phrase[0] for phrase in phrases if len(phrase) == 1)
+    split = (find_words(phrase) for phrase in ",".join(by_language.values()).split(","))
+    return frozenset(phrase[0] for phrase in split if len(phrase) == 1)
 
 
 ALONE: dict[Kind, frozenset[str]] = {
-    "self": _alone(words.SELF),
-    "when": _alone(words.WHEN),
-    "polite": _alone(words.POLITE),
-    "open": _alone(words.OPEN),
+    "self": _alone(phrases.SELF),
+    "when": _alone(phrases.WHEN),
+    "polite": _alone(phrases.POLITE),
+    "open": _alone(phrases.OPEN),
 }
 """Kinds that single words say wherever they stand: they are common, and recognised without a look at each place."""
 
@@ -81,11 +85,11 @@ SIGNS = _signs()
 FIRST_WORDS = frozenset(SIGNS)
 UNSPACED = tuple(
     (kind, phrase)
-    for listed in (words.UNSPACED, telling_words.UNSPACED_TELLING)
-    for kind, phrases in listed.items()
-    for phrase in phrases.split()
+    for listed in (phrases.UNSPACED, correction_phrases.UNSPACED_TELLING)
+    for kind, written in listed.items()
+    for phrase in written.split()
 )
 SAYS_LITTLE = frozenset(
-    word for listed in (*FUNCTION_WORDS.values(), *words.POLITE.values(), ", ; :") for word in find_words(listed)
+    word for listed in (*FUNCTION_WORDS.values(), *phrases.POLITE.values(), ", ; :") for word in find_words(listed)
 )
 """Words that say little in any language: function words, politeness, and the marks between clauses."""

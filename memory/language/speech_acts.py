@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import regex
 
-from layerlore.memory.text.no_answers import NEUTRAL, NO_ANSWERS, SIGNS
-from layerlore.memory.text.questions import (
+from layerlore.memory.language.no_answers import NEUTRAL, NO_ANSWERS, SIGNS
+from layerlore.memory.language.questions import (
     ADDRESSES,
     ANYWHERE,
     GREETINGS,
@@ -112,7 +112,7 @@ class SpeechActs(NamedTuple):
 
 def measure_speech_acts(text: str) -> SpeechActs:
     """How far a text only asks, and how far it says nothing; by marks and by words of the languages of
-    ``memory.text.questions`` and ``memory.text.no_answers``."""
+    ``memory.language.questions`` and ``memory.language.no_answers``."""
     asked = nothing = aside = 0
     told = max(0, len(text) - _LOOKED_AT)
     low = text[:_LOOKED_AT].lower().replace("’", "'")

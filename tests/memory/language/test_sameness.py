@@ -3,8 +3,8 @@
 import pytest
 from entry_pairs import Pair, read_pairs
 
-from layerlore.memory.statements.contradictions import contradicts, is_other_value
-from layerlore.memory.statements.sameness import says_same
+from layerlore.memory.language.contradictions import contradicts, is_other_value
+from layerlore.memory.language.sameness import says_same
 
 
 @pytest.mark.parametrize("pair", read_pairs("different"))

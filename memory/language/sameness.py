@@ -7,7 +7,7 @@ name, number, sign, negation and word is in both, in an order that means the sam
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layerlore.memory.statements.statement_words import (
+from layerlore.memory.language.statement_words import (
     NEGATIONS,
     OF,
     USER,

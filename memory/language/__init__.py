@@ -1,0 +1,1 @@
+"""Words and sentences of languages: pure functions and their word lists."""
