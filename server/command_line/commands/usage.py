@@ -139,7 +139,7 @@ async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
         return [row for row in await database.read(stored_bytes.recount, tenant) if row.bytes or row.recounted]
 
 
-class StoredRow(TypedDict):
+class StoredBytesRow(TypedDict):
     """The stored bytes of a resource, or (without one) of the whole tenant, and a recount."""
 
     resource: NotRequired[str]
@@ -147,7 +147,7 @@ class StoredRow(TypedDict):
     recounted: int
 
 
-def _stored_as_json(row: Counted) -> StoredRow:
+def _stored_as_json(row: Counted) -> StoredBytesRow:
     if row.resource is None:
         return {"bytes": row.bytes, "recounted": row.recounted}
     return {"resource": row.resource, "bytes": row.bytes, "recounted": row.recounted}
