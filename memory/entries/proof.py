@@ -353,15 +353,18 @@ def _list_sentences(role: str, said: Sequence[EvidenceText]) -> Iterator[str]:
 
 
 def _measure_share(words: frozenset[str], sentence_words: Sequence[str]) -> float:
-    """The share of the words that a sentence has, in any form; 0 if there are too few words."""
+    """The share of the words that a sentence has, in any form; 0 if there are too few words, or none."""
+    if not words:
+        return 0.0
     there = set(sentence_words)
     shared = words & there
     # Forms of a word begin alike: only those are compared.
-    open_words = {word[:_PREFIX]: word for word in words - shared}
+    open_words: dict[str, list[str]] = {}
+    for word in words - shared:
+        open_words.setdefault(word[:_PREFIX], []).append(word)
     for other in there:
-        word = open_words.get(other[:_PREFIX])
-        if word is not None and is_form(word, other):
-            shared |= {word}
+        alike = open_words.get(other[:_PREFIX], [])
+        shared |= {word for word in alike if is_form(word, other)}
     if len(shared) >= min(_FEWEST_SHARED, len(words)):
         return len(shared) / len(words)
     return 0.0

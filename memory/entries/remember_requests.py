@@ -406,6 +406,9 @@ async def _find_evidence(
         return FoundEvidence()
     sentence, label = saying
     linked = Quotation(quoted.content, (sentence,), label)
+    if isinstance(prove(linked.content, linked.quotations, label, [text for _, text in said_there]), EvidenceRefused):
+        # The caller quoted nothing, so nothing is refused: the entry is kept as the caller's own word.
+        return FoundEvidence()
     return replace(_check_quotations(thread, said_there, linked), linked=True)
 
 

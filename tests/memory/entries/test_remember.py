@@ -124,3 +124,10 @@ async def test_an_entry_that_loses_the_kind_of_the_one_it_replaces_says_so(tools
     old = await tools("remember", content="Billing uses Postgres.", kind="decision", **quoted)
     new = await tools("remember", content="Invoices are stored in S3.", replaces=old["id"])
     assert (new["replaced"][0]["id"], new["kept_without_kind"]) == (old["id"], "decision")
+
+
+@pytest.mark.parametrize("content", ["The user", "user", "the users", "He is."])
+async def test_a_content_without_a_word_of_its_own_is_kept_like_any_other(tools: Tools, content: str) -> None:
+    await tools.say("main", "The user is here.", "He is.")
+    told = await tools("remember", content=content, thread_id="main")
+    assert told["id"]
