@@ -29,114 +29,164 @@ class LazyCommand:
     """Where a command is defined. Its module is imported when the command runs: importing all of them takes seconds.
 
     ``help`` is the first paragraph of the function's docstring, or that of a group; the list of commands shows it.
-    ``functions``: one for a command, several for a group of commands.
+    ``functions``: one for a command, several for a group of commands. ``panel``: the heading that the list shows it under.
     """
 
     module: str
     functions: tuple[str, ...]
     help: str
+    panel: str
 
 
 ENTRIES: dict[str, LazyCommand] = {
-    "serve": LazyCommand("serve", ("serve",), "Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765."),
     "demo": LazyCommand(
-        "demo", ("demo",), "Show the memory at work in a temporary folder, and how to connect agents to it."
-    ),
-    "chat": LazyCommand(
-        "chat", ("chat",), "Chat with an agent that has this memory. It reaches it as hosts do, over MCP."
+        "demo", ("demo",), "Show the memory at work in a temporary folder, and how to connect agents to it.", "Start"
     ),
     "doctor": LazyCommand(
         "doctor",
         ("doctor",),
         "Check everything that the memory needs, and say what is degraded and how to fix it. Changes nothing.",
+        "Start",
     ),
     "install": LazyCommand(
         "install",
         ("install",),
         "Add this server to the configuration of hosts, such as claude-code or cursor; `all` adds it to each host that is here.",
+        "Start",
     ),
     "uninstall": LazyCommand(
         "install",
         ("uninstall",),
-        "Take back from hosts' files exactly what `install` wrote; without a host, from all. The memory stays.",
+        "Remove from hosts' files exactly what `install` wrote; without a host, from all. The memory stays.",
+        "Start",
     ),
     "project": LazyCommand(
-        "install", ("project",), "Show which project the current folder belongs to, as `--project auto` finds it."
+        "install",
+        ("project",),
+        "Show which project the current folder belongs to, as `--project auto` finds it.",
+        "Start",
     ),
-    "show": LazyCommand("show", ("show",), "Show what is remembered, and how to mend it. Changes nothing."),
-    "recall": LazyCommand("recall", ("recall",), "Show what an agent gets when it recalls this."),
+    "chat": LazyCommand("chat", ("chat",), "Chat with an agent that uses this memory over MCP, as hosts do.", "Start"),
+    "show": LazyCommand(
+        "show", ("show",), "Show what is remembered, and how to correct it. Changes nothing.", "Look and correct"
+    ),
+    "recall": LazyCommand("recall", ("recall",), "Show what an agent gets when it recalls this.", "Look and correct"),
     "explore": LazyCommand(
-        "explore", ("explore",), "Show what is remembered in a browser, and mend it there. Ctrl-C ends it."
-    ),
-    "reindex": LazyCommand(
-        "reindex", ("reindex",), "Update the search index and the vectors, as servers do in the background."
-    ),
-    "migrate": LazyCommand("migrate", ("migrate",), "Update the database's tables, as every start does."),
-    "backup": LazyCommand(
-        "backup",
-        ("backup",),
-        "Copy the whole memory into a file, even while servers run. `layerlore restore --from` puts it back.",
-    ),
-    "export": LazyCommand(
-        "export", ("export",), "Write everything that is remembered into a file, as lines of JSON (docs/moving.md)."
-    ),
-    "import": LazyCommand(
-        "import_file",
-        ("import_",),
-        "Store what a file holds: nothing twice, and again after it was interrupted. Says what is left out, and why.",
+        "explore",
+        ("explore",),
+        "Show what is remembered in a browser, and correct it there. Ctrl-C ends it.",
+        "Look and correct",
     ),
     "forget": LazyCommand(
         "forget",
         ("forget",),
-        "Forget notes, or all that is remembered about something. Shows first what would go; undo brings it back.",
+        "Forget notes, or everything about something. It shows first what would go; undo brings it back.",
+        "Look and correct",
     ),
     "edit": LazyCommand(
-        "forget", ("edit",), "Correct what is remembered. Shows first what changes; undo brings back what was there."
+        "forget",
+        ("edit",),
+        "Correct what is remembered. It shows first what changes; undo brings back the former text.",
+        "Look and correct",
     ),
     "undo": LazyCommand(
         "forget",
         ("undo",),
         "Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone.",
+        "Look and correct",
+    ),
+    "backup": LazyCommand(
+        "backup",
+        ("backup",),
+        "Copy the whole memory into a file, even while servers run. `layerlore restore --from` puts it back.",
+        "Copy, move and erase",
     ),
     "restore": LazyCommand(
         "backup",
         ("restore",),
         "Undo a deletion, or list those that can be undone. With --from, put back a backup of the whole file.",
+        "Copy, move and erase",
+    ),
+    "export": LazyCommand(
+        "export",
+        ("export",),
+        "Write everything that is remembered into a file, as lines of JSON (docs/moving.md).",
+        "Copy, move and erase",
+    ),
+    "import": LazyCommand(
+        "import_file",
+        ("import_",),
+        "Store what a file holds. It stores nothing twice, so it can be repeated, and says what it leaves out and why.",
+        "Copy, move and erase",
     ),
     "erase": LazyCommand(
-        "erase", ("erase",), "Erase everything stored about a person, or one conversation, for good. Prints a receipt."
+        "erase",
+        ("erase",),
+        "Erase everything stored about a person, or one conversation, for good. Prints a receipt.",
+        "Copy, move and erase",
     ),
     "redact": LazyCommand(
         "erase",
         ("redact",),
         "Redact secrets that were stored before their pattern was known, or before redaction was on.",
+        "Copy, move and erase",
+    ),
+    "serve": LazyCommand(
+        "serve",
+        ("serve",),
+        "Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765.",
+        "Serve and operate",
+    ),
+    "keys": LazyCommand(
+        "keys",
+        ("create", "list_", "revoke"),
+        "Create, list and revoke the keys of agents on other machines.",
+        "Serve and operate",
+    ),
+    "local": LazyCommand(
+        "local",
+        ("status", "stop"),
+        "See or stop the server that the hosts of this machine share over stdio.",
+        "Serve and operate",
+    ),
+    "migrate": LazyCommand(
+        "migrate", ("migrate",), "Update the database's tables, as every start does.", "Serve and operate"
+    ),
+    "reindex": LazyCommand(
+        "reindex",
+        ("reindex",),
+        "Update the search index and the vectors, as servers do in the background.",
+        "Serve and operate",
     ),
     "usage": LazyCommand(
         "usage",
         ("usage",),
         "Show the tokens and money that recorded steps and background work spent, or how much is stored.",
+        "Serve and operate",
     ),
-    "jobs": LazyCommand("jobs", ("jobs",), "Show the background jobs that wait or failed, and which model does them."),
+    "jobs": LazyCommand(
+        "jobs",
+        ("jobs",),
+        "Show the background jobs that wait or failed, and which model does them.",
+        "Serve and operate",
+    ),
     "journal": LazyCommand(
         "journal",
         ("journal",),
-        "Show who wrote to the memory of any tenant, and when. What was written is never shown.",
+        "Show who wrote to the memory of any tenant, and when, never what.",
+        "Serve and operate",
     ),
     "bridge": LazyCommand(
         "bridge",
         ("bridge",),
         "Serve MCP over stdio for a host that cannot use HTTP itself, and pass everything on to a remote memory.",
+        "Called by hosts",
     ),
     "hook": LazyCommand(
         "serve",
         ("hook",),
-        "Called by hosts, which tell of the event on standard input: keep what was said, and show what is known about it.",
-    ),
-    "local": LazyCommand(
-        "local", ("status", "stop"), "See or stop the server that the hosts of this machine share over stdio."
-    ),
-    "keys": LazyCommand(
-        "keys", ("create", "list_", "revoke"), "Create, list and revoke the keys of agents on other machines."
+        "Hosts call this with an event on standard input: it stores what was said, and shows what is known about it.",
+        "Called by hosts",
     ),
 }
 """By name, in the order of the help."""
@@ -219,7 +269,8 @@ class LazyGroup(Group):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = {
-            name: TyperCommand(name, help=each.help, rich_markup_mode=None) for name, each in ENTRIES.items()
+            name: TyperCommand(name, help=each.help, rich_markup_mode=None, rich_help_panel=each.panel)
+            for name, each in ENTRIES.items()
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -37,7 +37,7 @@ def chat(
         bool, typer.Option("--follow", help="Show what happens in a conversation, as it happens.")
     ] = False,
 ) -> int:
-    """Chat with an agent that has this memory. It reaches it as hosts do, over MCP."""
+    """Chat with an agent that uses this memory over MCP, as hosts do."""
     llm = read_settings(flags).llm
     configured = not model and llm.model not in _NO_NAMES
     # Nothing imports the agent by a statement: its folder can be copied, and works without the rest.

@@ -129,7 +129,7 @@ def explore(
         bool, typer.Option("--everybody", help="As an operator: choose among those of all tenants.")
     ] = False,
 ) -> int:
-    """Show what is remembered in a browser, and mend it there. Ctrl-C ends it."""
+    """Show what is remembered in a browser, and correct it there. Ctrl-C ends it."""
     if tenant and everybody:
         return fail("explore takes --tenant or --everybody, not both", 2)
     return run_explorer(

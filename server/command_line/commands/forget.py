@@ -363,7 +363,7 @@ def forget(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Forget notes, or all that is remembered about something. Shows first what would go; undo brings it back."""
+    """Forget notes, or everything about something. It shows first what would go; undo brings it back."""
     return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json)
 
 
@@ -386,7 +386,7 @@ def edit(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Correct what is remembered. Shows first what changes; undo brings back what was there."""
+    """Correct what is remembered. It shows first what changes; undo brings back the former text."""
     asked = EditRequest(what, id_, text)
     return run_edit(read_settings(flags), tenant, asked, Consent(dry_run, yes), as_json=as_json)
 

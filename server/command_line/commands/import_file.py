@@ -343,7 +343,7 @@ def import_(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Store what a file holds: nothing twice, and again after it was interrupted. Says what is left out, and why."""
+    """Store what a file holds. It stores nothing twice, so it can be repeated, and says what it leaves out and why."""
     if project and everyone:
         return fail("import takes --project or --everyone, not both", 2)
     asked = ImportRequest(tenant, file, from_ or "", existing, project, everyone, accept, dry_run, as_json)

@@ -274,7 +274,7 @@ def install(
 
 
 def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:
-    """Take back from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
+    """Remove from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
     return run_uninstall(read_settings(flags), InstallRequest(tuple(hosts or ()), {}, project=project))
 
 

@@ -222,7 +222,7 @@ def journal(
         str | None, typer.Option(help="Postgres: URL of the role that owns the tables.", show_default=False)
     ] = None,
 ) -> int:
-    """Show who wrote to the memory of any tenant, and when. What was written is never shown."""
+    """Show who wrote to the memory of any tenant, and when, never what."""
     settings = read_settings({**flags, "postgres": {"owner_url": owner_url}} if owner_url else flags)
     filters = (tenant, agent, since, until, principal, tool, outcome, resource)
     if prune is not None:

@@ -190,7 +190,7 @@ def hook(
     host: Annotated[str, typer.Argument(help="Such as claude-code.", show_default=False)],
     event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
 ) -> int:
-    """Called by hosts, which tell of the event on standard input: keep what was said, and show what is known about it."""
+    """Hosts call this with an event on standard input: it stores what was said, and shows what is known about it."""
     launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
     run_hook((host, event, *launch), os.environ)
     return 0

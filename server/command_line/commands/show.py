@@ -92,6 +92,6 @@ def show(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Show what is remembered, and how to mend it. Changes nothing."""
+    """Show what is remembered, and how to correct it. Changes nothing."""
     asked = Asked(what, conversation, limit, everybody)
     return show_view(read_settings(flags), tenant, asked, as_json=as_json)
