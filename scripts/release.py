@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".interop" / "release" / ("Scripts" if os.name == "nt" else "bin")
 CHANGELOG = ROOT / "CHANGELOG.md"
 PACKED = ("server", "memory", "extraction", "storage", "prompts")
-OTHERS = {"layerlore/__init__.py", "layerlore/__main__.py"}
+OTHERS = {"layerlore/__init__.py", "layerlore/__main__.py", "layerlore/py.typed"}
 
 
 def say(text: str) -> None:
