@@ -16,9 +16,8 @@ from benchmarks.kept_values import kept, values_of
 from benchmarks.standing_in import NAME, StandIn
 from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.tool_run import KINDS, STEPS, Planted, tool_run
-from layerlore.extraction.chat.chat_port import Chat
+from layerlore.extraction.chat.chat_port import Chat, choose_models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.models import choose_models
 
 MESSAGE_TOKENS = 6_000
 EXPECTED = (5.0, 40.0)

@@ -2,8 +2,7 @@
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.settings.context_settings import RecallRules
-from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.settings.context_settings import EmbeddingSettings, RecallRules
 
 # What --embedder takes, and the setting that tells the server, as a variable has it.
 EMBEDDERS = "none, use (built in), english (MiniLM), or a model's name as litellm has it"

@@ -15,7 +15,7 @@ from benchmarks.evidence import Evidence, texts_of
 from benchmarks.servers import Connection, ToolFailed
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
-from layerlore.memory.text.text_blocks import PREAMBLE
+from layerlore.memory.text.quotation import PREAMBLE
 
 RECALL = "recall_memory"
 CONTEXT = "get_context"

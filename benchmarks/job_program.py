@@ -14,7 +14,7 @@ from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Author, Material
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.server.runtime.runtime import close_engine
 from layerlore.storage.audit.usage_rows import Spent

@@ -18,9 +18,8 @@ from benchmarks.long_runs.planting import PLANTED_KINDS, RUN_KINDS, LongRun, Pla
 from benchmarks.long_runs.played import played
 from benchmarks.long_runs.runs import make_run
 from benchmarks.tables import table, verdict, write_json
-from layerlore.extraction.chat.chat_port import Chat
+from layerlore.extraction.chat.chat_port import Chat, choose_models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.models import choose_models
 from layerlore.memory.parts.tokens import load_counter
 
 BUDGETS = (2_000, 4_000, 8_000, 16_000, 32_000)

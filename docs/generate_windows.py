@@ -7,7 +7,7 @@ from sample_thread import sample_thread
 
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.context_settings import SUMMARY_PROMPT, WindowSettings
 from layerlore.memory.window.policy import NAMES, WindowPolicy, read_policy
 from layerlore.memory.window.view import Window, build_window

@@ -4,7 +4,7 @@ import json
 
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.records import Json, Message
 
 FORECAST = {"city": "Lisbon", "days": [{"day": day, "high": 24 + day % 4, "rain": day == 3} for day in range(1, 11)]}

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
-from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
-from layerlore.extraction.chat.models import Models, choose_models
+from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed, Models, choose_models
 from layerlore.memory.embedding.litellm_module import lacks_address, load_litellm
 from layerlore.memory.embedding.port import clip_text
 from layerlore.memory.embedding.service import Worker
 from layerlore.memory.rules.json_schema import check_schema
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.note_settings import LlmSettings
-from layerlore.memory.usage.model_usage import ModelUsage, read_usage
-from layerlore.memory.usage.prices import load_prices, price_call
+from layerlore.memory.usage.model_usage import ModelUsage, load_prices, price_call, read_usage
 from layerlore.prompts import render
 from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core import linear_re

@@ -28,10 +28,10 @@ from layerlore.extraction.kinds.kind import (
     Material,
     ModelAnswer,
     Stale,
+    TranscriptLine,
     TurnPart,
 )
 from layerlore.extraction.kinds.registry import make_kinds
-from layerlore.extraction.kinds.transcript import TranscriptLine
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json

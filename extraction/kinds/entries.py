@@ -21,11 +21,11 @@ from layerlore.extraction.kinds.kind import (
     Stale,
     TurnPart,
     check_unchanged,
+    lines_as_json,
     lock_thread,
     read_earlier,
     read_new,
 )
-from layerlore.extraction.kinds.transcript import lines_as_json
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import EmbeddedText

@@ -15,10 +15,12 @@ from layerlore.extraction.kinds.kind import (
     Material,
     ModelAnswer,
     Stale,
+    TranscriptLine,
+    TranscriptRow,
     check_unchanged,
     lock_thread,
+    read_lines,
 )
-from layerlore.extraction.kinds.transcript import TranscriptLine, TranscriptRow, read_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import activate_observations, render_line

@@ -17,13 +17,14 @@ from layerlore.extraction.kinds.kind import (
     Material,
     ModelAnswer,
     Stale,
+    TranscriptLine,
     TurnPart,
     check_unchanged,
+    lines_as_json,
     lock_thread,
     read_earlier,
     read_new,
 )
-from layerlore.extraction.kinds.transcript import TranscriptLine, lines_as_json
 from layerlore.memory.documents.document_lines import list_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine

@@ -23,10 +23,10 @@ from layerlore.extraction.kinds.kind import (
     Stale,
     TurnPart,
     check_unchanged,
+    lines_as_json,
     lock_thread,
     read_new,
 )
-from layerlore.extraction.kinds.transcript import lines_as_json
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.text.trust import find_trust

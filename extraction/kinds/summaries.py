@@ -14,10 +14,11 @@ from layerlore.extraction.kinds.kind import (
     Material,
     Stale,
     check_unchanged,
+    lines_as_json,
     lock_thread,
+    read_lines,
     take_fitting,
 )
-from layerlore.extraction.kinds.transcript import lines_as_json, read_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.overflow import count_step, find_policy, find_trimmed
 from layerlore.memory.parts.tokens import TokenCounter

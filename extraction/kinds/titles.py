@@ -18,10 +18,9 @@ from layerlore.extraction.kinds.kind import (
     ModelAnswer,
     Stale,
     TurnPart,
+    read_lines,
 )
-from layerlore.extraction.kinds.transcript import read_lines
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.speech import said
+from layerlore.memory.engine.engine import Engine, said
 from layerlore.memory.parts.search_words import split_words
 from layerlore.prompts import render
 from layerlore.storage.core import linear_re

@@ -17,9 +17,7 @@ from layerlore.memory.context.briefing_text import (
 )
 from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.context.context_blocks import wrap_open_work
-from layerlore.memory.context.person import read_person
-from layerlore.memory.digest.digest import rank_notes, take_notes
-from layerlore.memory.digest.judgement import NoteKind
+from layerlore.memory.digest.digest import NoteKind, rank_notes, take_notes
 from layerlore.memory.documents import working_memory
 from layerlore.memory.documents.working_memory import drop_expired_lines, render_block
 from layerlore.memory.engine.engine import Engine
@@ -30,14 +28,14 @@ from layerlore.memory.recall.memory_block import (
     find_memory,
     join_memory,
     prepare_memory,
+    read_person,
     render_entry,
 )
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.recall.recall_text import drop_repeated
 from layerlore.memory.rules.ages import age
 from layerlore.memory.rules.validation import check_text
-from layerlore.memory.text.quotation import quote_line
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line, wrap_block
 from layerlore.memory.work import attempts, plan
 from layerlore.memory.work.plan import render_lines, render_open
 from layerlore.memory.work.plan_rules import is_open

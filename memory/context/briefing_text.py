@@ -18,8 +18,15 @@ from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.text.quotation import Tag, escape_tags, format_speaker, join_lines, quote_line, quote_text
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import (
+    Tag,
+    escape_tags,
+    format_speaker,
+    join_lines,
+    quote_line,
+    quote_text,
+    wrap_block,
+)
 from layerlore.memory.text.trust import find_outside_trust
 from layerlore.memory.work import attempts
 from layerlore.memory.work.plan import find_current_step, render_phase, render_step

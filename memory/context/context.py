@@ -22,22 +22,18 @@ from layerlore.memory.context.material import (
     count_messages,
     gather_context,
 )
-from layerlore.memory.context.person import read_person, read_subject
 from layerlore.memory.context.placement import PlacedContext, place_context
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.memory_block import prepare_memory
-from layerlore.memory.recall.thread_question import read_question
+from layerlore.memory.recall.candidates import read_question
+from layerlore.memory.recall.memory_block import prepare_memory, read_person, read_subject
 from layerlore.memory.rules.ages import iso, name_days
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.list_pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text
-from layerlore.memory.shapes.ai_sdk_messages import render_ai_sdk
-from layerlore.memory.shapes.anthropic_messages import render_anthropic
 from layerlore.memory.shapes.exchanges import ContextLayout
-from layerlore.memory.shapes.gemini_contents import render_gemini
 from layerlore.memory.shapes.openai import render_openai, render_responses
-from layerlore.memory.text.quotation import TAGS, Tag, escape_tags
-from layerlore.memory.text.text_blocks import mark_degraded, wrap_block
+from layerlore.memory.shapes.provider_messages import render_ai_sdk, render_anthropic, render_gemini
+from layerlore.memory.text.quotation import TAGS, Tag, escape_tags, mark_degraded, wrap_block
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Scope

@@ -22,14 +22,13 @@ from layerlore.memory.recall.hit_lines import (
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text, wrap_block
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.memory.work import attempts
 from layerlore.memory.work.plan import find_current_step, render_open
 from layerlore.memory.work.plan import render_lines as render_plan_lines
-from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import OPEN
+from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Plan
 from layerlore.storage.work.steps import AttemptPage

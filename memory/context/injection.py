@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 
 from layerlore.memory.context.context_blocks import ShownBlock, count_cost
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
-from layerlore.memory.context.person import PersonMemory, read_person, read_subject
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
-from layerlore.memory.recall.memory_block import RecalledMemory, prepare_memory, render_entry, wrap_memory_block
+from layerlore.memory.recall.memory_block import (
+    PersonMemory,
+    RecalledMemory,
+    prepare_memory,
+    read_person,
+    read_subject,
+    render_entry,
+    wrap_memory_block,
+)
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
 from layerlore.memory.work.plan_rules import is_open

@@ -21,23 +21,20 @@ from layerlore.memory.context.context_blocks import (
     make_plan_piece,
     make_task_piece,
 )
-from layerlore.memory.context.left_out import LeftOut, ModelSummary
-from layerlore.memory.context.person import PersonMemory
-from layerlore.memory.context.window_loader import LoadedWindow, find_floor, load_window
+from layerlore.memory.context.window_loader import LeftOut, LoadedWindow, ModelSummary, find_floor, load_window
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, drop_expired_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES
 from layerlore.memory.parts.media import list_media, make_media_note
 from layerlore.memory.parts.parts import MEDIA, media_bytes
-from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, join_memory
+from layerlore.memory.recall.memory_block import PersonMemory, RecalledMemory, find_memory, join_memory
 from layerlore.memory.recall.recall import PreparedRecall
-from layerlore.memory.window.fit import find_newest_from_user
-from layerlore.memory.window.omissions import blank_results
+from layerlore.memory.window.fit import blank_results, find_newest_from_user
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.view import ASKED_SHARE, build_window, find_settled_start
 from layerlore.memory.work.plan import find_elsewhere, find_suspended
-from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import is_open
+from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Message, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx

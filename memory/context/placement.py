@@ -12,13 +12,11 @@ from layerlore.memory.context.context_blocks import (
     ShownBlock,
     weigh_message,
 )
-from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
 from layerlore.memory.context.material import ContextMaterial, count_messages
-from layerlore.memory.context.window_loader import find_floor
+from layerlore.memory.context.window_loader import NotesOnLeftOut, find_floor, take_notes_on
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.shapes.exchanges import ContextLayout
-from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages
-from layerlore.memory.window.omissions import strip_orphans, strip_runs
+from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages, strip_orphans, strip_runs
 from layerlore.memory.window.view import RunFitter
 from layerlore.storage.core.records import Message
 

@@ -1,18 +1,30 @@
-"""Reads as much of a thread as its window can hold: the cost follows the window, not the thread."""
+"""Reads as much of a thread as its window can hold: the cost follows the window, not the thread. Texts stand for the messages
+that are not shown: the notes of observers, and a summary and extracts of messages without notes."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from layerlore.memory.context.caches import WindowMessages
-from layerlore.memory.context.context_blocks import OVERHEAD
+from layerlore.memory.context.caches import (
+    NotedMessages,
+    ThreadExtracts,
+    ThreadObservations,
+    WeighedNote,
+    WindowMessages,
+    weigh_notes,
+)
+from layerlore.memory.context.context_blocks import OVERHEAD, ShownBlock, count_cost
+from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
 from layerlore.memory.parts.tokens import PER_MESSAGE, TokenCounter
-from layerlore.memory.window.fit import find_newest_from_user
-from layerlore.memory.window.omissions import holds_newest, strip_orphans
+from layerlore.memory.rules.ages import name_days
+from layerlore.memory.text.quotation import indent_lines, quote_text, wrap_block
+from layerlore.memory.window.fit import find_level, find_newest_from_user, holds_newest, strip_orphans
 from layerlore.memory.window.policy import WindowPolicy
 from layerlore.memory.window.view import count_leading, lighten_messages
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import windows
+from layerlore.storage.messages.windows import RunState
 
 # Rows of one read. A first guess that is too small costs one more.
 _MOST_ROWS = 1000
@@ -111,3 +123,178 @@ def _is_enough(run: Sequence[Message], policy: WindowPolicy, budget: int, counte
 def find_floor(policy: WindowPolicy) -> int:
     """How many of the newest messages the policy keeps whatever they cost."""
     return {"observed": policy.last_messages, "tokens": policy.min_messages, "messages": 0}[policy.limit]
+
+
+# The frame of a summary, and what stands between it and the next block.
+_SUMMARY_FRAME = 70
+# The fewest tokens of a note that is cut, and its mark.
+_FEWEST = 12
+_MARK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """A model's summary. ``told``: the messages that it covers."""
+
+    text: str
+    told: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The notes about messages that are not shown: a thread's observations; extracts of messages that no observation
+    covers, those behind the seq ``after``, and before these a model's summary. ``most``: the longest summary, in tokens
+    (None: as long as there is room)."""
+
+    noted: ThreadObservations | None = None
+    extracts: ThreadExtracts | None = None
+    summary: ModelSummary | None = None
+    most: int | None = None
+    after: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """The tokens of the messages that are still to be read for extracts."""
+        if self.extracts:
+            return self.extracts.waiting
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotesOnLeftOut:
+    """The notes on messages that are not shown, or not as a whole: ``observations``; a model's ``summary`` of
+    ``summary_tokens`` tokens; and ``extracts`` from the ``messages`` with these seqs, those that matter most first, of
+    together ``extract_tokens``."""
+
+    observations: NotedMessages | None = None
+    summary: ModelSummary | None = None
+    summary_tokens: int = 0
+    extracts: Sequence[WeighedNote] = ()
+    extract_tokens: int = 0
+    messages: Sequence[int] = ()
+    most: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all of them."""
+        return self._observed + self._summarised
+
+    @property
+    def _observed(self) -> int:
+        if self.observations:
+            return self.observations.tokens
+        return 0
+
+    @property
+    def _summarised(self) -> int:
+        if not self.summary and not self.extracts:
+            return 0
+        tokens = self.summary_tokens + self.extract_tokens
+        return (tokens if self.most is None else min(tokens, self.most)) + _SUMMARY_FRAME
+
+    def render(self, room: int, counter: TokenCounter) -> list[ShownBlock]:
+        """The blocks ``observations`` and ``summary`` that fit. With more room of each note at least as much is shown."""
+        level = max(0, find_level([self._observed, self._summarised], room))
+        blocks: list[ShownBlock] = []
+        if self.observations:
+            text = self.observations.within(level)
+            if level < self._observed:
+                missing = "older observations"
+            else:
+                missing = ""
+            blocks.append(ShownBlock("observations", text, count_cost(counter, text), missing))
+        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter)
+        if text:
+            blocks.append(ShownBlock("summary", text, count_cost(counter, text)))
+        return blocks
+
+    def _summarise(self, left: int, counter: TokenCounter) -> str:
+        """The summary of what fell out of the window: a model's, if there is one, and extracts from what it does not
+        cover."""
+        if left <= 0:
+            return ""
+        if self.summary:
+            made = counter.cut(self.summary.text, left)
+        else:
+            made = ""
+        if made:
+            left -= counter.known(made)
+        kept = self._extract(left, counter)
+        lines = "\n".join(line for _, line in kept)
+        if not made and not lines:
+            return ""
+        told = [*self._list_told(made=bool(made), extracted=bool(lines))]
+        count = sum(messages for messages, _, _ in told)
+        what = "Extracts from"
+        if made:
+            if lines:
+                what = "A summary of, and extracts from,"
+            else:
+                what = "A summary of"
+        counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{told[0][1]} to #{told[-1][2]}"
+        # A model's text: only the lines of extracts begin without a space.
+        if made:
+            own = indent_lines(f" {quote_text(made)}")
+        else:
+            own = ""
+        # A model's text says by itself when things were.
+        if kept and not made:
+            days = f", of {name_days([note.said_at for note, _ in kept])}"
+        else:
+            days = ""
+        return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}{days}.")
+
+    def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
+        """The number of summarised messages, and their first and last seq."""
+        if self.summary:
+            told = self.summary.told
+        else:
+            told = None
+        return [
+            *([(told.messages, told.first, told.last)] if told and made else []),
+            *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
+        ]
+
+    def _extract(self, left: int, counter: TokenCounter) -> list[tuple[DigestNote, str]]:
+        """The extracts that fit with their lines, and of the first that does not as much as does, in time order."""
+        kept: list[tuple[DigestNote, str]] = []
+        for note, _, _, line, tokens in self.extracts:
+            if tokens > left:
+                text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
+                if counter.known(text) >= _FEWEST:
+                    kept.append((note, render_notes([replace(note, text=f"{text.rstrip()}…")])))
+                break
+            left -= tokens
+            kept.append((note, line))
+        return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
+
+
+def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
+    """The notes that stand for the messages before the seq, and for those that are shown ``cut``."""
+    furthest = max([before, *(message.seq + 1 for message in cut)])
+    if source.noted:
+        observations = source.noted.before(furthest, counter)
+    else:
+        observations = None
+    summary, extracts = source.summary, source.extracts
+    if extracts:
+        seqs = extracts.seqs[: bisect_left(extracts.seqs, before)]
+    else:
+        seqs = []
+    if extracts:
+        lines = extracts.before(before, counter)
+    else:
+        lines = []
+    more = [message for message in cut if message.seq not in seqs and message.seq > source.after]
+    if more:
+        lines = rank_rated([*lines, *weigh_notes(take_notes(more), counter)])
+        seqs = sorted([*seqs, *(message.seq for message in more)])
+    return NotesOnLeftOut(
+        observations,
+        summary,
+        counter.known(summary.text) if summary else 0,
+        lines,
+        sum(each.tokens for each in lines),
+        seqs,
+        source.most,
+    )

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.rules.stored import Stored
+from layerlore.memory.rules.answer_keys import Stored
 
 
 class ChangedDocument(TypedDict):

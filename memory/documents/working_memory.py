@@ -23,10 +23,17 @@ from layerlore.memory.documents.document_answers import (
     UpdatedDocument,
     VersionRow,
 )
-from layerlore.memory.documents.document_content import add_note, append_content, parse_object
-from layerlore.memory.documents.document_lines import find_line, list_dropped, list_lines, remove_lines, replace_line
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.documents.document_lines import (
+    add_note,
+    append_content,
+    find_line,
+    list_dropped,
+    list_lines,
+    parse_object,
+    remove_lines,
+    replace_line,
+)
+from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.json_schema import check_against
@@ -39,8 +46,7 @@ from layerlore.memory.rules.validation import (
     load_json,
 )
 from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope
-from layerlore.memory.text.quotation import Tag, escape_tags, quote_line
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import Tag, escape_tags, quote_line, wrap_block
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Origin, Scope, StoredJson
@@ -293,7 +299,7 @@ async def _write(
     restore_version: int | None = None,
 ) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
-    now, new_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
+    now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> StoredDocumentChange:
         changed = await working_memory.change(
@@ -313,7 +319,7 @@ async def _write(
             await record_change(tx, scope, changed, how, sent.origin, now=now)
             await note_rows.refresh_document(tx, scope, changed.thread, engine.search_text_of)
         dropped = _count_dropped(engine, of, changed)
-        undoable: act_records.UndoId = {}
+        undoable: UndoId = {}
         if "was" in dropped:
             undoable = await _record_act(tx, engine, scope, changed, undo_id, sent, now)
         answer: StoredDocumentChange = {
@@ -348,12 +354,12 @@ async def record_change(
 
 async def _record_act(
     tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
-) -> act_records.UndoId:
+) -> UndoId:
     assert changed.before is not None
     assert changed.after is not None
     uid = changed.thread.thread_uid if changed.thread else None
     part = ActPart("document", "", uid, changed.before.version, changed.after.version)
-    return await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
+    return await record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
 
 
 def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> NewVersion:

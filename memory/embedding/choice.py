@@ -6,7 +6,7 @@ from layerlore.memory.embedding.minilm import MiniLmEmbedder
 from layerlore.memory.embedding.port import Embedder
 from layerlore.memory.embedding.remote import RemoteEmbedder
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
-from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.settings.context_settings import EmbeddingSettings
 
 
 def make_embedder(settings: EmbeddingSettings, *, unpack_into: Path | None = None) -> Embedder | None:

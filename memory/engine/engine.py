@@ -1,12 +1,21 @@
-"""The engine: what every operation of memory works with, made once by the composition root and passed first."""
+"""The engine: what every operation of memory works with, made once by the composition root and passed first.
+
+With it come the steps that many operations share: the record of what a call did, so that it can be undone; denied calls
+in the journal; the words of a message's author; and work on long texts.
+"""
 
 import asyncio
+import base64
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
+
+import anyio
+from typing_extensions import TypedDict
 
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import journal_lines
@@ -14,8 +23,8 @@ from layerlore.memory.engine.journal_lines import WriteOutcome, count_written
 from layerlore.memory.parts import search_words
 from layerlore.memory.parts.parts import MEDIA
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.ages import DAY_MS
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.context_settings import ContextRules, RecallRules
 from layerlore.memory.settings.note_settings import (
@@ -26,6 +35,8 @@ from layerlore.memory.settings.note_settings import (
     WorkingMemoryRules,
 )
 from layerlore.memory.settings.section import MemoryMode
+from layerlore.memory.text.echoes import strip_echoes
+from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.call_counts import CallCounts
 from layerlore.memory.window.policy import WindowRules
 from layerlore.storage.audit import stored_bytes
@@ -34,6 +45,8 @@ from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Indexed, Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.removal import acts
+from layerlore.storage.removal.acts import ActPart
 
 PAUSE_SECONDS = 1.0
 
@@ -352,3 +365,96 @@ def _masked_parts(redactor: Redactor, parts: list[Json]) -> tuple[list[Json], in
             total += found
         masked.append(entered)
     return masked, total
+
+
+async def report_denial(engine: Engine, denial: Denial) -> None:
+    """Write a refused call to the journal, or count it. Raises nothing."""
+    if engine.denials.count(denial):
+        await _write_denial(engine, denial, 1)
+
+
+async def keep_reporting_denials(engine: Engine) -> None:
+    """Write the calls that were only counted to the journal, until cancelled. Raises nothing."""
+    while True:
+        await engine.denials.wait()
+        await anyio.sleep(PAUSE_SECONDS)
+        for denial, calls in engine.denials.take():
+            await _write_denial(engine, denial, calls)
+
+
+async def report_counted_denials(engine: Engine) -> None:
+    """Write all calls that were only counted to the journal, before the database is closed. Raises nothing."""
+    for denial, calls in engine.denials.take(all_of_them=True):
+        await _write_denial(engine, denial, calls)
+
+
+async def _write_denial(engine: Engine, denial: Denial, calls: int) -> None:
+    line = journal_lines.make_line(
+        engine.hmac_key,
+        denial.scope,
+        denial.origin,
+        "denied",
+        engine.now(),
+        counts={"calls": calls},
+        error=denial.error,
+    )
+    await journal_lines.append(engine.database, denial.scope, line)
+
+
+UNDO_PREFIX = "u_"
+
+
+class UndoId(TypedDict, total=False):
+    """The id that undoes a call; left out where nothing of it can be undone."""
+
+    undo: str
+
+
+def make_undo_id(engine: Engine) -> str:
+    """A new id, short enough for a person to type: ``u_`` and eight letters and digits."""
+    return UNDO_PREFIX + base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
+
+
+def undoable_since(engine: Engine, now: int) -> int:
+    """The time (milliseconds since 1970) before which nothing can be undone any more."""
+    return now - engine.deleted_days * DAY_MS
+
+
+async def record_act(
+    tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
+) -> UndoId:
+    """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is stored."""
+    if not parts or engine.deleted_days == 0:
+        return {}
+    kept_since = undoable_since(engine, now)
+    await acts.record(tx, scope, undo_id, tool, parts, now=now, kept_since=kept_since)
+    return {"undo": undo_id}
+
+
+def said(engine: Engine, message: Message) -> str:
+    """The texts of a message, a line break between them, without the blocks that we put there and, unless redaction
+    is off, with secrets masked; nothing hidden is in them. No tool calls or results, no reasoning, no media.
+
+    Offsets of evidence and of pieces are into this text.
+    """
+    texts = (
+        strip_echoes(make_visible(part["text"], engine.derived_text))
+        for part in message.parts
+        if part["type"] == "text"
+    )
+    return engine.derived_text("\n".join(filter(None, texts)))
+
+
+# Long texts are worked on one at a time, in a thread of its own. A pattern that goes over a text holds the interpreter
+# meanwhile, as most steps in C do. While there is one such thread, a short call waits for one step of it, and not for a step
+# of each of many.
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="long-texts")
+
+
+async def work_on_long_text(function: Callable[_Given, _Made], *args: _Given.args, **named: _Given.kwargs) -> _Made:
+    """The result or the error of the function, once the earlier long texts are done."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_THREAD, lambda: function(*args, **named))

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
 from layerlore.memory.entries.entry_answers import (
     BroughtQuote,
     EntryKind,
@@ -287,7 +286,7 @@ async def mark_entry(
         )
     check_text(entry_id, "entry_id")
     owner = await _find_owner(engine, scope, entry_id)
-    now, undo_id = engine.now(), act_records.make_undo_id(engine)
+    now, undo_id = engine.now(), make_undo_id(engine)
 
     async def write(tx: Tx) -> MarkedEntry:
         await scopes.hold(tx, owner)
@@ -310,7 +309,7 @@ async def mark_entry(
             "id": entry_id,
             "pinned": after.get("pinned", was.pinned_at is not None),
             "wrong": after.get("wrong", was.status == "wrong"),
-            **await act_records.record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
+            **await record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
         }
 
     given = [entry_id, pinned, wrong, *([accepted] if accepted else [])]

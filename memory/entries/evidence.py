@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.speech import said
+from layerlore.memory.engine.engine import Engine, said
 from layerlore.memory.entries.entry_answers import QuotedSource
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.rules.validation import INVISIBLE

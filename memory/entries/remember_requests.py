@@ -4,9 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.speech import said
+from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act, said
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import KeptEntry, tells_of_user
 from layerlore.memory.entries.entry_answers import NamedEntry, RememberedEntry
@@ -115,7 +113,7 @@ async def remember(
     content, again = engine.masked(_check(engine, replace(asked, content=words)))
     masked += again
     label: Label = asked.source  # type: ignore[assignment]  # checked above
-    now, entry_id, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
+    now, entry_id, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
     quotations = tuple(engine.masked(each)[0] for each in list_quotations(asked.evidence))
     quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
     expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
@@ -173,7 +171,7 @@ async def remember(
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         return {
             **_describe_kept(asked, kept, found, lost_kind=kind if loses_kind else "", masked=masked),
-            **await act_records.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
+            **await record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
     arguments = [asked.content, _make_argument(asked.evidence), asked.source, asked.kind]

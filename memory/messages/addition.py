@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.long_texts import work_on_long_text
+from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
 from layerlore.memory.messages import overflow
 from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim

@@ -24,8 +24,7 @@ from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.list_pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_id, describe, describe_choices
-from layerlore.memory.text.quotation import count_hidden, format_speaker, indent_lines, quote_line, quote_text
-from layerlore.memory.text.text_blocks import PREAMBLE
+from layerlore.memory.text.quotation import PREAMBLE, count_hidden, format_speaker, indent_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound

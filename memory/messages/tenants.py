@@ -6,7 +6,7 @@ from typing import Literal
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal_lines import make_line
-from layerlore.memory.messages.thread_answers import (
+from layerlore.memory.messages.message_answers import (
     MemoryPage,
     MemoryRow,
     TenantPage,

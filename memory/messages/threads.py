@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.messages.thread_answers import (
+from layerlore.memory.messages.message_answers import (
     ListedThread,
     MaskedSecrets,
     ThreadNaming,
@@ -22,7 +22,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
 from layerlore.memory.text.quotation import make_visible
-from layerlore.memory.usage.prices import present_spent
+from layerlore.memory.usage.model_usage import present_spent
 from layerlore.memory.window.policy import WindowPolicy, dump_policy, read_policy
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound, StorageUnavailable

@@ -5,10 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.speech import said
-from layerlore.memory.moving.line_forms import RECORD, Line
-from layerlore.memory.moving.moved_drafts import ImportReport
+from layerlore.memory.engine.engine import Engine, Sent, said
+from layerlore.memory.moving.line_forms import RECORD, ImportReport, Line
 from layerlore.memory.moving.shared_lines import (
     DOCUMENT,
     ID,

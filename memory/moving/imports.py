@@ -12,15 +12,18 @@ from typing import Any
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.moving.line_forms import (
     RECORD,
+    DraftMaker,
+    ImportReport,
     Line,
     LineForms,
+    NumberedLine,
+    ReadyMessages,
     ThreadPlaces,
     check_header,
     is_number,
     read_entry_sources,
     read_runs,
 )
-from layerlore.memory.moving.moved_drafts import DraftMaker, ImportReport, NumberedLine, ReadyMessages
 from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Scope

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.evidence import LABELS
 from layerlore.memory.entries.remember_requests import KINDS
-from layerlore.memory.moving.line_forms import RECORD, Line, check_names, is_number
-from layerlore.memory.moving.moved_drafts import NumberedLine
+from layerlore.memory.moving.line_forms import RECORD, Line, NumberedLine, check_names, is_number
 from layerlore.memory.removal.stored_redaction import StoredContent
 from layerlore.memory.rules.validation import check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS

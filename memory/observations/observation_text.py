@@ -17,8 +17,7 @@ from layerlore.memory.rules.ages import day, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.list_pages import fit_entries
 from layerlore.memory.settings.note_settings import ObservationRules
-from layerlore.memory.text.quotation import quote_line
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line, wrap_block
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx

@@ -12,7 +12,6 @@
 from typing import Any
 
 from layerlore.memory.parts.chat_shapes import PASSED_OVER, Reader
-from layerlore.memory.parts.gemini_shape import GOOGLE
 from layerlore.memory.parts.parts import (
     MediaSource,
     file_part,
@@ -35,9 +34,9 @@ from layerlore.memory.parts.parts import (
     tool_result_part,
     with_model_output,
 )
+from layerlore.memory.parts.provider_shapes import GOOGLE
 from layerlore.memory.parts.responses_shape import OPENAI
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
+from layerlore.memory.rules.validation import Limits, check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, StoredJson
 

@@ -31,8 +31,7 @@ from layerlore.memory.parts.parts import (
     tool_result_part,
     with_model_output,
 )
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_json, check_keys, check_metadata, describe, describe_choices
+from layerlore.memory.rules.validation import Limits, check_json, check_keys, check_metadata, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, StoredJson
 

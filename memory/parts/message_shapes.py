@@ -14,7 +14,6 @@ from layerlore.memory.parts.ai_sdk_shape import (
     read_sdk_image_block,
     read_ui_tool_block,
 )
-from layerlore.memory.parts.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
 from layerlore.memory.parts.chat_shapes import (
     ANSWER_KEYS,
     CANONICAL_READERS,
@@ -34,7 +33,6 @@ from layerlore.memory.parts.chat_shapes import (
     read_tool_message,
     split_calls,
 )
-from layerlore.memory.parts.gemini_shape import is_gemini_part, name_calls, read_gemini_part
 from layerlore.memory.parts.parts import (
     custom_part,
     media_bytes,
@@ -44,6 +42,14 @@ from layerlore.memory.parts.parts import (
     says_something,
     text_part,
 )
+from layerlore.memory.parts.provider_shapes import (
+    ANTHROPIC_READERS,
+    is_gemini_part,
+    name_calls,
+    read_gemini_part,
+    read_image_block,
+    read_tool_result_block,
+)
 from layerlore.memory.parts.responses_shape import (
     OPAQUE_ITEMS,
     RESPONSES_ITEMS,
@@ -51,8 +57,8 @@ from layerlore.memory.parts.responses_shape import (
     read_item,
     refuse_item,
 )
-from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
+    Limits,
     check_id,
     check_json,
     check_keys,

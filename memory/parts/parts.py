@@ -22,8 +22,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id, check_json, check_text, count_json_bytes, describe, load_json
+from layerlore.memory.rules.validation import (
+    Limits,
+    check_id,
+    check_json,
+    check_text,
+    count_json_bytes,
+    describe,
+    load_json,
+)
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, StoredJson

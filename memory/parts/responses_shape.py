@@ -36,8 +36,7 @@ from layerlore.memory.parts.parts import (
     tool_call_part,
     tool_result_part,
 )
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
+from layerlore.memory.rules.validation import Limits, check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Role, StoredJson
 

@@ -1,6 +1,6 @@
 """The ``<memory>`` block of a context: entries, and lines of earlier messages, that fit the question. They are found
-in the caller's own transaction, with what ``prepare_memory`` made before it.
-"""
+in the caller's own transaction, with what ``prepare_memory`` made before it. A context in a project also takes a part of the
+person's own memory: the profile, and what fits the question."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,14 @@ from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day, name_end
 from layerlore.memory.settings.context_settings import RecallRules
-from layerlore.memory.text.quotation import quote_line
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line, wrap_block
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_curation, subjects
+from layerlore.storage.derived import entries, entry_curation, subjects, working_memory
 from layerlore.storage.derived.entries import Entry
+from layerlore.storage.derived.working_memory import Version
+from layerlore.storage.threads import threads
 
 DESCRIPTION = "What is remembered about this question, from earlier conversations."
 
@@ -199,3 +200,43 @@ def wrap_memory_block(lines: Sequence[str]) -> str:
     if not lines:
         return ""
     return wrap_block("memory", "\n".join(lines), DESCRIPTION)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMemory:
+    """``tokens``: the number in all of the person's own threads; ``entries``: how many are stored."""
+
+    profile: Version | None = None
+    recalled: RecalledMemory = field(default_factory=RecalledMemory)
+    tokens: int = 0
+    entries: int = 0
+
+
+async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], subject: str = "") -> PersonMemory | None:
+    """The person's memories for a thread with the ``subject``, beside those of a project; None if the scope is not a
+    project's.
+
+    Raises LimitExceeded for a question that is too long.
+    """
+    if not scope.person:
+        return None
+    prepared = await prepare_memory(engine, scope.of_person, questions, subject=subject)
+    return await engine.database.read(_read, scope.of_person, engine, prepared, subject)
+
+
+async def read_subject(engine: Engine, scope: Scope, thread_id: str) -> str:
+    """The subject of a project's thread, by which the person's memory is narrowed too; "" where the scope is no
+    project's."""
+    if scope.person:
+        return await engine.database.read(subjects.read_subject, scope, thread_id)
+    return ""
+
+
+async def _read(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall | None, subject: str) -> PersonMemory:
+    _, _, tokens = await threads.count_live(tx, scope)
+    return PersonMemory(
+        await working_memory.read_newest(tx, scope, None),
+        await find_memory(tx, engine, scope, prepared, subject),
+        tokens,
+        await entries.count(tx, scope),
+    )

@@ -30,7 +30,7 @@ from layerlore.memory.recall.recall_answers import (
 )
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
-from layerlore.memory.text.text_blocks import PREAMBLE, mark_degraded
+from layerlore.memory.text.quotation import PREAMBLE, mark_degraded
 from layerlore.memory.text.trust import find_outside_trust
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message

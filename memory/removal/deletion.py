@@ -5,8 +5,8 @@ from itertools import groupby
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine import act_records, journal_lines
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine import journal_lines
+from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
 from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
 from layerlore.memory.rules.ages import DAY_MS, iso
@@ -44,7 +44,7 @@ async def delete_messages(
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    now, deletion_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> DeletedMessages:
         deleted = await deletions.delete_messages(
@@ -105,7 +105,7 @@ def _make_fall_back(what: str) -> NewEvent:
 
 async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> DeletedThread:
     """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
-    now, deletion_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> DeletedThread:
         deleted = await deletions.delete_thread(
@@ -148,7 +148,7 @@ async def _describe_undo(
     return {
         "deletion": deleted.deletion_uid,
         "restorable_until": iso(now + engine.deleted_days * DAY_MS),
-        **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
+        **await record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
     }
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NotRequired
 
 from layerlore.memory.documents import document_lines
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import RecallResult
@@ -194,7 +193,7 @@ async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent
 _ForgottenKind = Literal["entries", "messages", "observations", "lines", "titles"]
 
 
-class _Forgotten(act_records.UndoId):
+class _Forgotten(UndoId):
     """How much was forgotten, and the places that are about it and stay."""
 
     entries: NotRequired[int]
@@ -206,7 +205,7 @@ class _Forgotten(act_records.UndoId):
 
 
 async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
-    now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), act_records.make_undo_id(engine)
+    now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
         await scopes.hold(tx, scope)
@@ -220,7 +219,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
         parts = [ActPart("dropped", id_) for id_ in wanted]
         return {
             "entries": dropped,
-            **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
+            **await record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
         }
 
     answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
@@ -347,7 +346,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
     now = engine.now()
     # A delete for each thread, named beforehand.
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
-    undo_id = act_records.make_undo_id(engine)
+    undo_id = make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
         chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
@@ -373,7 +372,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         return {
             **forgotten,
             "kept": [each for each in chosen.get("kept", []) if each[0] != "title" or each[1] not in act.untitled],
-            **await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
+            **await record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
         }
 
     answer = await engine.write(scope, sent, [[], "", token], now, write)

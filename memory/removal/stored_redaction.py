@@ -13,10 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from layerlore.memory.engine import journal_lines
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.engine import Engine, said, work_on_long_text
 from layerlore.memory.engine.journal_lines import WriteOutcome
-from layerlore.memory.engine.long_texts import work_on_long_text
-from layerlore.memory.engine.speech import said
 from layerlore.memory.observations import observation_text
 from layerlore.memory.removal.erasure import rewrite_if_owed
 from layerlore.storage.core import installation

@@ -11,8 +11,7 @@ from typing import Literal, cast
 from typing_extensions import TypedDict
 
 from layerlore.memory.documents.working_memory import record_change
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, Sent, undoable_since
 from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import restore
 from layerlore.memory.removal.removal_answers import Undoable, Undone
@@ -52,7 +51,7 @@ def _list_memories(scope: Scope) -> list[Scope]:
 
 async def _find_act(engine: Engine, scope: Scope, undo_id: str) -> tuple[Act, Scope]:
     """The act of this id, or (``last``) the newest one that can be undone, and in whose memory it was. Raises NotFound, InvalidInput."""
-    since = act_records.undoable_since(engine, engine.now())
+    since = undoable_since(engine, engine.now())
     if undo_id.strip().lower() == LAST:
         newest = [
             (act, of)
@@ -82,7 +81,7 @@ def _expect(act: Act | None, undo_id: str) -> Act:
 async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Undoable]:
     """The changes that can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words,
     without content."""
-    since = act_records.undoable_since(engine, engine.now())
+    since = undoable_since(engine, engine.now())
     found = [
         act
         for of in _list_memories(scope)
@@ -149,7 +148,7 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     found, scope = await _find_act(engine, scope, asked)
     check(found)
     undo_id, now = found.undo_id, engine.now()
-    since = act_records.undoable_since(engine, now)
+    since = undoable_since(engine, now)
 
     async def write(tx: Tx) -> Undone:
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)

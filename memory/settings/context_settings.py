@@ -1,11 +1,11 @@
-"""The settings of contexts, windows and recall."""
+"""The settings of contexts, windows, recall and embedding."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from layerlore.memory.settings.section import Characters, Messages, Section, Tokens, Unit, read_json
+from layerlore.memory.settings.section import Characters, Messages, Name, Seconds, Section, Tokens, Unit, read_json
 from layerlore.storage.core import linear_re
 
 
@@ -187,3 +187,47 @@ class RecallRules(Section):
         if limit <= self.candidates:
             return self
         return self.model_copy(update={"candidates": limit, "rescored": max(self.rescored, limit)})
+
+
+class EmbeddingSettings(Section):
+    """Vectors, by which recall finds messages in other words. Text is stored and found by its words at once; its
+    vector follows in the background. A new embedder makes new vectors while the old ones still serve."""
+
+    embedder: Name = Field(
+        default="use",
+        min_length=1,
+        description="use: 16 languages, on this machine. english: better at English, useless elsewhere, on this machine; "
+        "`scripts/setup` installs it. none: words alone. Anything else is an embedding model by its litellm name, as "
+        "`openai/text-embedding-3-small`: what is stored and asked is then SENT to that provider, whose key is in its "
+        "usual variable (`OPENAI_API_KEY`). A server of your own: `openai/NAME` with its `api_base`.",
+    )
+    dimensions: int = Field(
+        default=0, ge=0, le=16_000, description="Length of a remote model's vectors. 0: the model's own."
+    )
+    api_base: Name = Field(default="", description="URL of a remote model. Empty: its provider's.")
+    batch_size: int = Field(default=64, ge=1, le=2048, description="Texts in one request to a remote model.")
+    timeout_seconds: Seconds = Field(
+        default=30.0,
+        gt=0,
+        le=600,
+        description="Time for one request to a remote model; up to three are made where another may help.",
+    )
+    query_patience_ms: Annotated[int, Unit("milliseconds")] = Field(
+        default=300,
+        ge=1,
+        le=60_000,
+        description="Time for a query's vector. After that recall goes by words alone, and its answer says so.",
+    )
+
+    load_patience_ms: Annotated[int, Unit("milliseconds")] = Field(
+        default=3000,
+        ge=0,
+        le=60_000,
+        description="Time that the first calls of a process wait for a local embedder to be loaded, once: what the first "
+        "recall finds by words alone would else be little. A remote embedder is never waited for.",
+    )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether texts leave this machine for their vectors."""
+        return self.embedder not in ("use", "english", "none")

@@ -7,15 +7,14 @@ own words. It was remembered before: only what its author wrote beside it is new
 import json
 from typing import Any
 
-from layerlore.memory.text.echoes_json import (
+from layerlore.memory.text.own_tools import (
     may_hold_json,
     strip_answers,
     strip_calls,
     strip_echoes_json,
     strip_json_text,
 )
-from layerlore.memory.text.quotation import TAGS
-from layerlore.memory.text.text_blocks import MARK, PREAMBLE
+from layerlore.memory.text.quotation import MARK, PREAMBLE, TAGS
 from layerlore.storage.core import linear_re
 
 _MARK = MARK.removeprefix("[layerlore")

@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import text_part
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_keys, check_text, describe, describe_choices, load_json
+from layerlore.memory.rules.validation import Limits, check_keys, check_text, describe, describe_choices, load_json
 from layerlore.memory.settings.context_settings import PREDEFINED, PROMPT_CHARS, WindowFields
 from layerlore.memory.settings.section import bounds
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded

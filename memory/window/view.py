@@ -7,8 +7,18 @@ from functools import cached_property
 from itertools import accumulate
 
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.window.fit import FittedMessages, Weigh, find_newest_from_user, fit_messages, shorten_message
-from layerlore.memory.window.omissions import blank_results, find_pairs, replace_images, strip_orphans, strip_runs
+from layerlore.memory.window.fit import (
+    FittedMessages,
+    Weigh,
+    blank_results,
+    find_newest_from_user,
+    find_pairs,
+    fit_messages,
+    replace_images,
+    shorten_message,
+    strip_orphans,
+    strip_runs,
+)
 from layerlore.memory.window.policy import WindowPolicy
 from layerlore.storage.core.records import Message
 

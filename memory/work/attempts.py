@@ -6,7 +6,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.answer_keys import Masked, order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.text.quotation import quote_line
-from layerlore.memory.work.step_answers import LoggedAttempt
+from layerlore.memory.work.work_answers import LoggedAttempt
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx

@@ -1,16 +1,30 @@
-"""Pending tool calls of a run, and the answers to them: approvals, denials and data."""
+"""The states of a run, its pending tool calls, and the answers to them: approvals, denials and data.
+
+The states are pure rules of who may move a run from one to the next, whose errors name what is allowed:
+
+    (new)      -> running, suspended, completed, failed, cancelled
+    running    -> suspended, completed, failed, cancelled   by the holder of the newest claim
+    running    -> running                                   by its holder, or by a resumer once the claim has run out
+    suspended  -> running                                   by a resumer
+    running, suspended -> cancelled                         by any caller
+    completed, failed, cancelled: nothing follows
+
+A claim is a fencing token: each start and each resume gets a new one, which makes the one before invalid.
+Until another holder takes a run over, its last holder may still suspend or end it, however late: nothing can have
+happened in between.
+"""
 
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn, get_args
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.json_schema import check_against, check_schema
-from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
+    Limits,
     check_id,
     check_keys,
     describe,
@@ -18,8 +32,7 @@ from layerlore.memory.rules.validation import (
     load_json,
     write_exact_json,
 )
-from layerlore.memory.work import run_states
-from layerlore.memory.work.run_answers import DecidedRun, Resumption, WaitingCall
+from layerlore.memory.work.work_answers import DecidedRun, Resumption, WaitingCall
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json
 from layerlore.storage.core.records import Json, Scope, StoredJson
@@ -27,7 +40,131 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import runs
-from layerlore.storage.work.runs import Answers, Run
+from layerlore.storage.work.runs import Answers, Ending, Run, Status
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+ENDINGS: tuple[Ending, ...] = get_args(Ending)
+
+_FROM_RUNNING = "allowed from running: " + ", ".join(("suspended", *ENDINGS))
+
+
+def make_claim_token(epoch: int, name: str) -> str:
+    """The claim of an epoch; its name is unique."""
+    return f"{epoch}.{name}"
+
+
+def is_claimed(run: Run, now: int) -> bool:
+    """Whether the run has a holder."""
+    return run.status == "running" and run.claimed_until is not None and run.claimed_until > now
+
+
+def is_expired(run: Run, now: int) -> bool:
+    """Whether the checkpoint's time is over; it lasts while the run has a holder."""
+    return run.expires_at is not None and run.expires_at <= now and not is_claimed(run, now)
+
+
+def check_resumable(run: Run, now: int) -> None:
+    """Raises Conflict unless the run waits for a resumer."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    if is_claimed(run, now):
+        raise Conflict(
+            f"{_describe_held(run)}. It can be resumed when it is suspended again, or when that time is over; {_FROM_RUNNING}, "
+            "each by the holder of the claim"
+        )
+    if is_expired(run, now):
+        raise Conflict(_describe_expired(run))
+
+
+def check_open(run: Run, now: int) -> None:
+    """Raises Conflict for a run that has ended, or whose checkpoint has expired."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    if is_expired(run, now):
+        raise Conflict(_describe_expired(run))
+
+
+def refuse_taken(run: Run) -> NoReturn:
+    """Raises Conflict for the run that has the id of a new one."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    if run.status == "running":
+        is_now = _describe_held(run)
+    else:
+        is_now = f"run {run.run_id!r} is suspended"
+    raise Conflict(f"{is_now}; take it over with resume_run, or give another run_id")
+
+
+def is_told(run: Run, claim: str) -> bool:
+    """Whether the run was cancelled while the claim held it: its holder learns of it, and may still bring its
+    output."""
+    return run.status == "cancelled" and bool(claim) and run.claim == claim
+
+
+def check_holder(run: Run, claim: str) -> None:
+    """Raises Conflict unless the run is running and the claim is its newest."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    if run.status == "suspended":
+        if claim:
+            stale = f"the claim {describe(claim)} is over: "
+        else:
+            stale = ""
+        raise Conflict(
+            f"{stale}run {run.run_id!r} is suspended since {iso(run.updated_at)}; allowed from suspended: running, "
+            "with resume_run"
+        )
+    if not claim:
+        raise Conflict(
+            f"{_describe_held(run)}. Only its holder can move it, with the claim that {_taken_by(run)} gave; "
+            f"{_FROM_RUNNING}"
+        )
+    if claim != run.claim:
+        raise Conflict(
+            f"the claim {describe(claim)} is not the newest of run {run.run_id!r}, and no longer good for anything: "
+            f"{_describe_held(run)}"
+        )
+
+
+def check_kept(run: Run, now: int) -> None:
+    """Raises Conflict for a suspended run whose checkpoint has expired, and which is about to be removed."""
+    if run.status == "suspended" and is_expired(run, now):
+        raise Conflict(_describe_expired(run))
+
+
+def _describe_held(run: Run) -> str:
+    assert run.claimed_at is not None
+    assert run.claimed_until is not None
+    return (
+        f"run {run.run_id!r} is running: {run.claimed_by} {'resumed' if run.epoch else 'started'} it at "
+        f"{iso(run.claimed_at)} and has it until {iso(run.claimed_until)}"
+    )
+
+
+def _taken_by(run: Run) -> str:
+    if run.epoch:
+        return "resume_run"
+    return "start_run"
+
+
+def _describe_ended(run: Run) -> str:
+    if run.ended_by:
+        by = f", by {run.ended_by}"
+    else:
+        by = ""
+    return (
+        f"run {run.run_id!r} is {run.status} since {iso(run.updated_at)}{by}, which is an end: nothing is allowed "
+        "from there; another run needs another run_id"
+    )
+
+
+def _describe_expired(run: Run) -> str:
+    assert run.expires_at is not None
+    return (
+        f"the checkpoint of run {run.run_id!r} expired at {iso(run.expires_at)} and is about to be removed; start again "
+        "with suspend_run under another run_id"
+    )
+
 
 MOST_CALLS = 100
 _WHERE = "pending_tool_calls"
@@ -234,7 +371,7 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
 
     async def write(tx: Tx) -> DecidedRun:
         run, thread = await runs.lock(tx, scope, run_id)
-        run_states.check_open(run, now)
+        check_open(run, now)
         check_unchanged(run, pending)
         content = await runs.content(tx, scope, run)
         new = [each for each in checked if not _is_there(each, list_of(content.resumed), run)]
@@ -299,7 +436,7 @@ async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequen
     for each in given:
         await write_exact_json(each.data, "data", engine.limits.run_data_bytes, engine.limits)
     run = await engine.database.read(runs.find, scope, run_id)
-    if run.status in run_states.ENDINGS:  # which is raised once it is known that this request is new
+    if run.status in ENDINGS:  # which is raised once it is known that this request is new
         return "", []
     calls = read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
     answered = set(list_of(run.answered))

@@ -6,16 +6,16 @@ from typing import Any, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine import act_records
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.validation import check_json, check_number, count_json_bytes, describe, load_json
-from layerlore.memory.text.quotation import join_lines, quote_line
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import join_lines, quote_line, wrap_block
 from layerlore.memory.work import plan_rules
-from layerlore.memory.work.plan_answers import (
+from layerlore.memory.work.plan_rules import OPEN
+from layerlore.memory.work.run_lists import show_run
+from layerlore.memory.work.work_answers import (
     AllOpenWork,
     OpenPlanRow,
     OpenRunRow,
@@ -27,8 +27,6 @@ from layerlore.memory.work.plan_answers import (
     StepState,
     TaskRow,
 )
-from layerlore.memory.work.plan_rules import OPEN
-from layerlore.memory.work.run_lists import show_run
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Plan, PlanStep, Scope, StoredJson, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
@@ -444,7 +442,7 @@ async def _write(
     sent: Sent,
 ) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
-    now, new_uid, undo_id = engine.now(), engine.new_id(), act_records.make_undo_id(engine)
+    now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> _StoredChange:
         done = await plans.change(
@@ -475,7 +473,7 @@ async def _write(
         answer: _StoredChange = {"thread_id": thread_id, "done": done_as, **revisions}
         if dropped:
             answer["dropped_steps"] = dropped
-        undoable = await act_records.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now)
+        undoable = await record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now)
         return {**answer, **undoable, **show_masked(masked)}
 
     stored = await engine.write(scope, sent, [action, given, expected_revision], now, write)

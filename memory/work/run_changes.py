@@ -15,11 +15,11 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import show_masked
 from layerlore.memory.rules.validation import check_id, write_exact_json
 from layerlore.memory.usage.usage_answers import Usage
-from layerlore.memory.work import run_states
+from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import hand_over, show_answers
-from layerlore.memory.work.run_answers import CancelledRun, EndedRun, StartedRun, UpdatedRun
 from layerlore.memory.work.runs import check_claim, describe_run, find_taken, mask_reason, record
 from layerlore.memory.work.steps import PreparedSteps, prepare_steps, store_steps
+from layerlore.memory.work.work_answers import CancelledRun, EndedRun, StartedRun, UpdatedRun
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import list_of, to_json
 from layerlore.storage.core.records import Scope, StoredJson, Thread
@@ -103,16 +103,16 @@ async def start_run(
     if given.has_state:
         described = replace(described, state=await _write_state(engine, given.state))
     now, new_uid = engine.now(), engine.new_id()
-    token = run_states.make_claim_token(0, claim_name)
+    token = pending_calls.make_claim_token(0, claim_name)
 
     async def write(tx: Tx) -> StartedRun:
         with contextlib.suppress(NotFound):
-            run_states.refuse_taken(await runs.find(tx, scope, run_id))
+            pending_calls.refuse_taken(await runs.find(tx, scope, run_id))
         parent = await _find_parent(tx, scope, given.parent_run_id, run_id)
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
         claim = RunClaim(0, token, sent.origin.actor, now, now + lease_seconds * 1000)
         if not await runs.create(tx, scope, thread, run_id, described, now=now, claim=claim, parent_run_id=parent):
-            run_states.refuse_taken(await find_taken(tx, scope, thread, run_id))
+            pending_calls.refuse_taken(await find_taken(tx, scope, thread, run_id))
         await record(tx, scope, thread, "run_started", {"run_id": run_id}, sent.origin, now)
         return {
             "run_id": run_id,
@@ -158,8 +158,8 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
     async def write(tx: Tx) -> _StoredUpdate:
         run, thread = await runs.lock(tx, scope, given.run_id)
         answer: _StoredUpdate = {"run_id": run.run_id, "thread_id": run.thread_id, "status": "cancelled"}
-        if not run_states.is_told(run, given.claim):
-            run_states.check_holder(run, given.claim)
+        if not pending_calls.is_told(run, given.claim):
+            pending_calls.check_holder(run, given.claim)
             changed, told_of = await _change(tx, scope, run, given, described, until, now)
             if changed:
                 await record(tx, scope, thread, "run_updated", {"run_id": run.run_id}, sent.origin, now)
@@ -268,7 +268,7 @@ async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Comp
             made = await runs.create(tx, scope, thread, given.run_id, described, now=now, end=end, parent_run_id=parent)
             run = await find_taken(tx, scope, thread, given.run_id)
             if not made:
-                run_states.refuse_taken(run)
+                pending_calls.refuse_taken(run)
         else:
             if await _has_ended_so(tx, scope, run, given, kept):
                 return {**_show_ended(run, given.status, masked), "unchanged": True}
@@ -276,7 +276,7 @@ async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Comp
                 happened = "run_updated"
                 await runs.finish(tx, scope, run, replace(end, by=run.ended_by, reason=run.reason), now=now)
             else:
-                run_states.check_holder(run, given.claim)
+                pending_calls.check_holder(run, given.claim)
                 await runs.finish(tx, scope, run, end, now=now)
         await record(tx, scope, thread, happened, {"run_id": given.run_id}, sent.origin, now)
         stored = await _store_steps(tx, scope, thread, run, steps, masked, sent, now)
@@ -298,7 +298,7 @@ async def _has_ended_so(tx: Tx, scope: Scope, run: Run, given: Completion, kept:
 
 async def _brings_late_output(tx: Tx, scope: Scope, run: Run, given: Completion, kept: str | None) -> bool:
     """Whether the holder of a run that was cancelled brings its output, which it had not."""
-    if kept is None or given.status != "cancelled" or not run_states.is_told(run, given.claim):
+    if kept is None or given.status != "cancelled" or not pending_calls.is_told(run, given.claim):
         return False
     return (await runs.content(tx, scope, run)).output is None
 
@@ -319,7 +319,7 @@ async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, 
         answer: CancelledRun = {"run_id": run_id, "thread_id": run.thread_id, "status": "cancelled"}
         if run.status == "cancelled":
             return {**answer, "unchanged": True}
-        run_states.check_open(run, now)
+        pending_calls.check_open(run, now)
         assert run.status in ("running", "suspended")
         await runs.finish(tx, scope, run, RunEnd("cancelled", None, sent.origin.actor, kept), now=now)
         await record(tx, scope, thread, "run_cancelled", {"run_id": run_id}, sent.origin, now)

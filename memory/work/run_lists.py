@@ -6,17 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.long_texts import work_on_long_text
+from layerlore.memory.engine.engine import Engine, work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.json_schema import make_equality_key
 from layerlore.memory.rules.list_pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
-from layerlore.memory.usage.prices import add_lines, present_spent
-from layerlore.memory.work import run_states
+from layerlore.memory.usage.model_usage import add_lines, present_spent
+from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
-from layerlore.memory.work.run_answers import RunDetail, RunPage, RunRow, RunUsage, SubAgentUsage, WaitingCall
+from layerlore.memory.work.work_answers import RunDetail, RunPage, RunRow, RunUsage, SubAgentUsage, WaitingCall
 from layerlore.storage.audit.usage_rows import Spent, UsageLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json, value_of
@@ -124,10 +123,10 @@ class RunListing:
 
 def is_resumable(run: Run, now: int) -> bool:
     """Whether the run only needs a holder to go on."""
-    if run.status not in ("suspended", "running") or run_states.is_expired(run, now):
+    if run.status not in ("suspended", "running") or pending_calls.is_expired(run, now):
         return False
     if run.status == "running":
-        return not run_states.is_claimed(run, now)
+        return not pending_calls.is_claimed(run, now)
     return not _waiting(run)
 
 
@@ -140,7 +139,7 @@ def show_run(run: Run, now: int) -> RunRow:
     row: RunRow = {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
-        "status": "expired" if run_states.is_expired(run, now) else run.status,
+        "status": "expired" if pending_calls.is_expired(run, now) else run.status,
         "created_at": iso(run.created_at),
         "updated_at": iso(run.updated_at),
     }
@@ -260,7 +259,7 @@ def _make_filter(engine: Engine, asked: RunListing, now: int) -> RunFilter:
     resumable = "resumable" in asked.statuses
 
     def has(run: Run) -> bool:
-        if run_states.is_expired(run, now):
+        if pending_calls.is_expired(run, now):
             shown = "expired"
         else:
             shown = run.status

@@ -11,12 +11,11 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from layerlore.memory.engine import journal_lines
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.long_texts import work_on_long_text
+from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
-from layerlore.memory.work import pending_calls, run_states
+from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import (
     Checked,
     Given,
@@ -27,7 +26,7 @@ from layerlore.memory.work.pending_calls import (
     keep_unseen,
     show_answers,
 )
-from layerlore.memory.work.run_answers import ResumedRun, SuspendedRun
+from layerlore.memory.work.work_answers import ResumedRun, SuspendedRun
 from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import calls_of, intact, to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Thread
@@ -84,7 +83,7 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
                 await record(tx, scope, thread, "run_suspended", {"run_id": given.run_id}, sent.origin, now)
                 return _show_suspended(given.run_id, thread, checkpoint.expires_at, masked)
             run = await find_taken(tx, scope, thread, given.run_id)
-        run_states.check_kept(run, now)
+        pending_calls.check_kept(run, now)
         again = replace(
             checkpoint,
             workflow_id=checkpoint.workflow_id or run.workflow_id,
@@ -93,7 +92,7 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
         here = sent.thread in ("", run.thread_id)
         if here and given.claim in ("", run.claim) and await _is_stored(tx, scope, run, again):
             return {**_show_suspended(run.run_id, thread, run.expires_at, masked), "unchanged": True}
-        run_states.check_holder(run, given.claim)
+        pending_calls.check_holder(run, given.claim)
         if not here:
             raise Conflict(f"run {run.run_id!r} belongs to thread {run.thread_id!r}: leave thread_id out, or give that")
         unseen = NO_ANSWERS
@@ -225,7 +224,7 @@ async def resume_run(
 
     async def write(tx: Tx) -> _Claim:
         run, thread = await runs.lock(tx, scope, run_id)
-        run_states.check_resumable(run, now)
+        pending_calls.check_resumable(run, now)
         answers = Answers((await runs.content(tx, scope, run)).resumed, run.answered)
         if brought:
             check_unchanged(run, pending)
@@ -233,7 +232,7 @@ async def resume_run(
             answers = append_answer(engine, answers, each, by=sent.origin.actor, now=now)
         epoch = run.epoch + 1
         claim = RunClaim(
-            epoch, run_states.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
+            epoch, pending_calls.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
         )
         await runs.claim(tx, scope, run, claim, answers=hand_over(answers)[0], now=now)
         if checked and checked[0].tool_call_id:
@@ -249,7 +248,7 @@ async def resume_run(
     async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
         run = await runs.find(tx, scope, run_id)
         # A request that was sent again gets its claim again as long as that is worth something.
-        run_states.check_holder(run, token)
+        pending_calls.check_holder(run, token)
         return run, await runs.content(tx, scope, run)
 
     return _show_resumed(*await engine.database.read(read, scope))

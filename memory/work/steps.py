@@ -7,13 +7,12 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.engine.long_texts import work_on_long_text
+from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
-from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import (
+    Limits,
     check_id,
     check_json,
     check_keys,
@@ -26,13 +25,12 @@ from layerlore.memory.rules.validation import (
     load_json,
     parse_time,
 )
-from layerlore.memory.usage import prices
-from layerlore.memory.usage.model_usage import ModelUsage, read_usage, snake_case
-from layerlore.memory.usage.prices import add_lines, present_spent, price_call
+from layerlore.memory.usage import model_usage
+from layerlore.memory.usage.model_usage import ModelUsage, add_lines, present_spent, price_call, read_usage, snake_case
 from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import run_lists
 from layerlore.memory.work.run_lists import AgentLine
-from layerlore.memory.work.step_answers import EventRow, ListedEvents, ListedSteps, RecordedSteps
+from layerlore.memory.work.work_answers import EventRow, ListedEvents, ListedSteps, RecordedSteps
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
@@ -405,9 +403,9 @@ def _mask(engine: Engine, each: Incoming) -> tuple[Incoming, int]:
 async def _price_steps(entered: list[Incoming]) -> list[tuple[str, AgentLine]]:
     used = [(each, each.usage) for each in entered if isinstance(each, IncomingStep) and each.usage is not None]
     if all(spent.cost_nano_usd is not None for _, spent in used):
-        known = prices.PriceList({})
+        known = model_usage.PriceList({})
     else:
-        known = await prices.load_prices_in_thread()
+        known = await model_usage.load_prices_in_thread()
     return [(step.operation_id, (_sub_agent(step), price_call(spent, spent.model, known))) for step, spent in used]
 
 

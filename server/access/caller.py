@@ -11,8 +11,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
 from layerlore.server.access.principal import RIGHTS, Principal, Right

@@ -8,9 +8,9 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.entries import normalize
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
-from layerlore.memory.moving.moved_drafts import ImportReport
+from layerlore.memory.moving.line_forms import ImportReport
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
 from layerlore.server.foreign.content import ForeignConversation, ForeignNote, Unread

@@ -4,8 +4,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.settings.project import CONFIRM, confirm_project, describe_claim, find_project

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from layerlore.memory.messages.tenants import TenantSearch, list_tenant_threads
 from layerlore.memory.work import plan as open_work
-from layerlore.memory.work.plan_answers import OpenWorkAnswer
+from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call

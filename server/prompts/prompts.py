@@ -17,7 +17,7 @@ from mcp.types import (
 )
 
 from layerlore.memory.entries.entry_answers import EntryRow
-from layerlore.memory.messages.thread_answers import ListedThread
+from layerlore.memory.messages.message_answers import ListedThread
 from layerlore.memory.rules.validation import describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.resources.requests import cut_text
@@ -189,7 +189,7 @@ async def review_memory(call: Call) -> list[str]:
     """Asks the model to show the user what is remembered, and how to correct or erase it."""
     from layerlore.memory.documents import working_memory
     from layerlore.memory.messages import threads
-    from layerlore.memory.text import text_blocks
+    from layerlore.memory.text import quotation
     from layerlore.memory.work import plan
     from layerlore.storage.threads import threads as stored_threads
 
@@ -209,7 +209,7 @@ async def review_memory(call: Call) -> list[str]:
     entries = await _review_entries(call)
     opened = await plan.read_elsewhere(call.engine, call.scope, "")
     if opened:
-        waiting = text_blocks.wrap_block("open-work", "\n".join(plan.render_open(opened)))
+        waiting = quotation.wrap_block("open-work", "\n".join(plan.render_open(opened)))
     else:
         waiting = "No work is open."
     if held.threads > len(rows):
@@ -218,7 +218,7 @@ async def review_memory(call: Call) -> list[str]:
         shown = "all of them"
     totals = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}. {_BESIDE}"
     if rows:
-        listing = text_blocks.wrap_block("conversations", "\n".join(rows), totals)
+        listing = quotation.wrap_block("conversations", "\n".join(rows), totals)
     else:
         listing = "No conversation is kept."
     changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in call.tools]
@@ -247,7 +247,7 @@ async def curate(call: Call) -> list[str]:
 async def _review_entries(call: Call) -> str:
     """The newest entries, a line each, and how many there are."""
     from layerlore.memory.entries import entry_curation
-    from layerlore.memory.text import text_blocks
+    from layerlore.memory.text import quotation
     from layerlore.storage.derived import entries as stored_entries
 
     if not call.engine.entries.enabled:
@@ -264,7 +264,7 @@ async def _review_entries(call: Call) -> str:
     else:
         shown = "all of them"
     lines = (_entry_line(row) for row in found)
-    return text_blocks.wrap_block("entries", "\n".join(lines), f"Notes for later conversations; {shown}.")
+    return quotation.wrap_block("entries", "\n".join(lines), f"Notes for later conversations; {shown}.")
 
 
 def _entry_line(row: EntryRow) -> str:

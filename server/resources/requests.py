@@ -27,9 +27,8 @@ from mcp.types import (
 )
 
 from layerlore.memory.parts.media import Media
-from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.list_pages import count_sent_bytes, write_answer
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.caller import RequestContext, caller_of, principal_of, settings_of
 from layerlore.server.explorer.page import read_page
 from layerlore.server.resources.kinds import JSON, KINDS, OF_A_THREAD, TEMPLATED, Address, Kind, describe_kind

@@ -18,8 +18,8 @@ import uuid_utils
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine import denied_calls, journal_lines
-from layerlore.memory.engine.engine import Denial, Engine
+from layerlore.memory.engine import journal_lines
+from layerlore.memory.engine.engine import Denial, Engine, keep_reporting_denials, report_counted_denials, report_denial
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
@@ -246,11 +246,11 @@ class Runtime:
             agent = ""
         scope = Scope(principal.tenant, agent, resource or principal.resource or "")
         origin = Origin(client, tool, principal.name)
-        await denied_calls.report_denial(self.engine, Denial(scope, origin, type(error).__name__))
+        await report_denial(self.engine, Denial(scope, origin, type(error).__name__))
 
     async def report_denials(self) -> None:
         """Have the journal report refused calls that were only counted, until cancelled. Raises nothing."""
-        await denied_calls.keep_reporting(self.engine)
+        await keep_reporting_denials(self.engine)
 
     async def keep_counts(self) -> None:
         """Write what was counted of calls once a minute, until cancelled. Raises nothing."""
@@ -271,7 +271,7 @@ class Runtime:
         return self.engine.derived_text(text)
 
     async def close(self) -> None:
-        await denied_calls.report_rest(self.engine)
+        await report_counted_denials(self.engine)
         with anyio.move_on_after(_LAST_WRITE_SECONDS):
             await self._write_counts()
         await close_engine(self.engine)

@@ -8,8 +8,7 @@ import logging
 import anyio
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.index_rebuild import rebuild_old
-from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_old
 from layerlore.memory.removal.deletion import erase_expired, retain
 from layerlore.memory.removal.erasure import finish_erasures, rewrite_if_owed
 from layerlore.memory.work.runs import expire_runs

@@ -22,9 +22,14 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.settings.context_settings import ContextRules, RecallRules, WindowProfiles, WindowSettings
-from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.rules.validation import Limits
+from layerlore.memory.settings.context_settings import (
+    ContextRules,
+    EmbeddingSettings,
+    RecallRules,
+    WindowProfiles,
+    WindowSettings,
+)
 from layerlore.memory.settings.note_settings import (
     EntryRules,
     LlmSettings,

@@ -31,8 +31,7 @@ from mcp.types import EmptyResult, SubscribeRequestParams, SubscriptionsListenRe
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.caller import RequestContext, caller_of, permit, settings_of
 from layerlore.server.access.principal import READ
 from layerlore.server.access.protocol_errors import convert_errors

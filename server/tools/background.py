@@ -10,7 +10,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from layerlore.extraction.chat.models import choose_models, describe_models
+from layerlore.extraction.chat.chat_port import choose_models, describe_models
 from layerlore.extraction.jobs.host_jobs import TURN_KINDS
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine

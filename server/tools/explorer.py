@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
-from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
+from layerlore.memory.messages.message_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.usage_answers import Days

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SkipValidation, WithJsonSchema
 
 from layerlore.memory.rules.validation import parse_time
-from layerlore.memory.work.run_answers import (
+from layerlore.memory.work.work_answers import (
     CancelledRun,
     DecidedRun,
     EndedRun,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from layerlore.memory.messages.thread_answers import TenantThreadPage, ThreadPage, UpdatedThread
+from layerlore.memory.messages.message_answers import TenantThreadPage, ThreadPage, UpdatedThread
 from layerlore.memory.removal.removal_answers import DeletedThread
 from layerlore.memory.rules import validation
 from layerlore.server.access.caller import scope_of

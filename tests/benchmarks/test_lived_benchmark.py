@@ -14,7 +14,7 @@ from benchmarks.hosting import UNSURE_HEADER, Standing, judge
 from benchmarks.plain_lines import PlainLines
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
-from layerlore.memory.text.text_blocks import PREAMBLE
+from layerlore.memory.text.quotation import PREAMBLE
 
 ANSWERING = "My sister has played the violin in an orchestra since May."
 OTHER = "The weather was awful and nobody wanted to go outside again."

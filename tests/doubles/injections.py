@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from layerlore.memory.text.quotation import TAGS
-from layerlore.memory.text.text_blocks import MARK, PREAMBLE, wrap_block
+from layerlore.memory.text.quotation import MARK, PREAMBLE, TAGS, wrap_block
 
 INNER = ("description", "value", "task", "briefing", "system-message")
 _ROLES = "system|user|assistant|tool"

@@ -17,7 +17,7 @@ from layerlore.memory.engine.engine import Engine, Redaction, Sent
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.storage.core.records import ROLES, Json, Origin, Scope, Thread

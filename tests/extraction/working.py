@@ -15,7 +15,7 @@ from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Json, Scope

@@ -8,7 +8,7 @@ from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.transaction import Database

@@ -12,9 +12,9 @@ from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.moving.exports import write_lines
 from layerlore.memory.moving.imports import Import
-from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
+from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.removal import deletion, forget_requests
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.work import attempts, plan, runs, steps
 from layerlore.memory.work.runs import Suspension

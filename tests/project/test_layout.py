@@ -25,9 +25,9 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
     "re": (
         *("storage.core.linear_re", "storage.core.re2_syntax", "storage.core.word_edges"),
         *("server.chat.", "server.relay.", "server.settings.project", "server.process.json_rpc"),
-        *("memory.rules.json_patterns", "prompts"),
+        *("memory.rules.json_schema", "prompts"),
     ),
-    "regex": ("memory.rules.json_patterns", "memory.language.speech_acts"),
+    "regex": ("memory.rules.json_schema", "memory.language.speech_acts"),
     "re2": (),
     "typer": "server.command_line.",
     "rich": ("server.command_line.", "server.chat."),

@@ -13,7 +13,7 @@ from typing import Any
 
 from fake_openai import FakeOpenAI, Fault, Json, misbehaviours, refusing, saying
 
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 
 SECRET = "heliotrope"
 KINDS = ("observe", "entries")

@@ -8,7 +8,7 @@ import pytest
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.work import pending_calls as decisions_of_runs
 from layerlore.memory.work import run_changes, run_lists, runs, steps

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from layerlore.extraction.chat.models import choose_models, describe_models
+from layerlore.extraction.chat.chat_port import choose_models, describe_models
 from layerlore.memory.embedding.minilm import find_weights
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.parts.tokens import ESTIMATE, load_counter, shipped_encodings

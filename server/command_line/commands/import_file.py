@@ -14,9 +14,8 @@ import typer
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.moving.exchange import take_shared
 from layerlore.memory.moving.imports import Import
-from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
 from layerlore.server.command_line.commands.export import Project

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.extraction.chat.models import choose_models, describe_models
+from layerlore.extraction.chat.chat_port import choose_models, describe_models
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT

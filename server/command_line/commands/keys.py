@@ -12,8 +12,7 @@ import typer
 
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.credentials import CACHED_SECONDS, hash_key, is_key_id, make_key
 from layerlore.server.access.principal import RIGHTS, Right
 from layerlore.server.command_line.command import fail, read_settings

@@ -7,10 +7,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import typer
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
-from layerlore.memory.usage.model_usage import NANO
-from layerlore.memory.usage.prices import add_lines, present_model
+from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.usage.model_usage import NANO, add_lines, present_model
 from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings

@@ -7,8 +7,7 @@ import anyio.to_thread
 import pytest
 from pydantic import SecretStr
 
-from layerlore.extraction.chat.litellm_chat import open_chat
-from layerlore.extraction.chat.models import (
+from layerlore.extraction.chat.chat_port import (
     TABLE,
     VARIABLES,
     AutomaticModel,
@@ -16,10 +15,11 @@ from layerlore.extraction.chat.models import (
     describe_models,
     pick_automatic,
 )
+from layerlore.extraction.chat.litellm_chat import open_chat
 from layerlore.extraction.kinds.kind import MODEL_KINDS
 from layerlore.memory.embedding.litellm_module import load_litellm
 from layerlore.memory.settings.note_settings import LlmModels, LlmSettings
-from layerlore.memory.usage.prices import find_shipped_prices
+from layerlore.memory.usage.model_usage import find_shipped_prices
 from layerlore.server.settings.settings import SettingsError, load_settings
 
 ALL = dict.fromkeys(VARIABLES, "key")

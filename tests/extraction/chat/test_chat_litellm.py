@@ -9,9 +9,8 @@ import anyio
 import pytest
 from fake_openai import FakeOpenAI, fake_openai, misbehaviours, refusing, saying
 
-from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
+from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed, Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.models import Models
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Material
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from fake_providers import SPENT, WIRES, FakeProvider, Said, Wire, fake_provider
 
-from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
+from layerlore.extraction.chat.chat_port import TABLE, VARIABLES, ChatAnswer, ChatFailed, Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.models import TABLE, VARIABLES, Models
 from layerlore.extraction.kinds.kind import Material
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +140,7 @@ def watch(event, arguments):
             raise Refused("it is not to be reached")
 sys.addaudithook(watch)
 import anyio
-from layerlore.extraction.chat.models import Models
+from layerlore.extraction.chat.chat_port import Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
 from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.kinds.kind import Material

@@ -13,8 +13,8 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
+from layerlore.extraction.chat.chat_port import Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.models import Models
 from layerlore.extraction.jobs.worker import MOST_FAILURES, JobWorker
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer

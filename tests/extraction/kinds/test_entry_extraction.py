@@ -18,7 +18,7 @@ from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal import forget_requests
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.settings.note_settings import EntryRules
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import Json, Message, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import entries

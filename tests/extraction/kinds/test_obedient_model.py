@@ -16,7 +16,7 @@ from layerlore.extraction.kinds.profile import ProfileWriter
 from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.memory.entries.evidence import ROLES_OF
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
-from layerlore.memory.text.text_blocks import PREAMBLE, wrap_block
+from layerlore.memory.text.quotation import PREAMBLE, wrap_block
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database, Row, Tx

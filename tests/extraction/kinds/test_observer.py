@@ -10,7 +10,7 @@ from layerlore.memory.recall.hit_lines import MemoryLine
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal.deletion import delete_messages, delete_thread
 from layerlore.memory.settings.note_settings import ObservationRules
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import ROLES, Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import events

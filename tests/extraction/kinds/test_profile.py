@@ -10,7 +10,7 @@ from layerlore.extraction.jobs.worker import NoModel, conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
 from layerlore.extraction.kinds.profile import MOST_MESSAGES, ProfileWriter
 from layerlore.memory.settings.note_settings import DocumentRules
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import events

@@ -7,7 +7,7 @@ from layerlore.extraction.jobs.worker import NoModel, conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Stale
 from layerlore.extraction.kinds.session_memory import COMPACTED, MOST_NOTES, SessionMemoryWriter
 from layerlore.memory.settings.note_settings import DocumentRules
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import session_notes

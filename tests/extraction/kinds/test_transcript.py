@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from layerlore.extraction.kinds.transcript import MOST_PAYLOAD, lines_as_json, read_lines
+from layerlore.extraction.kinds.kind import MOST_PAYLOAD, lines_as_json, read_lines
 from layerlore.memory.digest.digest import take_notes
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.speech import said
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.engine.engine import Engine, said
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.memory.text.trust import find_lowest_trust, find_trust
 from layerlore.storage.core.records import Json, Message, Role
 from layerlore.storage.core.transaction import Database

@@ -19,7 +19,7 @@ from layerlore.memory.context.briefing_text import (
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter, load_counter
 from layerlore.memory.settings.note_settings import DocumentRules
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.memory.text.quotation import TAGS
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK, TAGS
 
 from ...server.tools.calling import TEXTS, Connect, Json, Tools, examples
 

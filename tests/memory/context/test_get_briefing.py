@@ -6,7 +6,7 @@ import random
 import pytest
 
 from layerlore.memory.context.briefing import resume_work
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK
 from layerlore.server.runtime.runtime import open_engine
 from layerlore.storage.core.records import Scope
 

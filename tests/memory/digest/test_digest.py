@@ -22,7 +22,7 @@ from layerlore.memory.language.sentences import LONGEST, shorten, split_sentence
 from layerlore.memory.language.stop_words import FUNCTION_WORDS
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.text.text_blocks import wrap_block
+from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import ROLES, Json, Message, Role
 
 COUNTER = TokenCounter(None)

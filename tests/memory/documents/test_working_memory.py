@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from layerlore.memory.removal.deletion import erase_expired
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK
 from layerlore.server.runtime.runtime import open_engine
 
 from ...conftest import SettingsFor

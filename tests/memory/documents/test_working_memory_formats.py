@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK
 
 from ...server.tools.calling import Connect, Json, Tools, examples
 from ...server.tools.documents import MAIN, MARKDOWN, PROFILE, TEMPLATE, TOKEN, content, get, refused, update

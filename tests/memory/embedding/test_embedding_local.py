@@ -17,7 +17,7 @@ from layerlore.memory.embedding.minilm import VOCABULARY, VOCABULARY_SHA256, Min
 from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, clip_text, normalize_rows
 from layerlore.memory.embedding.remote import RemoteEmbedder
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
-from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.settings.context_settings import EmbeddingSettings
 
 NAMES = ("use", "english")
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

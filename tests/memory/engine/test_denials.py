@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.engine import denied_calls
+from layerlore.memory.engine import engine
 from layerlore.memory.engine.engine import Denial, Denials
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import JournalFilter, JournalLine
@@ -87,8 +87,8 @@ def lines(memory: Memory) -> Lines:
 
 async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lines: Lines) -> None:
     for n in range(500):
-        await denied_calls.report_denial(memory.engine, denial(("key:a", "key:b")[n % 2], resource=f"r{n}"))
-    await denied_calls.report_rest(memory.engine)
+        await engine.report_denial(memory.engine, denial(("key:a", "key:b")[n % 2], resource=f"r{n}"))
+    await engine.report_rest(memory.engine)
     found = await lines()
     assert [(line.principal, dict(line.counts), line.outcome, line.reason) for line in found] == [
         ("key:a", {"calls": 1}, "denied", "NotFound"),
@@ -96,18 +96,18 @@ async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lin
         ("key:a", {"calls": 249}, "denied", "NotFound"),
         ("key:b", {"calls": 249}, "denied", "NotFound"),
     ]
-    await denied_calls.report_rest(memory.engine)
+    await engine.report_rest(memory.engine)
     assert await lines() == found
 
 
 async def test_what_was_counted_is_told_without_another_call(
     memory: Memory, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(denied_calls, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "PAUSE_SECONDS", 0.01)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(denied_calls.keep_reporting, memory.engine)
+        tasks.start_soon(engine.keep_reporting, memory.engine)
         for _ in range(10):
-            await denied_calls.report_denial(memory.engine, denial())
+            await engine.report_denial(memory.engine, denial())
         with anyio.fail_after(PATIENCE):
             while sum(line.counts["calls"] for line in await lines()) < 10:
                 await anyio.sleep(0.01)
@@ -116,4 +116,4 @@ async def test_what_was_counted_is_told_without_another_call(
 
 async def test_a_database_that_cannot_serve_does_not_change_the_answer(memory: Memory) -> None:
     await memory.engine.database.close()
-    await denied_calls.report_denial(memory.engine, denial())
+    await engine.report_denial(memory.engine, denial())

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from layerlore.memory.engine.long_texts import work_on_long_text
+from layerlore.memory.engine.engine import work_on_long_text
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,7 @@ from layerlore.memory.embedding.relevance import Calibration, LogisticTerm
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.messages import addition
 from layerlore.memory.recall import memory_block as injected
-from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
-from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_all, rebuild_old
 from layerlore.memory.removal import deletion
 from layerlore.memory.settings.note_settings import EntryRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound

@@ -9,7 +9,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import DEBOUNCE_MS, add_messages
 from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.window.policy import WindowPolicy, WindowRules
 from layerlore.storage.core.records import Json, Origin, Scope

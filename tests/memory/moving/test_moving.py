@@ -13,9 +13,8 @@ from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.imports import Import
-from layerlore.memory.moving.moved_drafts import NumberedLine
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import parse_time
+from layerlore.memory.moving.line_forms import NumberedLine
+from layerlore.memory.rules.validation import Limits, parse_time
 from layerlore.memory.work import steps
 from layerlore.memory.work.run_lists import RunListing, list_runs
 from layerlore.storage.audit.stored_bytes import Quota

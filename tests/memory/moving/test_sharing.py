@@ -15,7 +15,7 @@ from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.exchange import list_shared, take_shared
-from layerlore.memory.moving.moved_drafts import ImportReport, NumberedLine
+from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, render_lines
 from layerlore.memory.removal import deletion, erasure, forget_requests
 from layerlore.memory.removal.undo import undo

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layerlore.memory.observations.observation_text import CLOSING, find_cursor, render_line, render_observations
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.text.echoes import strip_echoes
-from layerlore.memory.text.text_blocks import MARK
+from layerlore.memory.text.quotation import MARK
 from layerlore.storage.core.records import Thread
 from layerlore.storage.derived.observations import MARKERS, Observation
 

@@ -8,7 +8,7 @@ import pytest
 
 from layerlore.extraction.chat.answer_form import Unreadable, read_object
 from layerlore.extraction.kinds.titles import clean_title, is_trivial
-from layerlore.memory.digest import result_lines
+from layerlore.memory.digest import tool_lines
 from layerlore.memory.entries.entries import tells_of_user
 from layerlore.memory.entries.proof import has_content, list_quotations, list_unproven
 from layerlore.memory.language import sentences, speech_acts, statement_words
@@ -18,7 +18,7 @@ from layerlore.memory.recall import excerpts
 from layerlore.memory.removal import topics
 from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.text import echoes, own_answers, quotation
+from layerlore.memory.text import echoes, own_tools, quotation
 from layerlore.server.capture.message_cleanup import find_user_words
 
 from ...growth import grows_too_fast
@@ -113,7 +113,7 @@ WORKS: dict[str, Callable[[str], object]] = {
     "words": search_words.split_words,
     "echoes": echoes.strip_echoes,
     "blocks": echoes.strip_blocks,
-    "own answers": own_answers.find_own_answer,
+    "own answers": own_tools.find_own_answer,
     "speech acts": speech_acts.measure_speech_acts,
     "days": lambda text: past_days.find_past_days(text, 1_790_000_000_000),
     "invisible characters": remove_invisible,
@@ -129,7 +129,7 @@ WORKS: dict[str, Callable[[str], object]] = {
     "sentences": lambda text: sentences.split_sentences(sentences.bound_text(text)),
     "values": sentences.find_values,
     "shortening": sentences.shorten,
-    "lines of results": lambda text: result_lines.find_telling_lines(result_lines.read_lines(text), frozenset(), 200),
+    "lines of results": lambda text: tool_lines.find_telling_lines(tool_lines.read_lines(text), frozenset(), 200),
     "excerpts": lambda text: excerpts.pick_sentences(text, {"tea": 1.0}, 300),
     "unproven": lambda text: list_unproven(text[:2000], [text]),
     "persons": tells_of_user,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.parts.parts import PART_KEYS
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 
 LIMITS = Limits()

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import InvalidInput
 
 LIMITS = Limits()

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import LayerloreError
 
 LIMITS = Limits()

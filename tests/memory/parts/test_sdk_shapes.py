@@ -4,7 +4,7 @@ import pytest
 
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 

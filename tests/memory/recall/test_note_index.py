@@ -10,8 +10,7 @@ from sqlalchemy import text
 from layerlore.memory.documents.working_memory import update_document
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.index_rebuild import rebuild_all
-from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_all
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import NOTE_KINDS, note_place

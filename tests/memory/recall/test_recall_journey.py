@@ -20,7 +20,7 @@ from layerlore.memory.recall.candidates import MOST_ROWS, match_words
 from layerlore.memory.recall.ranking import compute_idf
 from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, recall
 from layerlore.memory.recall.results import RecallResult
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.records import Origin, Scope

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layerlore.memory.text.text_blocks import PREAMBLE
+from layerlore.memory.text.quotation import PREAMBLE
 
 from ...server.tools.calling import Connect, Json, Tools
 

@@ -14,8 +14,7 @@ from sqlalchemy import insert, text
 from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine.engine import Redaction
-from layerlore.memory.engine.speech import said
+from layerlore.memory.engine.engine import Redaction, said
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.recall.vector_writer import VectorWriter

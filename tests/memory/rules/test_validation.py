@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
+    Limits,
     check_id,
     check_json,
     check_metadata,

@@ -24,9 +24,9 @@ from told_threads import (
 
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.shapes.anthropic_messages import render_anthropic
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.shapes.exchanges import BEGAN_EARLIER, ContextLayout
+from layerlore.memory.shapes.provider_messages import render_anthropic
 from layerlore.storage.core.records import Json, Message
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)

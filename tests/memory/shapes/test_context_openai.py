@@ -28,7 +28,7 @@ from layerlore.memory.parts.parts import (
     tool_call_part,
     tool_result_part,
 )
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai
 from layerlore.storage.core.records import Json

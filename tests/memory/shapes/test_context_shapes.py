@@ -20,12 +20,10 @@ from told_threads import (
 
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.shapes.ai_sdk_messages import render_ai_sdk
-from layerlore.memory.shapes.anthropic_messages import render_anthropic
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.shapes.exchanges import BEGAN_EARLIER, ContextLayout
-from layerlore.memory.shapes.gemini_contents import render_gemini
 from layerlore.memory.shapes.openai import render_responses
+from layerlore.memory.shapes.provider_messages import render_ai_sdk, render_anthropic, render_gemini
 from layerlore.storage.core.records import Json
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.text.echoes import strip_echoes
-from layerlore.memory.text.quotation import TAGS, escape_tags, make_visible
-from layerlore.memory.text.text_blocks import MARK, wrap_block
+from layerlore.memory.text.quotation import MARK, TAGS, escape_tags, make_visible, wrap_block
 
 NAMES = (*TAGS, "description", "value", "task", "briefing")
 PIECES = st.lists(

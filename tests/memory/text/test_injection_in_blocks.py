@@ -19,6 +19,8 @@ from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.memory.text.quotation import (
+    MARK,
+    PREAMBLE,
     TAGS,
     count_hidden,
     escape_tags,
@@ -26,8 +28,8 @@ from layerlore.memory.text.quotation import (
     make_visible,
     quote_line,
     quote_text,
+    wrap_block,
 )
-from layerlore.memory.text.text_blocks import MARK, PREAMBLE, wrap_block
 from layerlore.memory.work import attempts
 from layerlore.memory.work import plan as plan_text
 from layerlore.storage.core.records import Message, Role

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.usage.model_usage import MOST_TOKENS, ModelUsage, read_usage, snake_case
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Json

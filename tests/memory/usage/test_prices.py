@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.usage import prices
-from layerlore.memory.usage.model_usage import ModelUsage
-from layerlore.memory.usage.prices import (
+from layerlore.memory.usage import model_usage
+from layerlore.memory.usage.model_usage import (
+    ModelUsage,
     PriceList,
     load_prices,
     load_prices_in_thread,
@@ -165,7 +165,7 @@ def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
 def test_the_list_that_litellm_ships_is_read_without_importing_it() -> None:
     program = (
         "import sys\n"
-        "from layerlore.memory.usage.prices import load_prices\n"
+        "from layerlore.memory.usage.model_usage import load_prices\n"
         "from layerlore.memory.usage.model_usage import ModelUsage\n"
         "assert load_prices().cost('gpt-4o', ModelUsage(1)) > 0\n"
         "assert 'litellm' not in sys.modules\n"
@@ -195,7 +195,7 @@ def test_a_list_that_cannot_be_read_leaves_everything_unpriced(
     package.mkdir()
     (package / "__init__.py").touch()
     if content is not None:
-        (package / prices.PRICE_FILE).write_bytes(content)
+        (package / model_usage.PRICE_FILE).write_bytes(content)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     with caplog.at_level(logging.WARNING):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.usage.model_usage import ModelUsage
-from layerlore.memory.usage.prices import load_prices
+from layerlore.memory.usage.model_usage import ModelUsage, load_prices
 
 from ...server.tools.calling import Connect, Json, Tools, examples
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.window.policy import WindowPolicy, WindowRules, choose_policy, dump_policy, read_policy
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.window.fit import shorten_message
 from layerlore.storage.core.records import Message
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.window.fit import FEWEST, find_level, fit_messages
-from layerlore.memory.window.omissions import find_newest_run
+from layerlore.memory.window.fit import FEWEST, find_level, find_newest_run, fit_messages
 from layerlore.storage.core.records import Message
 
 from ..window_threads import COUNTERS, ROUGH, cost, message, newest_user_seq, seqs, shows_no_less, spoken, threads

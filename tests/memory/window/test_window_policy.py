@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.context_settings import SUMMARY_PROMPT
 from layerlore.memory.window.policy import NAMES, WindowPolicy, check_policy, dump_policy, read_policy
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded

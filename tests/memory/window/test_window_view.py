@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from layerlore.memory.parts.parts import says_something, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import CUT_MARK
-from layerlore.memory.window.fit import FEWEST
-from layerlore.memory.window.omissions import find_newest_run, holds_newest, strip_orphans
+from layerlore.memory.window.fit import FEWEST, find_newest_run, holds_newest, strip_orphans
 from layerlore.memory.window.policy import WindowPolicy
 from layerlore.memory.window.view import Window, build_window, count_leading, lighten_messages
 from layerlore.storage.core.records import Message

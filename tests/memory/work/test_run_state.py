@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import write_exact_json
-from layerlore.memory.work.pending_calls import MOST_CALLS, PendingCall, check_calls, check_data, find_call, read_calls
-from layerlore.memory.work.run_states import ENDINGS, STATUSES
+from layerlore.memory.rules.validation import Limits, write_exact_json
+from layerlore.memory.work.pending_calls import (
+    ENDINGS,
+    MOST_CALLS,
+    STATUSES,
+    PendingCall,
+    check_calls,
+    check_data,
+    find_call,
+    read_calls,
+)
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 
 from ...server.tools.calling import TEXTS, Connect, Json, Tools, examples
 from ...server.tools.test_limits import nested

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.extraction.chat.models import Models, choose_models
+from layerlore.extraction.chat.chat_port import Models, choose_models
 from layerlore.server.runtime import runtime, upkeep
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.subscriptions.notifications import NotificationHub

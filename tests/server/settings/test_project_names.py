@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.settings import project
 from layerlore.server.settings.project import MOST_CHARS, choose_project, confirm_project, name_remote, project_resource
 

@@ -15,7 +15,7 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.search_words import split_words
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.text.own_tools import ARGUMENTS, TELLING
 from layerlore.server.command_line.commands.reindex import run_reindex
 from layerlore.server.tools.toolsets import DECLARATIONS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.client.session import DEFAULT_CLIENT_INFO
 
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.memory.work.steps import AGENT_EVENTS, SERVER_EVENTS
 from layerlore.server.tools.toolsets import OF_PAGES, list_writers
 

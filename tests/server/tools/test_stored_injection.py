@@ -11,7 +11,7 @@ import pytest
 from injections import PAYLOADS, Block, Payload, batched, blocks_in, check_inside, check_seen, heads
 
 from layerlore.memory.recall.recall_text import CLOSE
-from layerlore.memory.text.text_blocks import PREAMBLE
+from layerlore.memory.text.quotation import PREAMBLE
 
 from .calling import Connect, Json, Tools, text_of
 from .queueing import Queue

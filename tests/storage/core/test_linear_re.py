@@ -29,7 +29,7 @@ ROOMS = sorted(
     for room in pkgutil.iter_modules(floor.__path__)
 )
 ANY = ["a", "A", "1", " ", "\n", "-", "漢", "é", "a ", "a-", "1.", "a'", "aA", "+", "#a", '"', "[", "=a", "don't "]
-SHORT = ("layerlore.memory.rules.json_patterns",)
+SHORT = ("layerlore.memory.rules.json_schema",)
 """Modules whose own patterns are given texts of bounded length alone."""
 FEATURES = [
     r"\bcat\b",

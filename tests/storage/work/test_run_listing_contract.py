@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.work import runs
