@@ -88,7 +88,7 @@ def lines(memory: Memory) -> Lines:
 async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lines: Lines) -> None:
     for n in range(500):
         await engine.report_denial(memory.engine, denial(("key:a", "key:b")[n % 2], resource=f"r{n}"))
-    await engine.report_rest(memory.engine)
+    await engine.report_counted_denials(memory.engine)
     found = await lines()
     assert [(line.principal, dict(line.counts), line.outcome, line.reason) for line in found] == [
         ("key:a", {"calls": 1}, "denied", "NotFound"),
@@ -96,7 +96,7 @@ async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lin
         ("key:a", {"calls": 249}, "denied", "NotFound"),
         ("key:b", {"calls": 249}, "denied", "NotFound"),
     ]
-    await engine.report_rest(memory.engine)
+    await engine.report_counted_denials(memory.engine)
     assert await lines() == found
 
 
@@ -105,7 +105,7 @@ async def test_what_was_counted_is_told_without_another_call(
 ) -> None:
     monkeypatch.setattr(engine, "PAUSE_SECONDS", 0.01)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(engine.keep_reporting, memory.engine)
+        tasks.start_soon(engine.keep_reporting_denials, memory.engine)
         for _ in range(10):
             await engine.report_denial(memory.engine, denial())
         with anyio.fail_after(PATIENCE):
