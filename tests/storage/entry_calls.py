@@ -113,8 +113,12 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.supersede": lambda tx, who: entries.supersede(tx, who, [ID], OTHER, now=NOW),
         "threads.move_cursor, for entries": lambda tx, who: threads.move_cursor(tx, who, uid, "entries_seq", 9),
         "threads.read_cursor, for entries": lambda tx, who: threads.read_cursor(tx, who, uid, "entries_seq"),
-        "pages.read_spoken": lambda tx, who: message_pages.read_spoken(tx, who, thread, after=0, upto=9, most=9),
-        "pages.read_spoken_before": lambda tx, who: message_pages.read_spoken_before(tx, who, thread, upto=9, most=9),
+        "message_pages.read_spoken": lambda tx, who: message_pages.read_spoken(
+            tx, who, thread, after=0, upto=9, most=9
+        ),
+        "message_pages.read_spoken_before": lambda tx, who: message_pages.read_spoken_before(
+            tx, who, thread, upto=9, most=9
+        ),
         "entry_curation.erase_dropped": lambda tx, who: entry_curation.erase_dropped(tx, who, dropped_before=NOW * 2),
         "entries.erase_unsourced": entries.erase_unsourced,
         "entries.follow_replaced": lambda tx, who: entries.follow_replaced(tx, who, uid, same_text=[1], other_text=[2]),

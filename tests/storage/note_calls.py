@@ -16,7 +16,7 @@ from .building import ANA, search_text
 
 Call = Callable[[Tx, Scope], Awaitable[Any]]
 
-SILENT = {"notes.refresh", "notes.refresh_document"}
+SILENT = {"note_rows.refresh", "note_rows.refresh_document"}
 """All notes of ANA's are indexed."""
 
 
@@ -36,18 +36,18 @@ def note_calls(thread: Thread) -> dict[str, Call]:
     uid = thread.thread_uid
     keys = [(note_place("session_memory", uid), _seq("session_memory", "old"))]
     return {
-        "notes.read_place": lambda tx, who: note_rows.read_place(tx, who, "session_memory", uid),
-        "notes.read_place, of attempts": lambda tx, who: note_rows.read_place(tx, who, "attempt", uid),
-        "notes.read_place, of a plan": lambda tx, who: note_rows.read_place(tx, who, "plan", uid),
-        "notes.read_place, of observations": lambda tx, who: note_rows.read_place(tx, who, "observation", uid),
-        "notes.read_place, of the profile": lambda tx, who: note_rows.read_place(tx, who, "profile", ""),
-        "notes.refresh": lambda tx, who: note_rows.refresh(tx, who, uid, search_text),
-        "notes.refresh, anew": lambda tx, who: note_rows.refresh(tx, who, uid, search_text, anew=True),
-        "notes.refresh_document": lambda tx, who: note_rows.refresh_document(tx, who, replace(thread), search_text),
-        "notes.as_messages": lambda tx, who: note_rows.as_messages(tx, who, keys),
-        "notes.stand_in": lambda tx, who: note_rows.stand_in(tx, who, uid),
-        "notes.has_any": note_rows.has_any,
-        "notes.rows_at": lambda tx, who: note_rows.rows_at(tx, who, [PROFILE_PLACE, *note_places(uid)]),
+        "note_rows.read_place": lambda tx, who: note_rows.read_place(tx, who, "session_memory", uid),
+        "note_rows.read_place, of attempts": lambda tx, who: note_rows.read_place(tx, who, "attempt", uid),
+        "note_rows.read_place, of a plan": lambda tx, who: note_rows.read_place(tx, who, "plan", uid),
+        "note_rows.read_place, of observations": lambda tx, who: note_rows.read_place(tx, who, "observation", uid),
+        "note_rows.read_place, of the profile": lambda tx, who: note_rows.read_place(tx, who, "profile", ""),
+        "note_rows.refresh": lambda tx, who: note_rows.refresh(tx, who, uid, search_text),
+        "note_rows.refresh, anew": lambda tx, who: note_rows.refresh(tx, who, uid, search_text, anew=True),
+        "note_rows.refresh_document": lambda tx, who: note_rows.refresh_document(tx, who, replace(thread), search_text),
+        "note_rows.as_messages": lambda tx, who: note_rows.as_messages(tx, who, keys),
+        "note_rows.stand_in": lambda tx, who: note_rows.stand_in(tx, who, uid),
+        "note_rows.has_any": note_rows.has_any,
+        "note_rows.rows_at": lambda tx, who: note_rows.rows_at(tx, who, [PROFILE_PLACE, *note_places(uid)]),
         "indexed_rows.shown_beside": lambda tx, who: indexed_rows.shown_beside(tx, who, uid),
         "indexed_rows.index_notes": lambda tx, who: indexed_rows.index_notes(tx, who, uid, search_text),
         "indexed_rows.messages_of, of notes": lambda tx, who: indexed_rows.messages_of(tx, who, keys),

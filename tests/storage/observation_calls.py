@@ -62,6 +62,8 @@ def observation_calls(uid: str) -> dict[str, Call]:
         "observations.state": lambda tx, who: observations.state(tx, who, uid),
         "observations.put_away": lambda tx, who: observations.put_away(tx, who, uid, {1: None, 2: 1}),
         "observations.sizes": lambda tx, who: observations.sizes(tx, who, uid, after=0, upto=9),
-        "pages.read_between": lambda tx, who: message_pages.read_between(tx, who, thread, after=0, upto=9, most=9),
+        "message_pages.read_between": lambda tx, who: message_pages.read_between(
+            tx, who, thread, after=0, upto=9, most=9
+        ),
         "threads.find_uid": lambda tx, who: threads.find_uid(tx, who, uid),
     }

@@ -21,17 +21,19 @@ def reading_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     places = [(uid, seq) for seq in (1, 2, 3)]
     return {
-        "pages.attach": lambda tx, who: message_pages.attach(tx, who, uid, [_RESULT]),
-        "pages.attach_everywhere": lambda tx, who: message_pages.attach_everywhere(tx, who, {(uid, 2): _RESULT}),
-        "pages.of_next": lambda tx, who: message_pages.of_next(tx, who, "main", ["c1"]),
+        "message_pages.attach": lambda tx, who: message_pages.attach(tx, who, uid, [_RESULT]),
+        "message_pages.attach_everywhere": lambda tx, who: message_pages.attach_everywhere(
+            tx, who, {(uid, 2): _RESULT}
+        ),
+        "message_pages.of_next": lambda tx, who: message_pages.of_next(tx, who, "main", ["c1"]),
         "threads.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
         "threads.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
         "days.count_by_kind": days.count_by_kind,
         "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),
         "indexed_rows.row_ids_from": lambda tx, who: indexed_rows.row_ids_from(tx, who, uid, 1),
-        "pages.fill_of_all": _read_of_all,
-        "pages.fill_of_all, of a time": lambda tx, who: _read_of_all(tx, who, since=NOW - 1, until=NOW + 1),
+        "message_pages.fill_of_all": _read_of_all,
+        "message_pages.fill_of_all, of a time": lambda tx, who: _read_of_all(tx, who, since=NOW - 1, until=NOW + 1),
         "working_memory.read_contents": lambda tx, who: working_memory.read_contents(tx, who, "main", [1]),
         "working_memory.read_contents, of the resource": lambda tx, who: working_memory.read_contents(tx, who, "", [1]),
     }

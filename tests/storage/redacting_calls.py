@@ -25,14 +25,14 @@ def redacting_calls(thread_uid: str) -> dict[str, Call]:
     entry = Change((ID,), {"content": "apple pie"}, {"content": "masked pie"}, 1)
     attempt = Change((thread_uid, "k", 1), {"task_key": "k"}, {"task_key": "masked"}, 1)
     return {
-        "redaction.page": lambda tx, who: masked_rows.page(tx, who, "messages", after=None, most=9),
-        "redaction.page, continued": lambda tx, who: masked_rows.page(
+        "masked_rows.page": lambda tx, who: masked_rows.page(tx, who, "messages", after=None, most=9),
+        "masked_rows.page, continued": lambda tx, who: masked_rows.page(
             tx, who, "messages", after=(thread_uid, 0), most=9
         ),
-        "redaction.page, of entries": lambda tx, who: masked_rows.page(tx, who, "entries", after=None, most=9),
-        "redaction.put": put("messages", thread_uid, message),
-        "redaction.put, of a thread": put("threads", thread_uid, titled),
-        "redaction.put, of entries": put("entries", "", entry),
-        "redaction.put, of attempts": put("attempts", thread_uid, attempt),
-        "redaction.is_indexed_with": lambda tx, who: masked_rows.is_indexed_with(tx, who, thread_uid, 1, ["apple"]),
+        "masked_rows.page, of entries": lambda tx, who: masked_rows.page(tx, who, "entries", after=None, most=9),
+        "masked_rows.put": put("messages", thread_uid, message),
+        "masked_rows.put, of a thread": put("threads", thread_uid, titled),
+        "masked_rows.put, of entries": put("entries", "", entry),
+        "masked_rows.put, of attempts": put("attempts", thread_uid, attempt),
+        "masked_rows.is_indexed_with": lambda tx, who: masked_rows.is_indexed_with(tx, who, thread_uid, 1, ["apple"]),
     }

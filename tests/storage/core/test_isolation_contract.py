@@ -132,9 +132,11 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
-        "messages.find_erased_ids": lambda tx, who: message_rows.find_erased_ids(tx, who, known.thread_uid, ["y"]),
-        "messages.find_erased_calls": lambda tx, who: message_rows.find_erased_calls(tx, who, known.thread_uid, ["c9"]),
-        "messages.keep_erased_ids": lambda tx, who: message_rows.keep_erased_ids(
+        "message_rows.find_erased_ids": lambda tx, who: message_rows.find_erased_ids(tx, who, known.thread_uid, ["y"]),
+        "message_rows.find_erased_calls": lambda tx, who: message_rows.find_erased_calls(
+            tx, who, known.thread_uid, ["c9"]
+        ),
+        "message_rows.keep_erased_ids": lambda tx, who: message_rows.keep_erased_ids(
             tx, who, known.thread_uid, known.deletion_uid, []
         ),
         "events.last_of_resource": events.last_of_resource,
@@ -151,23 +153,25 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, NewEvent("e"), thread_uid=known.thread_uid, origin=_ORIGIN, now=NOW
         ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
-        "jobs.claim_in": lambda tx, who: job_rows.claim_in(tx, who, job_rows.KINDS, holder="new", now=NOW, lease_ms=9),
-        "jobs.claim_beside": lambda tx, who: job_rows.claim_beside(
+        "job_rows.claim_in": lambda tx, who: job_rows.claim_in(
+            tx, who, job_rows.KINDS, holder="new", now=NOW, lease_ms=9
+        ),
+        "job_rows.claim_beside": lambda tx, who: job_rows.claim_beside(
             tx, who, known.thread_uid, job_rows.KINDS, holder="new", now=NOW, lease_ms=9, also_at=0
         ),
-        "jobs.list_held": lambda tx, who: job_rows.list_held(tx, who, job_rows.KINDS, holder="old", now=NOW),
-        "jobs.forget_thread": lambda tx, who: job_rows.forget_thread(tx, who, known.thread_uid),
-        "jobs.find_held": lambda tx, who: job_rows.find_held(tx, who, known.thread_uid, "observe", 1),
-        "jobs.request": lambda tx, who: job_rows.request(
+        "job_rows.list_held": lambda tx, who: job_rows.list_held(tx, who, job_rows.KINDS, holder="old", now=NOW),
+        "job_rows.forget_thread": lambda tx, who: job_rows.forget_thread(tx, who, known.thread_uid),
+        "job_rows.find_held": lambda tx, who: job_rows.find_held(tx, who, known.thread_uid, "observe", 1),
+        "job_rows.request": lambda tx, who: job_rows.request(
             tx, who, known.thread_uid, "observe", 9, due_at=NOW, now=NOW, revive=True
         ),
-        "jobs.request_many": lambda tx, who: job_rows.request_many(
+        "job_rows.request_many": lambda tx, who: job_rows.request_many(
             tx, who, known.thread_uid, [("observe", 9, NOW)], now=NOW
         ),
-        "jobs.resume": lambda tx, who: job_rows.resume(tx, who, None, NOW),
-        "jobs.list_waiting": lambda tx, who: job_rows.list_waiting(tx, who, NOW),
-        "journal.append": lambda tx, who: journal_rows.append(tx, who, _JOURNALED),
-        "messages.append": lambda tx, who: message_rows.append(
+        "job_rows.resume": lambda tx, who: job_rows.resume(tx, who, None, NOW),
+        "job_rows.list_waiting": lambda tx, who: job_rows.list_waiting(tx, who, NOW),
+        "journal_rows.append": lambda tx, who: journal_rows.append(tx, who, _JOURNALED),
+        "message_rows.append": lambda tx, who: message_rows.append(
             tx,
             who,
             "main",
@@ -177,9 +181,11 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "pages.page": lambda tx, who: message_pages.page(tx, who, "main", roles=ROLES, limit=9),
-        "pages.find_turn": lambda tx, who: message_pages.find_turn(tx, who, "main", "t1"),
-        "pages.fill": lambda tx, who: message_pages.fill(tx, who, "main", message_pages.Light, roles=ROLES, limit=9),
+        "message_pages.page": lambda tx, who: message_pages.page(tx, who, "main", roles=ROLES, limit=9),
+        "message_pages.find_turn": lambda tx, who: message_pages.find_turn(tx, who, "main", "t1"),
+        "message_pages.fill": lambda tx, who: message_pages.fill(
+            tx, who, "main", message_pages.Light, roles=ROLES, limit=9
+        ),
         **derivation_calls(known.thread_uid, known.deletion_uid),
         **document_calls(known.thread_uid),
         **entry_calls(known.thread_uid),
@@ -189,7 +195,7 @@ def calls(known: Known) -> dict[str, Call]:
         **moving_calls(known.thread_uid),
         **note_calls(made),
         **redacting_calls(known.thread_uid),
-        "messages.ids_there": lambda tx, who: message_rows.ids_there(tx, who, known.thread_uid, ["a", "b"]),
+        "message_rows.ids_there": lambda tx, who: message_rows.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
         "windows.state_between": lambda tx, who: windows.state_between(tx, who, said, after=0, before=99),
         "windows.neighbours": lambda tx, who: windows.neighbours(
@@ -276,12 +282,12 @@ def calls(known: Known) -> dict[str, Call]:
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
         "windows.find_begin": lambda tx, who: windows.find_begin(tx, who, said, _SAID),
         "windows.find_last_said": lambda tx, who: windows.find_last_said(tx, who, said),
-        "usage.add": lambda tx, who: usage_rows.add(tx, who, known.thread_uid, [_LINE], now=NOW),
+        "usage_rows.add": lambda tx, who: usage_rows.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "daily_calls.by_day": lambda tx, who: daily_calls.by_day(tx, who, 0),
-        "usage.by_day": lambda tx, who: usage_rows.by_day(tx, who, 0),
-        "usage.by_thread": usage_rows.by_thread,
-        "usage.of_resource": usage_rows.of_resource,
-        "usage.of_threads": lambda tx, who: usage_rows.of_threads(tx, who, [known.thread_uid]),
+        "usage_rows.by_day": lambda tx, who: usage_rows.by_day(tx, who, 0),
+        "usage_rows.by_thread": usage_rows.by_thread,
+        "usage_rows.of_resource": usage_rows.of_resource,
+        "usage_rows.of_threads": lambda tx, who: usage_rows.of_threads(tx, who, [known.thread_uid]),
         "vectors.count_there": lambda tx, who: vectors.count_there(tx, who, known.row_ids),
         "vectors.find_lacking": lambda tx, who: vectors.find_lacking(tx, who, "unused", known.row_ids),
         "vectors.nearest": lambda tx, who: vectors.nearest(tx, who, MODEL, bytes(DIMENSION // 8), most=9),
@@ -504,13 +510,13 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
             "lexical.remove_thread",
             "search.around",  # of what the process has in memory, which is nothing here
             "orphans.index_again",
-            "journal.append",
-            "messages.keep_erased_ids",
+            "journal_rows.append",
+            "message_rows.keep_erased_ids",
             "windows.find_begin",
-            "jobs.forget_thread",
-            "jobs.request",
-            "jobs.request_many",
-            "usage.add",
+            "job_rows.forget_thread",
+            "job_rows.request",
+            "job_rows.request_many",
+            "usage_rows.add",
             "deletions.erase_expired",
             "runs.expire",
             "working_memory.erase_cleared",
