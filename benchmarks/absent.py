@@ -14,7 +14,7 @@ from benchmarks.tables import figure, table
 QUESTIONS = 200
 FLOORS = tuple(round(step * 0.05, 2) for step in range(13))
 HEADER = ("floor", "absent answered nothing", "recall@10 kept", "recall@10 lost", "real answered nothing", "")
-DEFAULT_MARK = "<- default"
+SURE_MARK = "<- below, marked as unsure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ def drawn(
     return found
 
 
-def curve(real: Sequence[Answered], absent: Sequence[Answered], default: float) -> list[dict[str, Any]]:
-    """For each floor, the default among them, shares of 1: what a floor would have held back, since an answer is held
-    back whole when its relevance is below the floor."""
+def curve(real: Sequence[Answered], absent: Sequence[Answered], sure: float) -> list[dict[str, Any]]:
+    """For each floor, shares of 1: what it would hold back, since an answer is held back whole when its relevance is below
+    the floor. ``sure``: the relevance below which an answer is marked as unsure; it is among the floors."""
     floors = list(FLOORS)
-    if default not in floors:
-        insort(floors, default)
+    if sure not in floors:
+        insort(floors, sure)
     best = mean(each.recall for each in real)
     found = []
     for floor in floors:
@@ -63,7 +63,7 @@ def curve(real: Sequence[Answered], absent: Sequence[Answered], default: float) 
                 "recall_kept": kept,
                 "recall_lost": best - kept,
                 "real_nothing": mean(float(each.relevance < floor) for each in real),
-                "default": floor == default,
+                "sure": floor == sure,
             }
         )
     return found
@@ -77,7 +77,7 @@ def shown(points: Sequence[dict[str, Any]], absent: int) -> str:
             f"{figure(point['absent_nothing'] * 100, 1)} %",
             *(figure(point[name] * 100, 1) for name in ("recall_kept", "recall_lost")),
             f"{figure(point['real_nothing'] * 100, 1)} %",
-            DEFAULT_MARK if point["default"] else "",
+            SURE_MARK if point["sure"] else "",
         ]
         for point in points
     ]

@@ -39,8 +39,8 @@ PARTS = {
         "anyio.streams.memory:MemoryObjectSendStream.send",
     ],
     "transport": [
-        "server.stdio.connection:LineConnection._read",
-        "server.stdio.connection:LineConnection._write",
+        "server.stdio.stdio_transport:LineConnection._read",
+        "server.stdio.stdio_transport:LineConnection._write",
     ],
     "choosing the tool": ["server.runtime.tool_server:ToolServer.call_tool"],
     "schema checks": [
@@ -89,7 +89,7 @@ _LATE = (
     "memory.messages.addition",
     "memory.context.context",
     "memory.recall.recall_text",
-    "server.runtime.background_worker",
+    "server.runtime.job_worker",
 )
 _OWN_FILES = ("storage/drivers/sqlite/transaction.py", "cpu_parts.py")
 

@@ -11,11 +11,11 @@ from benchmarks import absent, scores
 from benchmarks.absent import Answered
 from benchmarks.baselines import BM25, BM25_DATED, RRF, Baselines, fused
 from benchmarks.conversations import Conversation, Question, read_set
+from benchmarks.embedders import chosen, default_sure
 from benchmarks.filling import Pool
 from benchmarks.multilingual import rank_of, stored
 from benchmarks.multilingual_facts import LANGUAGES
 from benchmarks.nearest import chunks, share_found
-from layerlore.memory.settings.context_settings import RecallRules
 
 Runs = dict[str, Any]
 
@@ -77,7 +77,7 @@ def test_recall_prints_for_each_floor_how_many_absent_questions_it_rejects(runs:
     _, figures = runs["recall"].result()
     points = [row for row in runs["recall"].rows() if len(row) == len(absent.HEADER) and row[0][:2] == "0."]
     assert [row[0] for row in points] == [f"{floor:.2f}" for floor in absent.FLOORS]
-    assert [row[0] for row in points if row[-1]] == [f"{RecallRules().floor:.2f}"]
+    assert [row[0] for row in points if row[-1]] == [f"{default_sure(chosen('use')):.2f}"]
     assert figures["set"]["absent_questions"] == 3
     first = figures["set"]["absent"][0]
     assert (first["absent_nothing"], first["recall_lost"]) == (0.0, 0.0)
