@@ -142,7 +142,7 @@ def test_a_floor_holds_back_what_is_below_it_and_costs_its_recall() -> None:
     real = [Answered(0.9, 1.0), Answered(0.31, 0.5), Answered(0.1, 0.5), Answered(0.3, 0.0)]
     points = {point["floor"]: point for point in absent.curve(real, [Answered(0.2), Answered(0.5)], 0.33)}
     assert sorted(points) == sorted([*absent.FLOORS, 0.33])
-    assert [floor for floor, point in points.items() if point["default"]] == [0.33]
+    assert [floor for floor, point in points.items() if point["sure"]] == [0.33]
     at = points[0.3]
     assert (at["absent_nothing"], at["recall_kept"], at["real_nothing"]) == (0.5, 0.375, 0.25)
     assert at["recall_lost"] == pytest.approx(0.125)
