@@ -279,11 +279,9 @@ def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter:
     summary, extracts = source.summary, source.extracts
     if extracts:
         seqs = extracts.seqs[: bisect_left(extracts.seqs, before)]
-    else:
-        seqs = []
-    if extracts:
         lines = extracts.before(before, counter)
     else:
+        seqs = []
         lines = []
     more = [message for message in cut if message.seq not in seqs and message.seq > source.after]
     if more:

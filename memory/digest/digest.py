@@ -38,7 +38,7 @@ other word; a call that failed for good; another call; what an agent says."""
 # A sentence that weighs less is filler.
 _LEAST = 0.9
 _LEAST_OF_USER = 0.7
-# Of what an agent says, next to what the person says it works for: in a sentence's words, and in all.
+# An agent's words weigh less than those of the person it works for: first the worth of a sentence, then its whole weight.
 _SAID_BY_AGENT = 0.7
 _AGENT_SHARE = 0.5
 _OUTCOME = 0.8

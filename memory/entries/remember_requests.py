@@ -9,7 +9,15 @@ from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import KeptEntry, tells_of_user
 from layerlore.memory.entries.entry_answers import NamedEntry, RememberedEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label, add_quotes
-from layerlore.memory.entries.proof import EvidenceRefused, find_saying, is_retold, link_replies, list_quotations, prove
+from layerlore.memory.entries.proof import (
+    EvidenceRefused,
+    Proof,
+    find_saying,
+    is_retold,
+    link_replies,
+    list_quotations,
+    prove,
+)
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.ages import iso, read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
@@ -397,30 +405,32 @@ async def _find_evidence(
         ) from None
     if quoted.quotations:
         said_there = await _read_said(tx, engine, scope, thread_id, SEARCHED)
-        return _check_quotations(thread, said_there, quoted)
+        found = prove(quoted.content, quoted.quotations, quoted.label, [text for _, text in said_there])
+        if isinstance(found, EvidenceRefused):
+            if len(quoted.quotations) > 1:
+                where = f"evidence[{found.at}]"
+            else:
+                where = "evidence"
+            raise InvalidInput(f"{where}: {_describe(found, quoted.label, thread.thread_id)}")
+        return _make_evidence(thread, said_there, quoted, found)
     said_there = await _read_said(tx, engine, scope, thread_id, SEARCHED_UNQUOTED)
-    saying = find_saying(quoted.content, [text for _, text in said_there])
+    texts = [text for _, text in said_there]
+    saying = find_saying(quoted.content, texts)
     if saying is None:
         return FoundEvidence()
     sentence, label = saying
     linked = Quotation(quoted.content, (sentence,), label)
-    if isinstance(prove(linked.content, linked.quotations, label, [text for _, text in said_there]), EvidenceRefused):
+    found = prove(linked.content, linked.quotations, label, texts)
+    if isinstance(found, EvidenceRefused):
         # The caller quoted nothing, so nothing is refused: the entry is kept as the caller's own word.
         return FoundEvidence()
-    return replace(_check_quotations(thread, said_there, linked), linked=True)
+    return replace(_make_evidence(thread, said_there, linked, found), linked=True)
 
 
-def _check_quotations(
-    thread: Thread, said_there: Sequence[tuple[Message, EvidenceText]], quoted: Quotation
+def _make_evidence(
+    thread: Thread, said_there: Sequence[tuple[Message, EvidenceText]], quoted: Quotation, found: Proof
 ) -> FoundEvidence:
     texts = [text for _, text in said_there]
-    found = prove(quoted.content, quoted.quotations, quoted.label, texts)
-    if isinstance(found, EvidenceRefused):
-        if len(quoted.quotations) > 1:
-            where = f"evidence[{found.at}]"
-        else:
-            where = "evidence"
-        raise InvalidInput(f"{where}: {_describe(found, quoted.label, thread.thread_id)}")
     retold = is_retold(quoted.content, quoted.label, texts)
     label: Label
     if retold:

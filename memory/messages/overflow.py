@@ -47,11 +47,9 @@ def find_trimmed(policy: WindowPolicy, thread: Thread, sizes: Sequence[tuple[int
         return sizes[: max(0, len(sizes) - kept)]
     if policy.limit == "tokens":
         most = policy.max_tokens
-    else:
-        most = _CONTEXT_TOKENS
-    if policy.limit == "tokens":
         fewest = policy.min_messages
     else:
+        most = _CONTEXT_TOKENS
         fewest = policy.last_messages
     end = len(sizes)
     left = most

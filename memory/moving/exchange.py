@@ -163,11 +163,9 @@ class SharedExchange:
         changed_at = max(entry.seen_at, line["changed_at"] + 1)
         if row.own:
             shown = list(quotes)
-        else:
-            shown = line.get("quotes", [])
-        if row.own:
             trust = entry.trust
         else:
+            shown = line.get("quotes", [])
             trust = line["trust"]
         described = self._describe(id_, entry, shown, line["origin"], trust, changed_at)
         self._put(id_, entry.entry_id, bool(row.own), described)

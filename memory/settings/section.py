@@ -97,11 +97,9 @@ def describe_closed(mode: MemoryMode, agent: str) -> str:
     """Why a call is refused. ``agent`` is the name of the agent whose own setting says so; "" if it is the server's."""
     if agent:
         setting = f"agents.{agent}.memory = {mode}"
-    else:
-        setting = f"memory = {mode}"
-    if agent:
         whose = "for this agent "
     else:
+        setting = f"memory = {mode}"
         whose = ""
     if mode == "off":
         return f"memory is switched off {whose}({setting}): nothing is stored and nothing is recalled"

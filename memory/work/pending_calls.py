@@ -229,11 +229,9 @@ def _check_call(key: str | int, entry: Any, where: str, limits: Limits) -> str:
         raise InvalidInput(f"{where}: must be an object with id, name, arguments, suspended, not {describe(entry)}")
     if isinstance(key, int):
         given = _read_id(entry)
-    else:
-        given = _read_field(entry, _ID)
-    if isinstance(key, int):
         id_ = given
     else:
+        given = _read_field(entry, _ID)
         id_ = key
     check_id(id_, f"{where}.id", limits.id_chars)
     if given not in (None, id_):

@@ -3,7 +3,7 @@
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from mcp.server.apps import client_supports_apps
@@ -57,6 +57,12 @@ class Caller:
     by_page: bool = False
     operates: bool = False
     connection: Hashable | None = field(default=None, compare=False)
+
+
+def make_terminal_caller(scope: Scope, thread: str) -> Caller:
+    """The person at this machine's terminal, who works with the memory of a scope. ``thread``: where none is named."""
+    person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
+    return Caller(person, scope, thread, "", "command line")
 
 
 class Lifespan(Protocol):

@@ -1,6 +1,6 @@
-"""The parts that all commands share: read their settings, load what does their work, and end with one line where it
-fails."""
+"""The parts that all commands share: they read their settings, print JSON, and end with one line if they fail."""
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -32,6 +32,11 @@ def fail(why: str, code: int) -> int:
     """Say on standard error why a command failed. Returns the exit code."""
     sys.stderr.write(f"layerlore: {why}\n")
     return code
+
+
+def print_json(answer: Any) -> None:
+    """Print a result for programs."""
+    sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
 
 
 def read_settings(flags: dict[str, Any]) -> Settings:

@@ -1,10 +1,10 @@
 """``layerlore usage --hooks``: what hosts' hooks kept, and what they showed to models, on each day."""
 
-import json
 import sys
 from typing import TypedDict
 
 from layerlore.server.capture.hook_sessions import HookActivity, read_hook_state
+from layerlore.server.command_line.command import print_json
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 
@@ -18,7 +18,7 @@ def show_hooks(settings: Settings, *, as_json: bool) -> int:
         days = [{"day": day, "host": host, **_as_json(done)} for (day, host), done in state.days.items()]
         hosts = {host: {**_as_json(done), "last": done.last, "event": done.event} for host, done in state.hosts.items()}
         shown = {"days": days, "hosts": hosts, "waiting": state.waiting, "unfit": state.unfit}
-        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+        print_json(shown)
     elif state.days:
         rows = [[day, host, *_numbers(done)] for (day, host), done in state.days.items()]
         whole = HookActivity()

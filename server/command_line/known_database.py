@@ -12,7 +12,12 @@ from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_check import look_at_database
+from layerlore.storage.drivers.database_check import DatabaseState, look_at_database
+
+
+async def look_at_own_database(settings: Settings, *, whole: bool = False) -> DatabaseState:
+    """The state of the database that the settings name. Raises InvalidInput for a URL of an unknown form."""
+    return await look_at_database(settings.database.get_secret_value(), settings.database_file, whole=whole)
 
 
 async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
@@ -20,7 +25,7 @@ async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
 
     Raises InvalidInput or NotFound.
     """
-    state = await look_at_database(settings.database.get_secret_value(), settings.database_file)
+    state = await look_at_own_database(settings)
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {off}")
     if not state.exists:

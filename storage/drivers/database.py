@@ -22,9 +22,9 @@ def sqlite_path(url: str, default: Path) -> str | None:
     """
     if not url:
         return str(default)
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme in ("postgresql", "postgres"):
+    if has_roles(url):
         return None
+    scheme, _, rest = url.partition("://")
     if scheme != "sqlite" or not rest.strip("/"):
         raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
     bare = rest.lstrip("/")
@@ -42,7 +42,7 @@ def is_in_memory(url: str, default: Path) -> bool:
 
 def has_roles(url: str) -> bool:
     """Whether one role may own the tables of this database, and another serve. A file has no roles."""
-    return url.startswith(("postgresql:", "postgres:"))
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 async def open_database(

@@ -140,7 +140,7 @@ async def _look_at_postgres(url: str) -> DatabaseState:
 
 
 def list_abilities(kind: Literal["sqlite", "postgres"]) -> list[Ability]:
-    """What the database of a kind can do here."""
+    """List the abilities of the databases of a kind on this machine."""
     able = driver.abilities()
     version = Ability("SQLite", "version", f"{able.version}, from {able.module}")
     if kind == "postgres":

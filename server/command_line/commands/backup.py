@@ -17,18 +17,6 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.drivers.database_backup import back_up, is_latest, put_back
 
 
-def run_backup(settings: Settings, file: str) -> int:
-    """Copy the memory into a new file, even while servers run. Returns the exit code.
-
-    Raises InvalidInput, NotFound, Conflict, StorageUnavailable or OSError.
-    """
-    target = Path(file).expanduser().absolute()
-    _expect_memory(settings)
-    back_up(settings.database.get_secret_value(), settings.database_file, target)
-    sys.stdout.write(f"backed up to {target}: {target.stat().st_size:,} bytes\n")
-    return 0
-
-
 def restore_backup(settings: Settings, file: str) -> int:
     """Replace the memory with a backup. Returns the exit code.
 
@@ -62,7 +50,12 @@ def backup(
     file: Annotated[str, typer.Argument(help="The new file. An existing one is never replaced.", show_default=False)],
 ) -> int:
     """Copy the whole memory into a file, even while servers run. `layerlore restore --from` puts it back."""
-    return run_backup(read_settings(flags), file)
+    settings = read_settings(flags)
+    target = Path(file).expanduser().absolute()
+    _expect_memory(settings)
+    back_up(settings.database.get_secret_value(), settings.database_file, target)
+    sys.stdout.write(f"backed up to {target}: {target.stat().st_size:,} bytes\n")
+    return 0
 
 
 def restore(

@@ -21,6 +21,7 @@ from layerlore.server.access.exposure import reached_by_others
 from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.findings import Finding, check_mode, expect
 from layerlore.server.command_line.hook_check import check_hooks
+from layerlore.server.command_line.known_database import look_at_own_database
 from layerlore.server.command_line.options import AsJson
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
@@ -28,7 +29,7 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database_check import DatabaseState, find_obstacle, list_abilities, look_at_database
+from layerlore.storage.drivers.database_check import DatabaseState, find_obstacle, list_abilities
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
@@ -55,7 +56,7 @@ def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = (
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, section by section. Each trial is undone."""
-    state = asyncio.run(look_at_database(settings.database.get_secret_value(), settings.database_file, whole=True))
+    state = asyncio.run(look_at_own_database(settings, whole=True))
     yield Finding("layerlore", "version", VERSION)
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
     yield from _settings(settings)

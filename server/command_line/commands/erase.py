@@ -5,7 +5,6 @@ Erasing and redacting work while servers run.
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.hook_sessions import erase_hook_files
-from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
 from layerlore.server.command_line.owner import OwnerFilter, describe_scope, scope_of, scope_options
@@ -81,7 +80,7 @@ def run_erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure:
         return 1
     if as_json:
         answer = {"asked": _as_json(asked), **show_receipt(receipt)}
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+        print_json(answer)
     else:
         sys.stdout.write(_text(asked, receipt))
     return 0
@@ -166,7 +165,7 @@ def run_redact(settings: Settings, whose: OwnerFilter, *, everything: bool, dry_
     """
     done = asyncio.run(_redact(settings, whose.check(), everything, dry_run))
     if as_json:
-        sys.stdout.write(json.dumps(_masked_as_json(whose, done), ensure_ascii=False, indent=2) + "\n")
+        print_json(_masked_as_json(whose, done))
     else:
         sys.stdout.write("\n".join(_lines(settings, whose, done)) + "\n")
     return 0

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,10 +20,9 @@ import typer
 from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
 from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
-from layerlore.server.access.caller import Caller
-from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.commands.recall import PATIENCE_MS
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
@@ -67,8 +66,7 @@ async def calling(
     embedding = settings.embedding.model_copy(update=change if by_meaning else {"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
     async with open_known_memory(settings, off=off, absent=absent) as engine:
-        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
-        caller = Caller(person, scope, settings.thread, "", "command line")
+        caller = make_terminal_caller(scope, settings.thread)
 
         async def ask(tool: Declaration | Plain, **arguments: Any) -> Any:
             engine_of_agent = engine.for_agent(scope.agent_id)
@@ -78,10 +76,6 @@ async def calling(
             return await tool.function(Call(tool.name, engine_of_agent, settings, caller, given), **values)
 
         yield ask
-
-
-def print_json(answer: Json) -> None:
-    sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.command import fail, print_json, read_settings
 from layerlore.server.command_line.commands.export import Project
 from layerlore.server.command_line.foreign_import import ForeignImport
+from layerlore.server.command_line.known_database import look_at_own_database
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.progress import Came, show_progress
@@ -39,7 +40,6 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Origin, Scope
-from layerlore.storage.drivers.database_check import look_at_database
 from layerlore.storage.moving.moved_threads import Mode
 
 STANDARD_INPUT = "-"
@@ -167,7 +167,7 @@ def _path_size(path: Path) -> int | None:
 @asynccontextmanager
 async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
     """The engine; its database is made if none exists, but not to try something."""
-    if dry_run and not (await look_at_database(settings.database.get_secret_value(), settings.database_file)).exists:
+    if dry_run and not (await look_at_own_database(settings)).exists:
         settings = settings.model_copy(update={"memory": "off"})
     engine = await open_engine(settings)
     try:
@@ -269,9 +269,7 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
 
 def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
     if asked.as_json:
-        sys.stdout.write(
-            json.dumps({"from": source, "dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n"
-        )
+        print_json({"from": source, "dry_run": asked.dry_run, **report.show()})
         return
     if is_project(scope.resource_id):
         whose = describe_project(scope)

@@ -1,7 +1,6 @@
 """``layerlore jobs``: the background jobs that wait or failed, and how to retry them."""
 
 import asyncio
-import json
 import os
 import sys
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from layerlore.extraction.chat.chat_port import choose_models, describe_models
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
@@ -43,7 +42,7 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
     resumed, rows = asyncio.run(_read_jobs(settings, scope, resume))
     if as_json:
         shown = {"jobs": [_as_json(row) for row in rows], **({"resumed": resumed} if resume else {})}
-        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+        print_json(shown)
         return 0
     if resume:
         sys.stdout.write(f"due again: {resumed} dead job{'' if resumed == 1 else 's'}\n")

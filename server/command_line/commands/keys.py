@@ -1,7 +1,6 @@
 """``layerlore keys``: create, list and revoke the keys of the HTTP endpoints, even while servers run."""
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.credentials import CACHED_SECONDS, hash_key, is_key_id, make_key
 from layerlore.server.access.principal import RIGHTS, Right
-from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.command import fail, print_json, read_settings
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
 from layerlore.server.command_line.options import (
     DAY_MS,
@@ -69,7 +68,7 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     key = _make_key(grant, key_id, time.time_ns() // 1_000_000)
     asyncio.run(_in_database(settings, lambda opened: _create(opened, key, hash_key(secret))))
     if as_json:
-        sys.stdout.write(_json({"key": secret, **_shown(key)}))
+        print_json({"key": secret, **_shown(key)})
         return 0
     sys.stdout.write(secret + "\n")
     sys.stdout.flush()
@@ -101,7 +100,7 @@ def show_keys(settings: Settings, whose: OwnerFilter, *, as_json: bool) -> int:
     keys = [key for key in found if _opens(key, whose)]
     now = time.time_ns() // 1_000_000
     if as_json:
-        sys.stdout.write(_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]}))
+        print_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]})
     elif keys:
         print_table(_HEADINGS, [_row(key, now) for key in keys])
     else:
@@ -248,10 +247,6 @@ def _shown(key: ApiKey) -> Json:
         "rights": key.rights,
         **{name: None if time is None else iso(time) for name, time in times.items()},
     }
-
-
-def _json(shown: Json) -> str:
-    return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
 
 
 def _row(key: ApiKey, now: int) -> list[str]:

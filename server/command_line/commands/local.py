@@ -9,13 +9,13 @@ from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.options import AsJson
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.relay.server_query import ask, find_servers
-from layerlore.server.settings.settings import Settings
 
 _NOBODY = "no shared server runs for this data folder: the next host that launches layerlore starts one"
 
 
-def show_status(settings: Settings, *, as_json: bool) -> int:
-    """Print the servers that run for the data folder. Returns the exit code."""
+def status(flags: dict[str, Any], as_json: AsJson = False) -> int:
+    """Show the shared servers that run for the data folder, and how many hosts are connected."""
+    settings = read_settings(flags)
     found = [told for _, told in find_servers(str(settings.data_dir))]
     if as_json:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
@@ -26,9 +26,9 @@ def show_status(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-def stop_servers(settings: Settings) -> int:
-    """Ask them to end after the calls that are under way; a host that is connected starts another when it needs one.
-    Returns the exit code."""
+def stop(flags: dict[str, Any]) -> int:
+    """Stop them after the calls that are under way. A host that is connected starts another when it needs one."""
+    settings = read_settings(flags)
     stopped = []
     for base, told in list(find_servers(str(settings.data_dir))):
         with contextlib.suppress(OSError, ValueError):
@@ -48,13 +48,3 @@ def _show(found: list[dict[str, object]]) -> None:
         [[str(told.get(name, "")) for name in names] for told in found],
         numbers=("pid", "hosts", "runs for (s)", "ends after (idle min)"),
     )
-
-
-def status(flags: dict[str, Any], as_json: AsJson = False) -> int:
-    """Show the shared servers that run for the data folder, and how many hosts are connected."""
-    return show_status(read_settings(flags), as_json=as_json)
-
-
-def stop(flags: dict[str, Any]) -> int:
-    """Stop them after the calls that are under way. A host that is connected starts another when it needs one."""
-    return stop_servers(read_settings(flags))

@@ -7,32 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.known_database import look_at_own_database, open_or_create_database
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_check import look_at_database
 from layerlore.storage.drivers.table_owner import migrate_as_owner
-
-
-def run_migrate(settings: Settings, owner_url: str) -> int:
-    """Update the tables and print their version. Returns the exit code.
-
-    ``owner_url``: URL of the role that owns the tables, or will; the role of the settings gets the rights it needs.
-    Raises StorageUnavailable, DatabaseTooNew or InvalidInput.
-    """
-    return asyncio.run(_migrate_as_owner(settings, owner_url) if owner_url else _migrate(settings))
 
 
 async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
     owner = await migrate_as_owner(settings.database.get_secret_value(), owner_url)
-    state = await look_at_database(settings.database.get_secret_value(), settings.database_file)
+    state = await look_at_own_database(settings)
     sys.stdout.write(f"{state.kind} database {state.where}: version {state.latest}, owned by {owner}\n")
     return 0
 
 
 async def _migrate(settings: Settings) -> int:
-    before = await look_at_database(settings.database.get_secret_value(), settings.database_file)
-    database = await open_database(settings.database.get_secret_value(), settings.database_file)
-    await database.close()
+    before = await look_at_own_database(settings)
+    async with open_or_create_database(settings):
+        pass  # opening brings the tables up to date
     if before.version == before.latest:
         change = "was up to date"
     else:
@@ -49,5 +39,6 @@ def migrate(
 ) -> int:
     """Update the database's tables, as every start does."""
     settings = read_settings(flags)
+    # The role that owns the tables, or will; the role of the settings gets the rights it needs.
     owner = owner_url or settings.postgres.owner_url.get_secret_value()
-    return run_migrate(settings, owner)
+    return asyncio.run(_migrate_as_owner(settings, owner) if owner else _migrate(settings))

@@ -4,13 +4,11 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.caller import Caller
-from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.known_engine import open_known_memory
@@ -73,8 +71,7 @@ async def _call(settings: Settings, scope: Scope, asked: list[Json]) -> list[Any
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS})
     settings = settings.model_copy(update={"embedding": patient})
     async with open_known_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
-        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
-        caller = Caller(person, scope, settings.thread, "", "command line")
+        caller = make_terminal_caller(scope, settings.thread)
         answers = []
         for arguments in asked:
             values, given = check_arguments(recall_memory.tool, arguments)

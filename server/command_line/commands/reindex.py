@@ -50,11 +50,9 @@ async def _reindex(settings: Settings, rebuild: bool) -> int:
 async def _words(engine: Engine, rebuild: bool) -> None:
     if rebuild:
         total = await engine.database.read_installation(place_rows.count_messages)
-    else:
-        total = None
-    if rebuild:
         make = rebuild_all
     else:
+        total = None
         make = rebuild_old
     done, seconds = await _track("words", total, lambda report: make(engine, report))
     if done or rebuild:

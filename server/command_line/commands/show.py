@@ -2,21 +2,18 @@
 
 import asyncio
 import io
-import json
 import os
 import pydoc
 import shutil
 import sys
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from layerlore.server.access.caller import Caller
-from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption
 from layerlore.server.command_line.owner import describe_scope, scope_of
@@ -38,7 +35,7 @@ def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -
     scope = scope_of(settings, tenant)
     found = asyncio.run(_read(settings, scope, asked))
     if as_json:
-        sys.stdout.write(json.dumps(found, ensure_ascii=False, indent=2) + "\n")
+        print_json(found)
         return 0
     terminal = sys.stdout.isatty()
     size = shutil.get_terminal_size(fallback=(_UNCUT, 0))  # the variable COLUMNS goes first
@@ -66,8 +63,7 @@ async def _read(settings: Settings, scope: Scope, asked: Asked) -> Json:
     embedding = settings.embedding.model_copy(update={"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
     async with open_known_memory(settings, off="there is nothing to show", absent="nothing is remembered") as engine:
-        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
-        caller = Caller(person, scope, settings.thread, "", "command line")
+        caller = make_terminal_caller(scope, settings.thread)
         call = Call("show", engine.for_agent(scope.agent_id), settings, caller, frozenset())
         return await read_view(call, asked)
 

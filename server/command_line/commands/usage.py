@@ -1,7 +1,6 @@
 """``layerlore usage``: the tokens and money that were spent, and with ``--stored`` the bytes that are stored."""
 
 import asyncio
-import json
 import sys
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -11,7 +10,7 @@ from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.usage.model_usage import NANO, add_lines, present_model
 from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import read_settings
+from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.hook_usage import show_hooks
 from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import AsJson, TenantOption
@@ -43,7 +42,7 @@ def show_usage(settings: Settings, tenant: str, by: By, *, as_json: bool) -> int
     rows = asyncio.run(_rows(settings, scope, by))
     if as_json:
         shown = {"by": by, "rows": [_as_json(by, row) for row in rows], "total": _total(rows)}
-        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+        print_json(shown)
     elif rows:
         _show(by, rows)
     else:
@@ -118,7 +117,7 @@ def show_stored(settings: Settings, tenant: str, *, as_json: bool) -> int:
     rows = asyncio.run(_recount(settings, Tenant(check_id(tenant, "--tenant", Limits().id_chars))))
     if as_json:
         shown = {"tenant": tenant, "resources": [_stored_as_json(row) for row in rows]}
-        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+        print_json(shown)
     elif rows:
         headings = ("resource", "bytes", "recounted")
         print_table(headings, [_stored_row(row) for row in rows], numbers=headings[1:])
