@@ -20,7 +20,7 @@ from benchmarks.turns import converse
 from layerlore.memory.context.context import get_context
 from layerlore.memory.context.material import ContextRequest, gather_context
 from layerlore.memory.settings.context_settings import ContextRules
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Row, Tx
 

@@ -24,7 +24,7 @@ from benchmarks.filling import AGENT, MESSAGES_PER_TRANSACTION, SENT, opened_eng
 from benchmarks.sample_text import SampleText
 from benchmarks.tables import figure, table, write_json
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 
 ROOT = Path(__file__).resolve().parents[1]

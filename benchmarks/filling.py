@@ -19,7 +19,7 @@ from benchmarks.sample_text import SPEAKERS, SampleText
 from layerlore.memory.embedding.port import Embedder
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.runtime.runtime import open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Origin, Scope

@@ -14,9 +14,8 @@ from typing import Any
 
 from benchmarks.cpu_parts import Books, booked, booked_by_caller, replace_everywhere
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.process.shutdown import StopRequest
-from layerlore.server.process.standard_streams import claim_stdio
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.process.standard_streams import StopRequest, claim_stdio
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.stdio.stdio_transport import run_stdio
 
@@ -89,7 +88,7 @@ _LATE = (
     "memory.messages.addition",
     "memory.context.context",
     "memory.recall.recall_text",
-    "server.runtime.job_worker",
+    "extraction.jobs.registry",
 )
 _OWN_FILES = ("storage/drivers/sqlite/transaction.py", "cpu_parts.py")
 

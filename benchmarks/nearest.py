@@ -25,7 +25,7 @@ from benchmarks.metrics import mean, percentile
 from benchmarks.tables import figure, table, verdict, write_json
 from layerlore.memory.embedding.port import Embedder
 from layerlore.memory.settings.context_settings import RecallRules
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import vectors

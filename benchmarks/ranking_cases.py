@@ -27,7 +27,7 @@ from layerlore.memory.recall.ranking import Flags, Floats, measure_signals
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, prepare_recall
 from layerlore.memory.recall.results import judge
 from layerlore.memory.recall.vector_writer import VectorWriter
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 NOOP = Path(__file__).with_name("noop_server.py")

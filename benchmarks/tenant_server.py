@@ -6,12 +6,12 @@ tenant ``x`` with all rights, ``tenant-x.2`` another.
 
 import sys
 
+from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.access.exposure import allowed
-from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.http.transport import serve_http
-from layerlore.server.limits.limiter import make_gate
+from layerlore.server.limits.throttle import make_gate
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 PREFIX = "tenant-"

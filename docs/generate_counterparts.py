@@ -22,7 +22,7 @@ from layerlore.memory.parts.parts import PART_KEYS
 from layerlore.server.command_line.app import load_all
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.resources.kinds import KINDS
-from layerlore.server.resources.uris import template_of
+from layerlore.server.resources.requests import template_of
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.toolsets import DECLARATIONS

@@ -15,7 +15,7 @@ from typing import Any
 from layerlore.server.hosts.catalog import BY_NAME
 from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.host_entries import NAME, HostLaunch
-from layerlore.server.hosts.links import make_link
+from layerlore.server.hosts.host_file import make_link
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.settings import DEFAULT_TOOLSETS, PREFIX, Settings
 from layerlore.server.tools.toolsets import choose_tools

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from layerlore.server.access.caller import join_rights
-from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.access.credentials import RIGHTS, Right
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.toolsets import DECLARATIONS
 

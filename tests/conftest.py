@@ -32,7 +32,7 @@ from mcp import Client
 
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.server.runtime.runtime import close_engine, open_engine
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase

@@ -9,14 +9,14 @@ from datetime import datetime
 
 from benchmarks.long_runs.planting import LongRun
 from layerlore.extraction.chat.chat_port import Chat
+from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import Endings, NoModel, attempt
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind
-from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.context.context import get_context
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.parts import part_texts
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Json, Message, Origin, Scope

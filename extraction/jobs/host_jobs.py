@@ -15,6 +15,7 @@ from typing import Any, NoReturn, NotRequired, TypedDict, cast
 import anyio
 
 from layerlore.extraction.chat.answer_form import ANSWER, DEPTH, Unreadable, WrongAnswer, check_answer, read_object
+from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import Result, judge_answer, prepare, store_result
 from layerlore.extraction.kinds.kind import (
     EXTRACTIVE,
@@ -31,7 +32,6 @@ from layerlore.extraction.kinds.kind import (
     TranscriptLine,
     TurnPart,
 )
-from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json

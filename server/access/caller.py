@@ -13,8 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
-from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
-from layerlore.server.access.principal import RIGHTS, Principal, Right
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal, Right, local_principal
 from layerlore.server.process.sdk_private import connection_of
 from layerlore.server.settings.project import NONE, PREFIX, project_resource
 from layerlore.server.settings.settings import Settings

@@ -14,9 +14,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from layerlore.server.access.browser_sessions import credential_of, is_own_page, sent_by_page
-from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
 from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
-from layerlore.server.access.principal import Principal
 from layerlore.server.access.protocol_errors import answer_unavailable, challenge_scope, challenge_unauthorized
 from layerlore.storage.core.errors import StorageUnavailable
 

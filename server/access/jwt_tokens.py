@@ -14,7 +14,7 @@ import anyio
 import httpx2
 import jwt
 
-from layerlore.server.access.principal import LOCAL_TENANT, RIGHTS, Principal, Right
+from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal, Right
 from layerlore.server.settings.jwt import JwtSettings
 from layerlore.server.settings.settings import SettingsError
 from layerlore.storage.core.errors import StorageUnavailable

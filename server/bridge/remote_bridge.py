@@ -10,12 +10,14 @@ import httpx2
 
 from layerlore.server.bridge.remote_server import Remote, RemoteServer, Send
 from layerlore.server.process.json_rpc import (
+    MAX_LINE_BYTES,
+    LineSplitter,
+    TooLong,
     decode,
     refuse_too_long,
     strip_mark,
 )
-from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
-from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
 from layerlore.server.stdio.streams import ByteSource, open_streams
 
 # An open stream sends something every 15 seconds; an answer may take long.

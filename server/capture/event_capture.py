@@ -16,10 +16,10 @@ from layerlore.memory.parts.parts import text_part
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.capture.hook_sessions import Session, Sessions, mark_path
 from layerlore.server.capture.host_events import HookCall
+from layerlore.server.capture.host_lines import Said
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
-from layerlore.server.capture.said import Said
 from layerlore.server.process.safe_files import UnsafeFile
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound

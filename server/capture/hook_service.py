@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.server.capture.said import as_object
+from layerlore.server.capture.host_lines import as_object
 from layerlore.server.relay.hook_events import HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_call
+from layerlore.server.capture.host_lines import IMAGE, Said
 from layerlore.server.capture.ignored import IgnoredPaths
-from layerlore.server.capture.said import IMAGE, Said
 from layerlore.server.relay.spool import strip_private
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core import linear_re

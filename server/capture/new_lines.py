@@ -8,12 +8,12 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
-from layerlore.server.capture import claude_lines, codex_lines, copilot_lines, cursor_lines, gemini_records
-from layerlore.server.capture.said import Said
+from layerlore.server.capture import host_lines
+from layerlore.server.capture.host_lines import Said
 from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.storage.core.records import Json
 
@@ -21,12 +21,14 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _LONGEST_LINE = 64 * 1024 * 1024
 _TAIL_BYTES = 512
 
-_READERS = {
-    "claude-code": claude_lines,
-    "codex": codex_lines,
-    "gemini-cli": gemini_records,
-    "vscode": copilot_lines,
-    "cursor": cursor_lines,
+LineReader = Callable[[Json], list[Said]]
+# For each host: whether a record is one of its lines, and the reader of such a line.
+_READERS: dict[str, tuple[Callable[[Json], bool], LineReader]] = {
+    "claude-code": (host_lines.is_claude_line, host_lines.read_claude_line),
+    "codex": (host_lines.is_codex_line, host_lines.read_codex_line),
+    "gemini-cli": (host_lines.is_gemini_record, host_lines.read_gemini_record),
+    "vscode": (host_lines.is_copilot_line, host_lines.read_copilot_line),
+    "cursor": (host_lines.is_cursor_line, host_lines.read_cursor_line),
 }
 
 
@@ -93,7 +95,7 @@ def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tup
 
 
 def _is_of_subagent(record: Json | None) -> bool:
-    return record is not None and (codex_lines.is_of_subagent(record) or gemini_records.is_of_subagent(record))
+    return record is not None and (host_lines.is_codex_subagent(record) or host_lines.is_gemini_subagent(record))
 
 
 def _read_document(path: str) -> Json | None:
@@ -164,9 +166,9 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
 
 
 def _read_record(record: Json) -> list[Said]:
-    for host, reader in _READERS.items():
-        if reader.reads(record):
-            return [replace(each, host=host) for each in reader.read(record)]
+    for host, (is_line, read_line) in _READERS.items():
+        if is_line(record):
+            return [replace(each, host=host) for each in read_line(record)]
     return []
 
 

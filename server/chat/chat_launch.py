@@ -9,13 +9,10 @@ from pathlib import Path
 
 from mcp import Client, MCPError, StdioServerParameters
 
-from layerlore.server.chat.follow import follow
-from layerlore.server.chat.keyboard import Keyboard, PipeKeyboard, TerminalKeyboard
 from layerlore.server.chat.memory import Memory, MemoryRefused
-from layerlore.server.chat.model import ChatModel, LitellmModel, load_litellm
-from layerlore.server.chat.screen import Screen
-from layerlore.server.chat.scripted import ScriptedModel
+from layerlore.server.chat.model import ChatModel, LitellmModel, ScriptedModel, load_litellm
 from layerlore.server.chat.session import ChatSession, new_thread
+from layerlore.server.chat.terminal import Keyboard, PipeKeyboard, Screen, TerminalKeyboard, follow
 from layerlore.server.chat.tools import tools_of_hosts
 
 NO_MODEL = """\

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from layerlore.server.command_line.command import run_command
-from layerlore.server.command_line.options import Command, Group, with_options
+from layerlore.server.command_line.options import Command, Group, run_command, with_options
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.launch import ALONE
 

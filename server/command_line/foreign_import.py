@@ -13,7 +13,7 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
-from layerlore.server.foreign.content import ForeignConversation, ForeignNote, Unread
+from layerlore.server.foreign.chat_exports import ForeignConversation, ForeignNote, Unread
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx

@@ -1,15 +1,17 @@
 """Whether the hooks of each host do what they should, for ``layerlore doctor``: a silent hook goes unnoticed."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypedDict
 
 from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
 from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
-from layerlore.server.command_line.findings import Finding
-from layerlore.server.hosts.catalog import BY_NAME
+from layerlore.server.command_line.options import print_json
+from layerlore.server.command_line.tables import Finding, print_table
+from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.hosts.host_folders import Places
-from layerlore.server.process.program import shell_command
+from layerlore.server.process.interpreter import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
@@ -144,3 +146,49 @@ def _ago(then: int, now: int) -> str:
 
 def _count(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+_NUMBERS = ("sessions", "messages kept", "times shown", "tokens shown", "a session")
+
+
+def show_hooks(settings: Settings, *, as_json: bool) -> int:
+    """Print a line for each day and host, newest first. Returns 0."""
+    state = read_hook_state(settings)
+    if as_json:
+        days = [{"day": day, "host": host, **_as_json(done)} for (day, host), done in state.days.items()]
+        hosts = {host: {**_as_json(done), "last": done.last, "event": done.event} for host, done in state.hosts.items()}
+        shown = {"days": days, "hosts": hosts, "waiting": state.waiting, "unfit": state.unfit}
+        print_json(shown)
+    elif state.days:
+        rows = [[day, host, *_numbers(done)] for (day, host), done in state.days.items()]
+        whole = HookActivity()
+        for done in state.hosts.values():
+            whole.sessions += done.sessions
+            whole.messages += done.messages
+            whole.shown += done.shown
+            whole.tokens += done.tokens
+        print_table(("day", "host", *_NUMBERS), rows, numbers=_NUMBERS, total=["all", "", *_numbers(whole)])
+    else:
+        sys.stdout.write("no hook has kept or shown anything yet: `layerlore install --capture` sets them up\n")
+    return 0
+
+
+class HookCounts(TypedDict):
+    """What hooks did: sessions, messages that they stored, times that they showed something, and its tokens."""
+
+    sessions: int
+    messages: int
+    shown: int
+    tokens: int
+
+
+def _as_json(done: HookActivity) -> HookCounts:
+    return {"sessions": done.sessions, "messages": done.messages, "shown": done.shown, "tokens": done.tokens}
+
+
+def _numbers(done: HookActivity) -> list[str]:
+    if done.sessions:
+        each = done.tokens // done.sessions
+    else:
+        each = 0
+    return [f"{number:,}" for number in (done.sessions, done.messages, done.shown, done.tokens, each)]

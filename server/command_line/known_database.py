@@ -5,8 +5,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from layerlore.memory.engine.engine import Engine
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.access.exposure import Served
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, NotFound
@@ -66,3 +68,14 @@ async def _look_up_served(settings: Settings) -> Served:
         any_key = await database.read_installation(api_keys.any_usable, now)
         others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
         return Served(any_key, database.unfit if others else "")
+
+
+@asynccontextmanager
+async def open_known_memory(settings: Settings, *, off: str, absent: str) -> AsyncIterator[Engine]:
+    """Open the engine, and close it afterwards. Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
+    await expect_database(settings, off=off, absent=absent)
+    engine = await open_engine(settings)
+    try:
+        yield engine
+    finally:
+        await close_engine(engine)

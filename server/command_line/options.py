@@ -1,14 +1,19 @@
 """The options that commands share, how the help shows them, and how a length of time is read."""
 
 import inspect
+import json
+import os
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
-from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.storage.core.errors import LayerloreError
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant; local is this machine's own.")]
 """For commands about one memory: --agent and --resource name the rest of its owner."""
@@ -75,3 +80,38 @@ def parse_length(given: str, *, digits: int) -> int | None:
     if valid:
         return int(count) * _UNIT_MS[unit]
     return None
+
+
+def run_command(act: Callable[[], int]) -> int:
+    """Run a command. Returns its exit code; an error that the caller can correct becomes one line."""
+    try:
+        code = act()
+        sys.stdout.flush()
+    except SettingsError as error:
+        return fail(str(error), 2)
+    except BrokenPipeError:  # the reader of the output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except LayerloreError as error:
+        return fail(str(error), 1)
+    except OSError as error:
+        return fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), 1)
+    return code
+
+
+def fail(why: str, code: int) -> int:
+    """Say on standard error why a command failed. Returns the exit code."""
+    sys.stderr.write(f"layerlore: {why}\n")
+    return code
+
+
+def print_json(answer: Any) -> None:
+    """Print a result for programs."""
+    sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_settings(flags: dict[str, Any]) -> Settings:
+    """The settings of a command."""
+    settings = load_launched(flags)
+    configure_logging(settings.log_level)
+    return settings

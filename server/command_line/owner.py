@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.text.quotation import join_lines
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.settings.project import CONFIRM, confirm_project, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Scope

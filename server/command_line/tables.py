@@ -1,12 +1,20 @@
 """Tables for people: as wide as their terminal, or one line for each row if no terminal exists."""
 
+import os
 import shutil
+import stat
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 _NEVER_CUT = 10_000  # columns
@@ -47,3 +55,73 @@ def _make_table(
         table.add_section()
         table.add_row(*total)
     return table
+
+
+State = Literal["ok", "degraded", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact. If it is degraded or failed, ``mend`` says how to fix it."""
+
+    section: str
+    name: str
+    value: str
+    state: State = "ok"
+    mend: str = ""
+
+
+def expect(section: str, name: str, holds: bool, *, yes: str, no: str, mend: str, state: State = "degraded") -> Finding:
+    """A finding with the value ``yes`` if something holds, else ``no`` with the state and how to fix it."""
+    if holds:
+        return Finding(section, name, yes)
+    return Finding(section, name, no, state, mend)
+
+
+def check_mode(section: str, name: str, value: str, path: Path, *, closed: Literal["rwx", "w"], risk: str) -> Finding:
+    """A file or folder and its mode: degraded if other users have that access. ``risk``: what they could do."""
+    if os.name != "posix":
+        return Finding(section, name, value)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    shown = f"{value}, mode {mode:04o}"
+    is_closed = not mode & (0o077 if closed == "rwx" else 0o022)
+    mend = f"other users of this machine {risk}; run chmod go-{closed} {path}"
+    return expect(section, name, is_closed, yes=shown, no=shown, mend=mend)
+
+
+LINE_SECONDS = 5.0
+"""A line is printed this often where there is no terminal."""
+
+Came = Callable[[int, str], None]
+"""Receives how much is done of the whole, and what to say beside it."""
+
+
+@contextmanager
+def show_progress(name: str, total: int | None) -> Iterator[Came]:
+    """Show how far it is to ``total`` (None: it is unknown)."""
+    if sys.stderr.isatty():
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[said]}"),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(name, total=total, said="")
+            yield lambda done, said: progress.update(task, completed=done, said=said)
+        return
+    reported_at = time.monotonic()
+
+    def report(done: int, said: str) -> None:
+        nonlocal reported_at
+        if time.monotonic() - reported_at >= LINE_SECONDS:
+            reported_at = time.monotonic()
+            if total:
+                share = f"{100 * done // total} %, "
+            else:
+                share = ""
+            sys.stderr.write(f"{name}: {share}{said}\n")
+            sys.stderr.flush()
+
+    yield report

@@ -1,19 +1,82 @@
 """Which program a file or folder is from, and what reads it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from layerlore.server.foreign import basic_memory, chatgpt, claude, claude_mem
-from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread
-from layerlore.server.foreign.entry_files import is_mem0, read_mem0, read_server_memory
-from layerlore.server.foreign.foreign_transcripts import is_transcript, read_transcripts
+from layerlore.server.capture.host_lines import Said, as_object
+from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.message_cleanup import Cleaner
+from layerlore.server.capture.new_lines import TranscriptCursor, read_new
+from layerlore.server.foreign import chat_exports, note_files
+from layerlore.server.foreign.chat_exports import Foreign, ForeignConversation, Unread, find_files
 from layerlore.server.foreign.json_files import open_items, read_lines
-from layerlore.server.process.safe_files import read_regular
+from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
+from layerlore.server.process.safe_files import UnsafeFile, open_regular, read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Json
+
+_LOOKED_AT = 50
+"""Lines in which the session and its folder are named."""
+
+
+def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
+    """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
+    for file in find_files(path, "*.jsonl"):
+        if isinstance(file, Unread):
+            yield file
+            continue
+        try:
+            session, folder = _identify(file)
+        except UnsafeFile as error:
+            yield Unread(str(file), error.strerror or "")
+            continue
+        ignored = IgnoredPaths(folder or str(file.parent))
+        if ignored.is_everything:
+            yield Unread(str(file), "its folder is left out by a .layerloreignore")
+            continue
+        cleaner, cursor = Cleaner(rules, ignored, set()), TranscriptCursor()
+        while (found := read_new(str(file), cursor, ended=True)) is not None:
+            said, cursor = found
+            kept = [clean for each in said if (clean := cleaner.clean(each)) is not None]
+            messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+            if messages:
+                yield ForeignConversation(session, "", messages)
+
+
+def is_transcript(line: object) -> bool:
+    """Whether a line is one of Claude Code's or Codex's."""
+    given = as_object(line)
+    of_codex = isinstance(given.get("payload"), dict) and isinstance(given.get("type"), str)
+    return of_codex or ("sessionId" in given and "type" in given)
+
+
+def _identify(file: Path) -> tuple[str, str]:
+    """The session of a transcript, and the folder that it was in. A sub-agent's lies under the name of its file."""
+    session = folder = ""
+    with open(open_regular(str(file)), "rb") as lines:  # noqa: PTH123 - a descriptor
+        for _, line in zip(range(_LOOKED_AT), lines, strict=False):
+            try:
+                given = as_object(json.loads(line))
+            except (ValueError, RecursionError):
+                continue
+            payload = as_object(given.get("payload"))
+            if given.get("type") == "session_meta":
+                named = payload.get("id")
+            else:
+                named = given.get("sessionId")
+            session = session or str(named or "")
+            folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
+    return (session if session and session in file.name else file.stem), folder
+
+
+def _as_message(said: Said) -> Json:
+    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}
+
 
 Format = Literal[
     "layerlore",
@@ -101,9 +164,9 @@ def _find_in_items(path: Path) -> Format | None:
     if first is None:
         return None
     item, _ = first
-    if chatgpt.reads(item):
+    if chat_exports.is_chatgpt(item):
         return "chatgpt"
-    if claude.reads(item):
+    if chat_exports.is_claude(item):
         return "claude"
     if is_mem0(item):
         return "mem0"
@@ -121,9 +184,9 @@ def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadP
         case "mem0":
             return read_mem0(path)
         case "basic-memory":
-            return basic_memory.read_folder(path)
+            return note_files.read_folder(path)
         case "claude-mem":
-            return claude_mem.read(path)
+            return note_files.read(path)
         case "claude-code" | "codex":
             return read_transcripts(path, rules)
     raise InvalidInput(f"{of} is read line by line")
@@ -133,10 +196,12 @@ def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
     with open_items(path) as items:
         for number, (item, done) in enumerate(items, 1):
             progress.done = done
-            reader = next((each for each in (chatgpt, claude) if each.reads(item)), None)
-            if reader is None:
+            if chat_exports.is_chatgpt(item):
+                found = chat_exports.read_chatgpt(item)
+            elif chat_exports.is_claude(item):
+                found = chat_exports.read_claude(item)
+            else:
                 yield Unread(f"item {number}", "it is no conversation")
                 continue
-            found: ForeignConversation = reader.read(item)
             if found.messages:
                 yield found

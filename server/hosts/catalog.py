@@ -3,6 +3,8 @@
 Read in public sources: the hosts' own documentation, and installers that others publish.
 """
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,62 @@ from typing import Literal
 
 from layerlore.server.hosts import host_entries
 from layerlore.server.hosts.host_entries import Write
-from layerlore.server.hosts.host_folders import Places, Platform
+
+Platform = Literal["linux", "darwin", "win32"]
+
+
+def _everywhere(variable: str, usual: str) -> dict[Platform, tuple[tuple[str, ...], str]]:
+    names = (variable,) if variable else ()
+    return {"linux": (names, usual), "darwin": (names, usual), "win32": (names, usual)}
+
+
+def _read_platform() -> Platform:
+    found: dict[str, Platform] = {"darwin": "darwin", "win32": "win32"}
+    return found.get(sys.platform, "linux")
+
+
+# The folders with which a path in the catalog may begin: the variables that move it, and where it is without them.
+_ROOTS: dict[str, dict[Platform, tuple[tuple[str, ...], str]]] = {
+    "HOME": _everywhere("", ""),
+    "CONFIG": {
+        "linux": (("XDG_CONFIG_HOME",), ".config"),
+        "darwin": (("XDG_CONFIG_HOME",), ".config"),
+        "win32": (("APPDATA",), "AppData/Roaming"),
+    },
+    "APPS": {
+        "linux": (("XDG_CONFIG_HOME",), ".config"),
+        "darwin": ((), "Library/Application Support"),
+        "win32": (("APPDATA",), "AppData/Roaming"),
+    },
+    "LOCAL": {
+        "linux": ((), ".local/share"),
+        "darwin": ((), "Library/Application Support"),
+        "win32": (("LOCALAPPDATA",), "AppData/Local"),
+    },
+    "CODEX": _everywhere("CODEX_HOME", ".codex"),
+    "CLINE": _everywhere("CLINE_DIR", ".cline"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """One person's folders. Tests give each platform's; a run takes what the process has."""
+
+    platform: Platform = field(default_factory=_read_platform)
+    home: Path = field(default_factory=Path.home)
+    variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def find(self, written: str) -> Path:
+        """The path that ``ROOT/rest`` stands for, such as ``APPS/Claude/claude_desktop_config.json``."""
+        root, _, rest = written.partition("/")
+        names, usual = _ROOTS[root][self.platform]
+        given = next((self.variables[name] for name in names if self.variables.get(name)), "")
+        if given:
+            base = Path(given)
+        else:
+            base = self.home / usual
+        return base / rest
+
 
 Format = Literal["json", "toml", "yaml"]
 
@@ -19,7 +76,7 @@ Format = Literal["json", "toml", "yaml"]
 class Host:
     """A program that launches MCP servers.
 
-    ``files``: where its servers stand, as ``server.hosts.host_folders`` reads it; of several the first that exists counts.
+    ``files``: where its servers stand, as ``server.hosts.catalog`` reads it; of several the first that exists counts.
     ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
     it. ``signs``: files and folders that show that it is installed; without,
     the folder of its file. ``url``: whether it can be given a URL. ``opens_folders``: whether people open it in the folder

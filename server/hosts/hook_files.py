@@ -5,9 +5,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from layerlore.server.hosts.catalog import Format
+from layerlore.server.hosts.catalog import Format, Places
 from layerlore.server.hosts.host_file import HostChange
-from layerlore.server.hosts.host_folders import Places
 from layerlore.server.relay.hook_events import HOOK_EVENTS, SECONDS, hook_arguments
 from layerlore.storage.core.records import Json
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from layerlore.server.hosts.host_entries import NAME, is_ours, without_our_hooks
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileChanged, HostFileRefused
-from layerlore.server.hosts.install_records import Record, read_records, write_records
+from layerlore.server.hosts.installation import Record, read_records, write_records
 
 Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refused"]
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from layerlore.server.http.connections import Connections, HttpConnection
-from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.standard_streams import StopRequest
 from layerlore.storage.core.errors import StorageUnavailable
 
 _HEAD = struct.Struct("!BHI")

@@ -35,7 +35,7 @@ from layerlore.server.process.sdk_private import (
     mark_sessions,
     serve_connection_loop,
 )
-from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
 
 MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024

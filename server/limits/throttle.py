@@ -19,18 +19,21 @@ from typing import Any
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
-from layerlore.server.access.gate import Gate, GatedApp
+from layerlore.server.access.caller import principal_of, record_refusal
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
+from layerlore.server.access.gate import Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
-from layerlore.server.access.principal import Principal
 from layerlore.server.limits.accounts import Account, Accounts, Bucket
 from layerlore.server.limits.room import Room, TooMuch, content_length, refusal_error, refusal_result
+from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.settings.rates import RateSettings
+from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers
 
 # The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a
 # role, every step a type.
@@ -400,3 +403,21 @@ def _too_many(refused: TooMuch) -> JSONResponse:
     body = {"jsonrpc": "2.0", "id": None, "error": refusal_error(refused).model_dump(mode="json", exclude_none=True)}
     headers = {"Retry-After": str(math.ceil(refused.retry_after)), "Connection": "close"}
     return JSONResponse(body, status_code=429, headers=headers)
+
+
+async def _record_refusal(ctx: ServerRequestContext[Any, Any], refused: TooMuch) -> None:
+    name = (ctx.params or {}).get("name")
+    await record_refusal(ctx, name if name in ALL_TOOLS else ctx.method, refused)
+
+
+def make_gate(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, **options: Any) -> PatientGate:
+    """Make the gate that ``mcp`` is served behind, once for each server. ``options`` are those of a gate."""
+    throttle = Throttle(rates, principal_of, list_writers(), refused=_record_refusal)
+    add_middleware(mcp, throttle)
+
+    def count_sessions(tenant: str) -> int:
+        return sum(subject.startswith(subject_prefix(tenant)) for subject in session_subjects(mcp))
+
+    room = Room(streams=rates.tenant_streams, sessions=rates.tenant_sessions, sessions_of=count_sessions)
+    unsent = UnsentLimits(of_principal=rates.principal_unsent_bytes, of_tenant=rates.tenant_unsent_bytes)
+    return PatientGate(credentials, Flood(throttle, room, unsent=unsent), **options)

@@ -1,6 +1,7 @@
 """The shared server: one open memory for every host that connects, each with its own agent, resource and tools."""
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -14,9 +15,8 @@ import anyio
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.local.host_connection import HostConnection, HostState
-from layerlore.server.local.sockets import SocketSink, SocketSource
 from layerlore.server.process.late_imports import load_for
-from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.standard_streams import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
 from layerlore.server.relay.hook_client import TAKEN
@@ -24,11 +24,51 @@ from layerlore.server.relay.hook_client import WANT as HOOK
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 from layerlore.server.runtime.process import Process
-from layerlore.server.runtime.server_builder import assemble_server
-from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.runtime.tool_server import ToolServer, assemble_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
+
+_CHUNK_BYTES = 64 * 1024
+
+
+class SocketSource:
+    """Reads a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK_BYTES)
+        except ConnectionError:
+            return b""
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class SocketSink:
+    """Writes to a connection."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, line: bytes) -> None:
+        """Raises OSError once the client has gone."""
+        try:
+            self._writer.write(line)
+            await self._writer.drain()
+        except RuntimeError as error:  # uvloop's word for a transport that is closed
+            raise BrokenPipeError(str(error)) from None
+
+    async def aclose(self) -> None:
+        self._writer.close()
+        # The client may have hung up before it read everything.
+        with contextlib.suppress(OSError, RuntimeError):
+            await self._writer.wait_closed()
+
 
 if TYPE_CHECKING:
     from layerlore.memory.engine.engine import Engine

@@ -25,11 +25,11 @@ ANSWER_SECONDS = 2.5
 """How long an answer is waited for that the model could be shown."""
 _GIVE_UP_SECONDS = SECONDS - 3.0
 # A longer report holds more than an event needs.
-_MOST_BYTES = 32 * 1024 * 1024
+_MOST_INPUT_BYTES = 32 * 1024 * 1024
 _PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 _LONGEST_ANSWER = 4 * 1024 * 1024
 _MOST_DEPTH = 100
-_ENDING = threading.Lock()
+_EXIT_LOCK = threading.Lock()
 
 
 def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -99,7 +99,7 @@ def _read_input() -> HookEvent:
     """The host's report of the event. Raises ValueError, OSError."""
     if sys.stdin.isatty():
         return {}
-    found = json.loads(sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8-sig", "replace") or "{}")
+    found = json.loads(sys.stdin.buffer.read(_MOST_INPUT_BYTES).decode("utf-8-sig", "replace") or "{}")
     if not isinstance(found, dict):
         raise ValueError("a host tells of an event in one JSON object")
     return found
@@ -162,7 +162,7 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
 def _end(answer: str) -> None:
     """Print the answer and end the process, what is left to end with it. If two hooks call this, the second waits for
     the end: a host reads one answer."""
-    _ENDING.acquire()
+    _EXIT_LOCK.acquire()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.buffer.write(answer.encode("utf-8", "replace") + (b"\n" if answer else b""))
         sys.stdout.buffer.flush()

@@ -3,12 +3,15 @@
 import contextlib
 import json
 import os
+import re
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.channels import CONNECT_SECONDS, connect
-from layerlore.server.relay.launch import socket_folders
+from layerlore.server.relay.channels import CONNECT_SECONDS, SharedChannel, connect, framed_line
+from layerlore.server.relay.launch import read_launch, socket_folders
+from layerlore.server.settings.launch import FLAGS
 
 ServerAnswer = dict[str, object]
 """What a shared server says of itself: its pid, version, hosts and data folder."""
@@ -63,3 +66,118 @@ def find_servers(folder: str) -> Iterator[tuple[str, ServerAnswer]]:
                     told = ask(base, "status")
                     if told.get("data_dir") == folder:
                         yield base, told
+
+
+COMMAND = "recall"
+MOST_TOKENS = 20_000
+"""The most that the tool returns in one answer."""
+SECONDS = 30.0
+_MOST_HITS = 50
+_PROTOCOL = "2026-07-28"
+_META = "io.modelcontextprotocol/"
+# Stored text may hold any character; none of them may move a terminal's cursor or colour what follows.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_SHOWN_FOR_CONTROL = "\ufffd"
+
+
+def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """Print what the shared server recalls. Returns the exit code; None where the whole command line must answer: no server
+    runs, it is not all there yet, or the arguments ask for more than hits or are wrong."""
+    read = _read_arguments(arguments)
+    if read is None:
+        return None
+    flags, asked, as_json = read
+    launch = read_launch(flags, environ)
+    if launch is None:
+        return None
+    try:
+        connection, key = connect(launch.base)
+    except (OSError, ValueError):
+        return None
+    connection.settimeout(SECONDS)
+    channel = SharedChannel(connection, key, launch, os.urandom(6).hex())
+    try:
+        result = _call(channel, {**asked, "format": "json" if as_json else "text"})
+    except (OSError, ValueError, KeyError):
+        return None
+    finally:
+        channel.close()
+    if result is None:
+        return None
+    return _print(result, as_json=as_json)
+
+
+def mask_controls(text: str) -> str:
+    """The text, with a sign in place of each character that would control a terminal; lines stay."""
+    return _CONTROL.sub(_SHOWN_FOR_CONTROL, text)
+
+
+def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:
+    """The launch's flags, the tool's arguments, and whether JSON is requested; None for anything else."""
+    flags: dict[str, str] = {}
+    asked: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
+    as_json = False
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if argument == "--json":
+            as_json = True
+        elif not argument.startswith("-") and "query" not in asked:
+            asked["query"] = argument
+        elif name in FLAGS or name == "--limit":
+            if not equals:
+                value = next(rest, "")
+            if name == "--limit":
+                if not value.isdigit() or not 1 <= int(value) <= _MOST_HITS:
+                    return None
+                asked["limit"] = int(value)
+            elif name == "--thread":
+                asked["thread_id"] = value
+            else:
+                flags[FLAGS[name]] = value
+        else:
+            return None
+    if asked.get("query"):
+        return (flags, asked, as_json)
+    return None
+
+
+def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object] | None:
+    """The result of the tool; None where the server says that its answer lacks something, or does not serve."""
+    client = {"name": "layerlore recall", "version": VERSION}
+    meta = {f"{_META}protocolVersion": _PROTOCOL, f"{_META}clientInfo": client, f"{_META}clientCapabilities": {}}
+    params = {"name": "recall_memory", "arguments": asked, "_meta": meta}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    channel.open()
+    channel.send(framed_line(0, json.dumps(request).encode()))
+    greeted = False
+    while (lines := channel.receive()) is not None:
+        for line in lines:
+            found = json.loads(line)
+            if found.get("id") == 1 and greeted:
+                result = found.get("result")
+                if isinstance(result, dict):
+                    return result
+                return None
+            if not greeted and "pid" not in found:
+                return None
+            greeted = True
+    return None
+
+
+def _print(result: dict[str, object], *, as_json: bool) -> int | None:
+    structure, contents = result.get("structuredContent"), result["content"]
+    assert isinstance(contents, list)
+    text = contents[0]["text"]
+    if result.get("isError"):
+        sys.stderr.write(f"layerlore: {text}\n")
+        return 1
+    if as_json:
+        text = json.dumps(structure, ensure_ascii=False, indent=2)
+    if "degraded" in (structure if isinstance(structure, dict) else text.partition("\n")[0]):
+        return None
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stdout.write(mask_controls(text) + "\n")
+    sys.stdout.flush()
+    return 0

@@ -15,7 +15,7 @@ HookEvent = dict[str, object]
 """What a host says of an event, and what is handed over of it."""
 
 SPOOL = "spool"
-_ENDING = ".json"
+_SUFFIX = ".json"
 _PART = ".part"
 _UNFIT = ".unfit"
 _TRIES = ".tries"
@@ -43,7 +43,7 @@ def hand_over(folder: str, event: dict[str, object]) -> str:
         spool,
     ):  # of folders that are made at once, only the last is closed
         os.makedirs(each, mode=0o700, exist_ok=True)
-    name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_ENDING}"
+    name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_SUFFIX}"
     part = os.path.join(spool, name + _PART)
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(event, file)
@@ -57,7 +57,7 @@ def list_waiting(folder: str) -> list[str]:
         names = os.listdir(os.path.join(folder, SPOOL))
     except OSError:
         return []
-    return sorted(name for name in names if name.endswith(_ENDING))
+    return sorted(name for name in names if name.endswith(_SUFFIX))
 
 
 def read_event(folder: str, name: str) -> HookEvent:
@@ -146,7 +146,7 @@ def erase_set_aside(folder: str) -> None:
     for name in list_set_aside(folder):
         drop(folder, name)
     for path in _find_parts(os.path.join(folder, SPOOL)):
-        if path.endswith(_ENDING + _PART):
+        if path.endswith(_SUFFIX + _PART):
             continue  # a hook may be writing it; an old one is removed when events are stored
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

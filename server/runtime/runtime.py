@@ -29,9 +29,9 @@ from layerlore.memory.settings.section import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
+from layerlore.server.access.credentials import LOCAL_TENANT, Principal, Right
 from layerlore.server.access.openings import Openings
-from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
-from layerlore.server.limits.queue_room import QueueRoom
+from layerlore.server.limits.room import QueueRoom
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.settings.memory_rules import check_rules, window_rules
@@ -278,7 +278,7 @@ class Runtime:
 
 
 def _make_worker(engine: Engine, settings: Settings) -> "JobWorker":
-    from layerlore.server.runtime.job_worker import make_worker
+    from layerlore.extraction.jobs.registry import make_worker
 
     return make_worker(engine, settings.llm, tenant_daily_tokens=settings.rates.tenant_model_tokens_per_day)
 

@@ -33,10 +33,10 @@ from pydantic import ValidationError
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.caller import RequestContext, caller_of, permit, settings_of
-from layerlore.server.access.principal import READ
+from layerlore.server.access.credentials import READ
 from layerlore.server.access.protocol_errors import convert_errors
 from layerlore.server.process.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
-from layerlore.server.resources.uris import address_of
+from layerlore.server.resources.requests import address_of
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Scope
 

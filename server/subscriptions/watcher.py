@@ -11,7 +11,7 @@ import anyio
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
 from layerlore.server.resources.kinds import OF_A_THREAD, Address, Kind
-from layerlore.server.resources.uris import address_of
+from layerlore.server.resources.requests import address_of
 from layerlore.server.subscriptions.notifications import LIST, Interest
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.hints import Concerns

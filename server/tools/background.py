@@ -19,7 +19,7 @@ from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, Obse
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.tools.call import Call
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import OfDay

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext, admit
-from layerlore.server.access.principal import READ
+from layerlore.server.access.credentials import READ
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.declaration import Action, Declaration

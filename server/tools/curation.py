@@ -11,7 +11,7 @@ from layerlore.memory.removal.removal_answers import Undone
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import Stored
 from layerlore.server.access.caller import NotPermitted
-from layerlore.server.access.principal import Right
+from layerlore.server.access.credentials import Right
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
 

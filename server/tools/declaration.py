@@ -15,7 +15,7 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import get_type_hints, is_typeddict
 
 from layerlore.memory.rules.answer_keys import STORED
-from layerlore.server.access.principal import READ, Right
+from layerlore.server.access.credentials import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.entries.entry_answers import RememberedEntry
-from layerlore.server.access.principal import Right
+from layerlore.server.access.credentials import Right
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from layerlore.memory.removal.removal_answers import ErasedMemory
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import tool
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable

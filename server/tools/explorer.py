@@ -12,7 +12,7 @@ from layerlore.memory.messages.message_answers import MemoryPage, TenantPage, Th
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.usage_answers import Days
-from layerlore.server.access.principal import Right
+from layerlore.server.access.credentials import Right
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput

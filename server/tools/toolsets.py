@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from layerlore.server.access.principal import Right
+from layerlore.server.access.credentials import Right
 from layerlore.server.settings.settings import Preset, Settings
 from layerlore.server.tools import (
     context,

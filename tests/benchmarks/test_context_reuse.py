@@ -12,7 +12,7 @@ from mcp import Client
 
 from benchmarks.servers import call
 from benchmarks.turns import TOOL_EVERY, Call, converse, shared_beginning
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 pytestmark = pytest.mark.anyio

@@ -26,11 +26,11 @@ from source_tree import ROOT
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from layerlore.server.access.principal import RIGHTS
+from layerlore.server.access.credentials import RIGHTS
 from layerlore.server.command_line.app import app, load_all
 from layerlore.server.command_line.commands.demo import show_connecting
 from layerlore.server.command_line.commands.doctor import run_doctor
-from layerlore.server.process.program import launch_command
+from layerlore.server.process.interpreter import launch_command
 from layerlore.server.settings.rates import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.server.tools.toolsets import DECLARATIONS

@@ -172,8 +172,7 @@ WRITES_FILES = {
     "server.command_line.commands.explore": "our own data folder",
     "server.settings.local_key": "our own data folder",
     "server.process.logs": "our own data folder",
-    "server.hosts.install_records": "our own data folder",
-    "server.hosts.installed_program": "our own data folder",
+    "server.hosts.installation": "our own data folder",
     "server.command_line.commands.demo": "a temporary folder of its own",
     "server.command_line.commands.forget": "a temporary folder of its own",
     "server.stdio.streams": "a pipe that is open already",
@@ -220,7 +219,7 @@ READS_OTHERS_FILES = (
 )
 OPENS_FILES_ITSELF = {
     "server.capture.hook_sessions": "our own data folder",
-    "server.hosts.install_records": "our own data folder",
+    "server.hosts.installation": "our own data folder",
     "server.foreign.json_files": "a file that the user named, found to be a regular one",
     "server.foreign.formats": "the same",
     "server.command_line.commands.import_file": "a file that the user named, which may be a pipe",

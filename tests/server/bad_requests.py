@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layerlore.server.resources.uris import parse
+from layerlore.server.resources.requests import parse
 from layerlore.server.tools.toolsets import DECLARATIONS
 
 from .bad_uris import URIS

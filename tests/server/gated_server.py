@@ -16,15 +16,14 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.access.exposure import allowed
 from layerlore.server.access.gate import Gate
 from layerlore.server.access.open_requests import AGAIN_SECONDS
-from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.http.connections import ConnectionLimits, Connections
 from layerlore.server.http.transport import DrainingServer, build_app, open_listener
-from layerlore.server.process.shutdown import StopRequest
-from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.settings import Settings, load_settings
 
 PATIENCE = 120.0  # seconds: only a hang takes so long

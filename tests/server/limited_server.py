@@ -8,13 +8,11 @@ from typing import Any
 import anyio
 from mcp.server.context import CallNext, ServerRequestContext
 
-from layerlore.server.access.principal import Principal
+from layerlore.server.access.credentials import Principal
 from layerlore.server.http.connections import Connections
-from layerlore.server.limits.limiter import make_gate
-from layerlore.server.limits.throttle import Throttle
+from layerlore.server.limits.throttle import Throttle, make_gate
 from layerlore.server.process.sdk_private import add_middleware
-from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.rates import RateSettings
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.toolsets import list_writers

@@ -9,7 +9,7 @@ from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 
 from layerlore.server.resources.kinds import OF_A_THREAD
-from layerlore.server.resources.uris import uri_of
+from layerlore.server.resources.requests import uri_of
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 MAIN = {kind: uri_of(kind, "main") for kind in ("thread", *OF_A_THREAD)}

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.erase import restore_deleted
-from layerlore.server.command_line.options import TenantOption
+from layerlore.server.command_line.options import TenantOption, fail, read_settings
 from layerlore.server.relay.server_query import end_idle
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput

@@ -23,13 +23,20 @@ from layerlore.memory.removal.stored_redaction import redact as mask_stored
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.hook_sessions import erase_hook_files
-from layerlore.server.command_line.command import print_json, read_settings
-from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
+from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.options import (
+    AgentFilter,
+    AsJson,
+    ResourceFilter,
+    TenantFilter,
+    TenantOption,
+    print_json,
+    read_settings,
+)
 from layerlore.server.command_line.owner import OwnerFilter, describe_scope, scope_of, scope_options
-from layerlore.server.process.program import shell_command
+from layerlore.server.process.interpreter import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant

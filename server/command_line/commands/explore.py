@@ -14,15 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.credentials import LocalKey, local_principal
+from layerlore.server.access.credentials import EXPLORING, LOCAL_TENANT, RIGHTS, LocalKey, Principal, local_principal
 from layerlore.server.access.exposure import Allowed
-from layerlore.server.access.principal import EXPLORING, LOCAL_TENANT, RIGHTS, Principal
-from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.explorer.routes import LINK_SECONDS, PAGE, Explorer, OneTimeLinks
 from layerlore.server.http.transport import serve_http
-from layerlore.server.limits.limiter import make_gate
-from layerlore.server.process.shutdown import StopRequest
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.limits.throttle import make_gate
+from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings
 
 HOST = "127.0.0.1"

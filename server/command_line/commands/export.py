@@ -11,13 +11,12 @@ import typer
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.moving.exports import list_scopes, write_lines
 from layerlore.memory.moving.line_forms import RECORD
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import fail, read_settings
-from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import TenantOption
+from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.options import TenantOption, fail, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
-from layerlore.server.command_line.progress import show_progress
 from layerlore.server.command_line.sharing import export_project
+from layerlore.server.command_line.tables import show_progress
 from layerlore.server.process.safe_files import find_top, is_there, replacing
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.settings import Settings

@@ -21,15 +21,14 @@ from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
 from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.server.access.caller import make_terminal_caller
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import print_json, read_settings
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.recall import PATIENCE_MS
-from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
-from layerlore.server.relay.shared_recall import mask_controls
+from layerlore.server.process.interpreter import shell_command
+from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
 from layerlore.server.tools.arguments import check_arguments

@@ -16,14 +16,12 @@ from layerlore.memory.moving.exchange import take_shared
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.rules.validation import Limits, check_id
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import fail, print_json, read_settings
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.export import Project
 from layerlore.server.command_line.foreign_import import ForeignImport
 from layerlore.server.command_line.known_database import look_at_own_database
-from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.options import AsJson, TenantOption, fail, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
-from layerlore.server.command_line.progress import Came, show_progress
 from layerlore.server.command_line.sharing import (
     describe_project,
     find_project_scope,
@@ -31,9 +29,9 @@ from layerlore.server.command_line.sharing import (
     looks_shared,
     read_shared,
 )
-from layerlore.server.command_line.tables import print_table
+from layerlore.server.command_line.tables import Came, print_table, show_progress
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
-from layerlore.server.relay.shared_recall import mask_controls
+from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.project import is_project
 from layerlore.server.settings.settings import Settings

@@ -9,19 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.command_line.command import fail, read_settings
 from layerlore.server.command_line.commands.bridge import parse_endpoint
+from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
 from layerlore.server.hosts.host_changes import Told, tell_host, untell_host
 from layerlore.server.hosts.host_entries import NAME, HostLaunch
-from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
-from layerlore.server.hosts.host_folders import Places
-from layerlore.server.hosts.install_records import read_records
-from layerlore.server.hosts.installed_program import find_command, stage_runtime
-from layerlore.server.hosts.links import make_link
+from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
+from layerlore.server.hosts.installation import find_command, read_records, stage_runtime
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.project import AUTO, confirm_project
 from layerlore.server.settings.settings import Settings, SettingsError

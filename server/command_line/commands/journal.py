@@ -13,15 +13,16 @@ import typer
 from layerlore.memory.engine.journal_lines import make_line, resource_mark
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import parse_time
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import fail, read_settings
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import (
     AgentFilter,
     AsJson,
     ResourceFilter,
     TenantFilter,
+    fail,
     parse_length,
+    read_settings,
 )
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings, SettingsError

@@ -12,9 +12,7 @@ import typer
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import Limits, check_id
-from layerlore.server.access.credentials import CACHED_SECONDS, hash_key, is_key_id, make_key
-from layerlore.server.access.principal import RIGHTS, Right
-from layerlore.server.command_line.command import fail, print_json, read_settings
+from layerlore.server.access.credentials import CACHED_SECONDS, RIGHTS, Right, hash_key, is_key_id, make_key
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
 from layerlore.server.command_line.options import (
     DAY_MS,
@@ -22,11 +20,14 @@ from layerlore.server.command_line.options import (
     AsJson,
     ResourceFilter,
     TenantFilter,
+    fail,
     parse_length,
+    print_json,
+    read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
+from layerlore.server.process.interpreter import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine

@@ -5,8 +5,7 @@ import json
 import sys
 from typing import Any
 
-from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.options import AsJson
+from layerlore.server.command_line.options import AsJson, read_settings
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.relay.server_query import ask, find_servers
 

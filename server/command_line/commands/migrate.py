@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.known_database import look_at_own_database, open_or_create_database
+from layerlore.server.command_line.options import read_settings
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.table_owner import migrate_as_owner
 

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.access.caller import make_terminal_caller
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import read_settings
-from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption, read_settings
 from layerlore.server.command_line.owner import scope_of
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.relay.shared_recall import MOST_TOKENS, mask_controls
+from layerlore.server.relay.server_query import MOST_TOKENS, mask_controls
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call

@@ -16,22 +16,21 @@ from layerlore.server.access.credentials import Anybody, ApiKeys, ByForm, Creden
 from layerlore.server.access.exposure import Served, allowed, reached_by_others, refusal, warning
 from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
 from layerlore.server.access.protocol_errors import SCOPES
-from layerlore.server.command_line.command import read_settings
 from layerlore.server.command_line.known_database import look_up_served
+from layerlore.server.command_line.options import read_settings
 from layerlore.server.explorer.routes import Explorer
 from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
 from layerlore.server.http.http_worker import WorkerLink
 from layerlore.server.http.request_guards import describe_listening
 from layerlore.server.http.supervisor import supervise
 from layerlore.server.http.transport import serve_http
-from layerlore.server.limits.limiter import make_gate
+from layerlore.server.limits.throttle import make_gate
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lifespan_state
-from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.standard_streams import StopRequest
 from layerlore.server.relay.hook_client import run_hook
 from layerlore.server.runtime.process import STARTING, Process
-from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.local_key import key_file, read_or_make_key

@@ -12,13 +12,11 @@ import typer
 from rich.console import Console
 
 from layerlore.server.access.caller import make_terminal_caller
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import print_json, read_settings
-from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
-from layerlore.server.command_line.stored_views import Asked, read_view
-from layerlore.server.command_line.view_layout import lay_out
+from layerlore.server.command_line.stored_views import Asked, lay_out, read_view
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.call import Call
 from layerlore.storage.core.records import Json, Scope

@@ -9,11 +9,10 @@ import typer
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.usage.model_usage import NANO, add_lines, present_model
 from layerlore.memory.usage.usage_answers import UsageOfModel
-from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.command_line.command import print_json, read_settings
-from layerlore.server.command_line.hook_usage import show_hooks
+from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.command_line.hook_check import show_hooks
 from layerlore.server.command_line.known_database import open_known_database
-from layerlore.server.command_line.options import AsJson, TenantOption
+from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings

@@ -15,12 +15,12 @@ from scripted_chat import ScriptedChat
 
 from layerlore.extraction.chat.chat_port import Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.jobs.registry import make_worker
 from layerlore.extraction.jobs.worker import MOST_FAILURES, JobWorker
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.runtime.job_worker import make_worker
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import usage_rows

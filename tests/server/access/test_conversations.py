@@ -15,8 +15,8 @@ from launch_environment import own_environment
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from layerlore.server.access.principal import RIGHTS
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.access.credentials import RIGHTS
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.tools.toolsets import ALL_TOOLS
 
 from ..gated_server import ANA, BEN, EVE, PATIENCE, Told, answer, connected, served, settings_in

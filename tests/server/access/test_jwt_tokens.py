@@ -31,8 +31,8 @@ from fake_issuer import (
     token,
 )
 
+from layerlore.server.access.credentials import Principal
 from layerlore.server.access.jwt_tokens import IssuerUnavailable, JwtTokens, KeySet
-from layerlore.server.access.principal import Principal
 from layerlore.server.settings.jwt import JwtSettings
 
 pytestmark = pytest.mark.anyio

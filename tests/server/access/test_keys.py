@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from layerlore.server.access import credentials
-from layerlore.server.access.credentials import CACHED_MOST, CACHED_SECONDS, ApiKeys, hash_key, is_key_id, make_key
-from layerlore.server.access.principal import Principal
+from layerlore.server.access.credentials import (
+    CACHED_MOST,
+    CACHED_SECONDS,
+    ApiKeys,
+    Principal,
+    hash_key,
+    is_key_id,
+    make_key,
+)
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import ApiKey, Tenant

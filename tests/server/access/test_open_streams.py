@@ -10,9 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.access.credentials import CACHED_SECONDS
+from layerlore.server.access.credentials import CACHED_SECONDS, Principal
 from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
-from layerlore.server.access.principal import Principal
 from layerlore.storage.core.errors import StorageUnavailable
 
 from ..gated_server import (

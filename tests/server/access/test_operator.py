@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 

@@ -9,7 +9,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
 from layerlore.server.access.caller import scope_of
-from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 

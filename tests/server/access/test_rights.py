@@ -13,7 +13,7 @@ from mcp.types import INVALID_PARAMS, PromptReference
 from mcp_types.methods import CacheableMethod
 
 from layerlore.server.access.caller import join_rights
-from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.access.credentials import RIGHTS, Right
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.resources.kinds import TEMPLATED
 from layerlore.server.tools.toolsets import DECLARATIONS

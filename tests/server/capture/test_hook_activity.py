@@ -13,7 +13,7 @@ import pytest
 
 from layerlore.server.capture.hook_sessions import Session, Sessions
 from layerlore.server.command_line.hook_check import check_hooks
-from layerlore.server.hosts.host_folders import Places
+from layerlore.server.hosts.catalog import Places
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over
 from layerlore.server.settings.settings import Settings

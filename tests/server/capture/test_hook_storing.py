@@ -15,7 +15,7 @@ from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
-from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.new_lines import read_new

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.foreign.content import ForeignConversation
-from layerlore.server.foreign.foreign_transcripts import read_transcripts
+from layerlore.server.foreign.chat_exports import ForeignConversation
+from layerlore.server.foreign.formats import read_transcripts
 from layerlore.server.settings.capture import CaptureSettings
 
 from ..transcripts import claude, codex, copilot, gemini, lines, spoken

@@ -13,7 +13,7 @@ from layerlore.server.chat.agent import Agent
 from layerlore.server.chat.memory import Memory
 from layerlore.server.chat.model import LitellmModel
 from layerlore.server.chat.tools import Tool, Toolbox
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 THREAD = "trip"

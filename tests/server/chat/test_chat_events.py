@@ -7,8 +7,7 @@ import anyio
 import pytest
 from fake_openai import Asks, FakeOpenAI, refusing
 
-from layerlore.server.chat.follow import follow
-from layerlore.server.chat.screen import Screen
+from layerlore.server.chat.terminal import Screen, follow
 
 from .conftest import OpenAgent
 from .talking import events, telling

@@ -3,8 +3,7 @@
 import pytest
 from fake_openai import Asks, FakeOpenAI, refusing
 
-from layerlore.server.chat.agent import Agent
-from layerlore.server.chat.subagent import SubAgent
+from layerlore.server.chat.agent import Agent, SubAgent
 from layerlore.server.chat.tools import Toolbox
 
 from .conftest import OpenAgent

@@ -19,8 +19,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from layerlore.server.chat.keyboard import TerminalKeyboard
-from layerlore.server.chat.screen import Screen
+from layerlore.server.chat.terminal import Screen, TerminalKeyboard
 
 pytestmark = pytest.mark.programs
 

@@ -15,7 +15,7 @@ from launch_environment import own_environment
 from mcp import Client
 
 from layerlore.server.command_line.app import ENTRIES, load_all
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.drivers.migrations.runner import latest_version
@@ -56,7 +56,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_stdio_loads_no_command_line_and_no_database() -> None:
-    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_server")
+    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_transport")
     assert {"mcp", "layerlore.server.tools.toolsets"} <= loaded
     assert not {"layerlore.memory.engine.engine", "layerlore.memory.text.quotation"} & loaded
     assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.command_line.app"}

@@ -16,7 +16,7 @@ from seeing_all import see_all
 from sqlalchemy import text
 
 from layerlore.server.runtime.runtime import close_engine, open_engine
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.transaction import Tx
 

@@ -13,7 +13,7 @@ import pytest
 from launch_environment import own_environment
 from mcp import Client
 
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 pytestmark = pytest.mark.programs

@@ -16,7 +16,7 @@ from told_embedder import ToldEmbedder
 from layerlore.memory.embedding import choice as embedding_choice
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.memory.recall import vector_writer
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.project import choose_project
 from layerlore.server.settings.settings import load_settings
 

@@ -16,8 +16,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.access.browser_sessions import PAGE_HEADER
+from layerlore.server.access.credentials import EXPLORING, RIGHTS, Principal
 from layerlore.server.access.gate import TENANT_HEADER
-from layerlore.server.access.principal import EXPLORING, RIGHTS, Principal
 from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 

@@ -20,12 +20,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from ruamel.yaml import YAML
 
-from layerlore.server.hosts.catalog import BY_NAME, HOSTS
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Places
 from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.hosts.host_file import HostFile
-from layerlore.server.hosts.host_folders import Places
-from layerlore.server.hosts.installed_program import is_evictable
-from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
+from layerlore.server.hosts.host_file import HostFile, drop_json, parse_json, set_json
+from layerlore.server.hosts.installation import is_evictable
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 
 from ..command_line.test_command_line import Cli, program

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.connections import ConnectionLimits, Connections
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.http import HttpSettings
 
 from ..gated_server import ANA, LISTEN, MODERN, PATIENCE, Told, answer, connected, http_client, listening, settings_in

@@ -90,7 +90,7 @@ import anyio
 from mcp import Client
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, TracerProvider
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 class Recorded(TracerProvider):

@@ -7,7 +7,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 
 from layerlore.server.resources.kinds import TEMPLATED
-from layerlore.server.resources.uris import template_of
+from layerlore.server.resources.requests import template_of
 
 from ..tools.calling import Connect, Tools
 

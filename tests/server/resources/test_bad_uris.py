@@ -8,8 +8,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import INVALID_PARAMS, ResourceTemplateReference
 
-from layerlore.server.resources.uris import parse
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.resources.requests import parse
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 from ..bad_uris import URIS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
 from layerlore.server.resources.kinds import OF_A_THREAD, Address, Kind
-from layerlore.server.resources.uris import address_of, parse, template_of, uri_of, uri_of_entry, uri_of_run
+from layerlore.server.resources.requests import address_of, parse, template_of, uri_of, uri_of_entry, uri_of_run
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

@@ -15,8 +15,8 @@ from layerlore.server.access.exposure import Allowed
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import build_app
 from layerlore.server.resources.kinds import OF_A_THREAD
-from layerlore.server.resources.uris import uri_of
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.resources.requests import uri_of
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 from ..gated_server import ANA, Told, connected, served, settings_in

@@ -11,8 +11,8 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, Resource, TextResourceContents
 
 from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
-from layerlore.server.resources.uris import template_of, uri_of, uri_of_entry, uri_of_run
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.resources.requests import template_of, uri_of, uri_of_entry, uri_of_run
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 
 from ..tools.calling import Connect, Json, Tools

@@ -13,7 +13,7 @@ from mcp import Client
 
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import Runtime
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.tools import toolsets
 from layerlore.server.tools.call import Call
@@ -31,7 +31,7 @@ FIRST_CALL = """
 import anyio
 from mcp import Client
 from layerlore.server.runtime import runtime
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 async def main():

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client, MCPError
 
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 

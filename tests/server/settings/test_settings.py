@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from pydantic import BaseModel
 
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings, setting_names
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -9,8 +9,8 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
-from layerlore.server.resources.uris import uri_of, uri_of_entry, uri_of_run
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.resources.requests import uri_of, uri_of_entry, uri_of_run
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 from ..subscribing import ENTRIES, MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mcp.server.subscriptions import ResourceUpdated
 
 from layerlore.server.resources.kinds import OF_A_THREAD
-from layerlore.server.resources.uris import uri_of, uri_of_entry, uri_of_run
+from layerlore.server.resources.requests import uri_of, uri_of_entry, uri_of_run
 from layerlore.server.subscriptions.notifications import LIST
 from layerlore.server.subscriptions.watcher import ScopeWatch, changes_of_resource, kinds_of
 from layerlore.storage.core.records import Json

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
-from layerlore.server.resources.uris import uri_of
+from layerlore.server.resources.requests import uri_of
 from layerlore.server.subscriptions import watcher
 from layerlore.server.subscriptions.notifications import LIST, Interest
 from layerlore.server.subscriptions.watcher import Watcher

@@ -16,12 +16,10 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.types import PromptReference, ResourceTemplateReference, TextContent
 
 from layerlore.server.access.caller import AGENT_META, RESOURCE_META
-from layerlore.server.access.credentials import PRINCIPAL_CLAIM
-from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal
 from layerlore.server.process.sdk_private import lowlevel_server
 from layerlore.server.runtime.process import Process
-from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.sqlite.driver import driver

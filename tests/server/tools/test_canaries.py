@@ -14,9 +14,9 @@ import pytest
 from scripted_chat import ScriptedChat
 
 from layerlore.extraction.chat.chat_port import ChatAnswer
+from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Material
-from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.server.command_line.commands.erase import restore_deleted as restore_command
 from layerlore.server.command_line.commands.jobs import show_jobs as jobs_command
 from layerlore.server.command_line.commands.recall import run_recall as recall_command
@@ -239,7 +239,7 @@ def test_a_refused_call_leaves_nothing_of_what_it_sent_in_the_log_at_any_level()
     program = """
 import anyio
 from mcp import Client
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.settings import load_settings
 configure_logging("debug")

@@ -16,7 +16,7 @@ from layerlore.server.command_line.commands.doctor import run_doctor
 from layerlore.server.command_line.commands.erase import run_redact
 from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.runtime.runtime import close_engine, open_engine
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.json_text import NOTE

@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from sqlalchemy import text
 
 from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
-from layerlore.server.resources.uris import template_of, uri_of
+from layerlore.server.resources.requests import template_of, uri_of
 from layerlore.server.runtime import runtime
 from layerlore.server.tools import toolsets
 from layerlore.server.tools.call import Call

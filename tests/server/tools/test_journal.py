@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import attempt
-from layerlore.extraction.kinds.registry import make_kinds
 from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal import deletion
-from layerlore.server.access.principal import Principal
+from layerlore.server.access.credentials import Principal
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import close_engine, open_engine, open_runtime
 from layerlore.server.settings.settings import Settings

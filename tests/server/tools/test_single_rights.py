@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.access.credentials import RIGHTS, Right
 from layerlore.server.prompts.prompts import PROMPTS
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.tools.declaration import Declaration, drop_stored
 from layerlore.server.tools.toolsets import DECLARATIONS

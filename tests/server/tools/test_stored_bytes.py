@@ -9,7 +9,7 @@ import anyio
 import asyncpg
 import pytest
 
-from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core.records import Scope, Tenant

@@ -14,8 +14,7 @@ from mcp.types import CallToolResult, Tool
 
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.server.process.late_imports import find_imports
-from layerlore.server.prompts.completion import find_run_ids, find_thread_ids
-from layerlore.server.prompts.prompts import PROMPTS
+from layerlore.server.prompts.prompts import PROMPTS, find_run_ids, find_thread_ids
 from layerlore.server.resources.kinds import KINDS
 from layerlore.server.runtime import runtime
 from layerlore.server.settings.settings import PRESETS, TOOLSETS

@@ -1,16 +1,23 @@
-"""The screen of a person: an answer as it comes, tables, and what the agent does meanwhile."""
+"""The chat's terminal: what it prints, what the user types, and the events that it follows."""
 
+import asyncio
 import os
 import re
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from layerlore.server.chat.memory import Memory, as_json
 
 Json = dict[str, Any]
 _FENCE = "```"
@@ -124,3 +131,76 @@ def _clip(text: str) -> str:
     if len(line) <= _LONGEST_ARGUMENTS:
         return line
     return line[: _LONGEST_ARGUMENTS - 1] + "…"
+
+
+class Keyboard(Protocol):
+    async def line(self, prompt: str) -> str | None:
+        """The next line; None at the end of the input."""
+
+    async def answer(self, question: str) -> str:
+        """The answer to a question; empty if none exists."""
+
+
+class TerminalKeyboard:
+    """``remembered``: the lines that arrow keys bring back, oldest first. They come from the memory and are in no file, so
+    that what is forgotten is not typed again."""
+
+    def __init__(self, commands: Sequence[str], status: Callable[[], str], remembered: Iterable[str] = ()) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            history=InMemoryHistory(list(remembered)),
+            completer=WordCompleter(list(commands), sentence=True),
+            complete_while_typing=False,
+            bottom_toolbar=status,
+        )
+        self._questions: PromptSession[str] = PromptSession()
+
+    async def line(self, prompt: str) -> str | None:
+        while True:
+            try:
+                return await self._session.prompt_async(prompt)
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return None
+
+    async def answer(self, question: str) -> str:
+        try:
+            return (await self._questions.prompt_async(question)).strip()
+        except (KeyboardInterrupt, EOFError):
+            return ""
+
+
+class PipeKeyboard:
+    """Standard input that is not a terminal: a line for each message or answer."""
+
+    async def line(self, prompt: str) -> str | None:
+        read = await asyncio.to_thread(sys.stdin.readline)
+        return read.rstrip("\n") if read else None
+
+    async def answer(self, question: str) -> str:
+        return (await self.line(question) or "").strip()
+
+
+LIFECYCLE = ["AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecutionStart", "ToolExecutionEnd", "Error"]
+RUN_STATES = ["run_started", "run_suspended", "run_resumed", "run_completed", "run_failed", "run_cancelled"]
+
+
+async def follow(memory: Memory, screen: Screen) -> None:
+    """Show what is recorded from now on, until it is interrupted or its reader leaves. Between two looks nothing is
+    missed: the log has a number for each event."""
+    seen = (await memory.call("list_events", limit=1))["last_seq"]
+    screen.note(f"following {memory.thread_id}; Ctrl-C ends it")
+    async for _ in memory.changes(f"memory://threads/{memory.thread_id}/events"):
+        more = True
+        while more:
+            page = await memory.call("list_events", after=seen, types=[*LIFECYCLE, *RUN_STATES], limit=200)
+            for event in page["events"]:
+                _show(event, screen)
+            seen, more = page["next"], page["more"]
+        if screen.is_closed:
+            return
+
+
+def _show(event: Json, screen: Screen) -> None:
+    payload = {key: value for key, value in event["payload"].items() if key != "operation_id"}
+    screen.block(f"{event['at'][11:19]} {event['type']} {as_json(payload) if payload else ''}")

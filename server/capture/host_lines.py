@@ -1,0 +1,275 @@
+"""The lines of hosts' transcripts as messages: Claude Code, Codex, Copilot (VS Code), Cursor and Gemini CLI."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
+from layerlore.memory.text.own_tools import read_object
+from layerlore.storage.core.records import Json, Role
+
+Record = dict[str, Any]
+"""A JSON object that a host wrote."""
+IMAGE = "[image]"
+"""Stands for an image: a transcript's are mostly screenshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``id``: unique in its conversation, "" where the host gave none; ``parts`` as ``memory.parts.parts`` has them;
+    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it; ``host``: whose transcript says so, ""
+    for what a user typed and no transcript has."""
+
+    id: str
+    role: Role
+    parts: list[Json]
+    at: Any = None
+    by_subagent: bool = False
+    host: str = ""
+
+
+def read_texts(content: Any) -> Iterator[Json]:
+    """The text parts of a content that is a text, or a list of texts and blocks."""
+    if isinstance(content, str):
+        yield text_part(content)
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, str):
+                yield text_part(block)
+            elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
+                yield text_part(text)
+            elif isinstance(block, dict) and "image" in str(block.get("type", "")):
+                yield text_part(IMAGE)
+
+
+def join_texts(content: Any) -> str:
+    """All texts of a content, a line each."""
+    return "\n".join(str(part["text"]) for part in read_texts(content))
+
+
+def as_object(value: Any) -> Record:
+    """The value if it is a JSON object, else an empty one."""
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+_CLAUDE_NOTES = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isVisibleInTranscriptOnly", "forkedFrom")
+_SYNTHETIC = "<synthetic>"
+
+
+def is_claude_line(record: Json) -> bool:
+    """Whether a line is one of these."""
+    return "uuid" in record and record.get("type") in ("user", "assistant", "attachment", "system")
+
+
+def read_claude_line(record: Json) -> list[Said]:
+    """The content of a line."""
+    if any(record.get(name) for name in _CLAUDE_NOTES):
+        return []
+    kind, id_ = record["type"], str(record["uuid"])
+    at, by_subagent = record.get("timestamp"), bool(record.get("isSidechain"))
+    if kind == "attachment":
+        return [Said(id_, "user", [*_read_queued(as_object(record.get("attachment")))], at, by_subagent)]
+    message = as_object(record.get("message"))
+    if kind not in ("user", "assistant") or message.get("model") == _SYNTHETIC:
+        return []
+    content = message.get("content")
+    if kind == "assistant":
+        return [Said(id_, "assistant", [*_read_spoken(content)], at, by_subagent)]
+    results = [*_read_claude_results(content)]
+    if results:
+        return [Said(id_, "tool", results, at, by_subagent)]
+    if _is_human(record):
+        return [Said(id_, "user", [*read_texts(content)], at, by_subagent)]
+    return []
+
+
+def _read_queued(attachment: Json) -> Iterator[Json]:
+    """The user's text while the agent worked."""
+    is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
+    if is_prompt and _is_human(attachment) and not attachment.get("isMeta"):
+        yield from read_texts(attachment.get("prompt"))
+
+
+def _is_human(record: Json) -> bool:
+    return str(as_object(record.get("origin")).get("kind", "human")) == "human"
+
+
+def _read_spoken(content: Any) -> Iterator[Json]:
+    if isinstance(content, str):
+        yield text_part(content)
+        return
+    for block in content if isinstance(content, list) else ():
+        kind = as_object(block).get("type")
+        if kind == "text":
+            yield from read_texts([block])
+        elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            yield tool_call_part(str(block.get("id")), str(block.get("name")), as_object(block.get("input")))
+
+
+def _read_claude_results(content: Any) -> Iterator[Json]:
+    for block in content if isinstance(content, list) else ():
+        if as_object(block).get("type") == "tool_result":
+            result = join_texts(block.get("content"))
+            yield tool_result_part(str(block.get("tool_use_id")), None, result, is_error=block.get("is_error") is True)
+
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+
+
+def is_codex_line(record: Json) -> bool:
+    """Whether a line is one of these."""
+    return isinstance(record.get("payload"), dict) and isinstance(record.get("type"), str)
+
+
+def read_codex_line(record: Json) -> list[Said]:
+    """The content of a line."""
+    payload, at = record["payload"], record.get("timestamp")
+    if record["type"] != "response_item":
+        return []
+    kind = payload.get("type")
+    if kind == "message":
+        role = _ROLES.get(str(payload.get("role")))
+        if role:
+            return [Said("", role, [*read_texts(payload.get("content"))], at)]
+        return []
+    if kind in _CALLS:
+        call = tool_call_part(
+            str(payload.get("call_id")), str(payload.get("name") or "shell"), _read_arguments(payload)
+        )
+        return [Said("", "assistant", [call], at)]
+    if str(kind).endswith("_call_output"):
+        result = tool_result_part(str(payload.get("call_id")), None, _read_output(payload.get("output")))
+        return [Said("", "tool", [result], at)]
+    return []
+
+
+def is_codex_subagent(record: Json) -> bool:
+    """Whether a rollout that begins with this line is a sub-agent's."""
+    return record.get("type") == "session_meta" and "subagent" in as_object(
+        as_object(record.get("payload")).get("source")
+    )
+
+
+def _read_arguments(payload: Record) -> Record:
+    if payload.get("type") == "local_shell_call":
+        return as_object(payload.get("action"))
+    given = payload.get("arguments", payload.get("input"))
+    found = read_object(given)
+    if isinstance(found, dict):
+        return found
+    return {"input": found}
+
+
+def _read_output(output: Any) -> str:
+    """The text of an output, which may lie in JSON beside what is measured of it."""
+    found = read_object(output)
+    if isinstance(found, dict):
+        found = found.get("output", found.get("content", ""))
+    return join_texts(found)
+
+
+def is_copilot_line(record: Json) -> bool:
+    """Whether a line is one of these."""
+    return isinstance(record.get("data"), dict) and "." in str(record.get("type"))
+
+
+def read_copilot_line(record: Json) -> list[Said]:
+    """The content of a line."""
+    data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
+    by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
+    match record["type"]:
+        case "user.message" if data.get("source", "user") == "user":
+            return [Said(id_, "user", [text_part(join_texts(data.get("content")))], at, by_subagent)]
+        case "assistant.message":
+            return [Said(id_, "assistant", [text_part(join_texts(data.get("content")))], at, by_subagent)]
+        case "tool.execution_start":
+            arguments = as_object(read_object(data.get("arguments", data.get("toolInput"))))
+            call = tool_call_part(_call_id(data), str(data.get("toolName")), arguments)
+            return [Said(id_, "assistant", [call], at, by_subagent)]
+        case "tool.execution_complete" if data.get("result") is not None:
+            failed = data.get("success") is False
+            result = tool_result_part(_call_id(data), None, _read_copilot_result(data["result"]), is_error=failed)
+            return [Said(id_, "tool", [result], at, by_subagent)]
+    return []
+
+
+def _call_id(data: Json) -> str:
+    return str(data.get("toolCallId") or data.get("toolName"))
+
+
+def _read_copilot_result(result: Any) -> str:
+    return join_texts(result.get("content") if isinstance(result, dict) else result)
+
+
+def is_cursor_line(record: Json) -> bool:
+    """Whether a line is one of these."""
+    return record.get("role") in ("user", "assistant") and isinstance(record.get("message"), dict)
+
+
+def read_cursor_line(record: Json) -> list[Said]:
+    """The content of a line."""
+    content = record["message"].get("content")
+    if record["role"] == "user":
+        return [Said("", "user", [*read_texts(content)])]
+    return [Said("", "assistant", [*_read_blocks(content)])]
+
+
+def _read_blocks(content: Any) -> Iterator[Json]:
+    for block in content if isinstance(content, list) else [content]:
+        if as_object(block).get("type") == "tool_use":
+            id_ = block.get("id") or hashlib.blake2b(json.dumps(block).encode(), digest_size=8).hexdigest()
+            yield tool_call_part(str(id_), str(block.get("name")), as_object(block.get("input")))
+        else:
+            yield from read_texts([block])
+
+
+_DONE = ("success", "error", "cancelled")
+
+
+def is_gemini_record(record: Json) -> bool:
+    """Whether a record is one of these."""
+    return "id" in record and record.get("type") in ("user", "gemini") and "uuid" not in record
+
+
+def read_gemini_record(record: Json) -> list[Said]:
+    """The content of a record: its text, and each tool call that has an answer, with ids of their own."""
+    return [*_read_gemini(record, str(record["id"]), record.get("timestamp"))]
+
+
+def is_gemini_subagent(record: Json) -> bool:
+    """Whether a session that begins with this record is a sub-agent's."""
+    return record.get("kind") == "subagent" and "sessionId" in record
+
+
+def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[Said]:
+    content = record.get("content")
+    text = join_texts([content] if isinstance(content, dict) else content)
+    if text:
+        yield Said(id_, "user" if record["type"] == "user" else "assistant", [text_part(text)], at)
+    calls = record.get("toolCalls")
+    for call in calls if isinstance(calls, list) else ():
+        call_id = str(as_object(call).get("id"))
+        if not isinstance(call, dict) or (call.get("result") is None and call.get("status") not in _DONE):
+            continue
+        name, then = str(call.get("name")), call.get("timestamp") or at
+        yield Said(f"{id_}:{call_id}", "assistant", [tool_call_part(call_id, name, as_object(call.get("args")))], then)
+        failed = call.get("status") == "error"
+        result = tool_result_part(call_id, None, _read_gemini_result(call.get("result")), is_error=failed)
+        yield Said(f"{id_}:{call_id}:result", "tool", [result], then)
+
+
+def _read_gemini_result(result: Any) -> str:
+    """The texts of what a tool answered, in parts as the model gets them."""
+    found = []
+    for part in result if isinstance(result, list) else [result]:
+        response = as_object(as_object(part).get("functionResponse")).get("response")
+        if isinstance(response, dict):
+            found.append(str(response.get("output", response.get("error", ""))))
+        else:
+            found.append(join_texts([part]))
+    return "\n".join(filter(None, found))

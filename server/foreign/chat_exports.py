@@ -1,0 +1,279 @@
+"""Exports of ChatGPT and Claude as conversations, and the content of their messages."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
+from layerlore.memory.rules.ages import parse_expiry
+from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json, Role
+
+IMAGE = "[image]"
+"""Stands for an image, which the exports hold in files of their own, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignConversation:
+    """Messages in the shape that add_messages takes, each with an id that is the same whenever the file is read. They may
+    be given in several pieces. ``resource``: their speaker, if the file names several people."""
+
+    thread_id: str
+    title: str
+    messages: list[Json]
+    metadata: Json = field(default_factory=dict)
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNote:
+    """Something to remember on its own. ``about`` begins each piece of a text that is too long for one entry; ``at`` is in
+    milliseconds, and so is ``expires_at``."""
+
+    text: str
+    at: int
+    about: str = ""
+    resource: str = ""
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that cannot be read."""
+
+    where: str
+    why: str
+
+
+Foreign = Iterator[ForeignConversation | ForeignNote | Unread]
+
+
+def find_files(path: Path, pattern: str) -> Iterator[Path | Unread]:
+    """The path itself if it is a file; else the files below it that match, in order. A link in a folder is not followed,
+    since it may lead out of the folder."""
+    if path.is_file():
+        yield path
+        return
+    for found in sorted(path.rglob(pattern)):
+        if found.is_symlink():
+            yield Unread(str(found), "it is a link; import the file that it leads to by its own name")
+        else:
+            yield found
+
+
+def clean(value: Any) -> Any:
+    """A JSON value with what no database stores taken out of its texts."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [clean(each) for each in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(each) for key, each in value.items()}
+    return value
+
+
+def as_object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    return clean(value).strip() if isinstance(value, str) else ""
+
+
+def read_ms(value: Any) -> int | None:
+    """A time as milliseconds: from ISO 8601, or from seconds or milliseconds since 1970. None for anything else."""
+    try:
+        return parse_time(value, "time")
+    except InvalidInput:
+        return None
+
+
+def read_expiry(value: Any) -> int | None:
+    """When something expires, in milliseconds: a date alone counts whole. None for anything else."""
+    try:
+        return parse_expiry(value, "time") if isinstance(value, str) else read_ms(value)
+    except InvalidInput:
+        return None
+
+
+def say(id_: str, role: str, texts: list[str], at: int | None, **more: Any) -> list[Json]:
+    """A message of texts; none if they are empty."""
+    parts = [text_part(text) for text in texts if text]
+    return [{"id": id_, "role": role, "parts": parts, "created_at": at, **more}] if parts else []
+
+
+_NOT_SAID = ("user_editable_context", "model_editable_context", "reasoning_recap", "thoughts")
+
+
+def is_chatgpt(item: Json) -> bool:
+    """Whether an item is one of these conversations."""
+    return isinstance(item.get("mapping"), dict)
+
+
+def read_chatgpt(item: Json) -> ForeignConversation:
+    """A conversation."""
+    id_ = as_text(item.get("conversation_id")) or as_text(item.get("id"))
+    messages: list[Json] = []
+    last = read_ms(item.get("create_time"))
+    call = ""
+    for node in _list_chatgpt_branch(item):
+        message = as_object(node.get("message"))
+        last = read_ms(message.get("create_time")) or last
+        found = _read_message(message, as_text(node.get("id")), last, call)
+        messages += found
+        if found:
+            called = [part["id"] for part in found[0]["parts"] if part["type"] == "tool_call"]
+            if called:
+                call = called[0]
+    model = as_text(item.get("default_model_slug"))
+    metadata = {"source": "chatgpt", **({"model": model} if model else {})}
+    return ForeignConversation(f"chatgpt-{id_}", as_text(item.get("title")), messages, metadata)
+
+
+def _list_chatgpt_branch(item: Json) -> list[Json]:
+    """The nodes from the root to the one that was shown last."""
+    nodes = item["mapping"]
+    at = item.get("current_node")
+    if not isinstance(at, str) or at not in nodes:
+        leaves = [key for key, node in nodes.items() if not as_list(as_object(node).get("children"))]
+        at = max(leaves, key=lambda key: _time_of(nodes[key]), default=None)
+    found: list[Json] = []
+    seen: set[str] = set()
+    while isinstance(at, str) and at in nodes and at not in seen:
+        seen.add(at)
+        node = as_object(nodes[at])
+        found.append({"id": at, **node})
+        at = node.get("parent")
+    return found[::-1]
+
+
+def _time_of(node: Any) -> int:
+    return read_ms(as_object(as_object(node).get("message")).get("create_time")) or 0
+
+
+def _read_message(message: Json, node_id: str, at: int | None, call: str) -> list[Json]:
+    content, metadata = as_object(message.get("content")), as_object(message.get("metadata"))
+    author = as_object(message.get("author"))
+    role, id_ = author.get("role"), as_text(message.get("id")) or node_id
+    kind = content.get("content_type")
+    if metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0 or kind in _NOT_SAID:
+        return []
+    texts = _read_texts(content)
+    text = "\n".join(texts)
+    recipient = as_text(message.get("recipient")) or "all"
+    if role == "assistant" and recipient != "all" and text:
+        part = tool_call_part(id_, recipient, {"input": text})
+        return [{"id": id_, "role": role, "parts": [part], "created_at": at}]
+    if role == "tool":
+        part = tool_result_part(call or id_, as_text(author.get("name")) or None, text)
+        return [{"id": id_, "role": role, "parts": [part], "created_at": at}] if text else []
+    return say(id_, role, texts, at) if role in ("user", "assistant", "system") else []
+
+
+def _read_texts(content: Json) -> list[str]:
+    found = [_read_part(part) for part in as_list(content.get("parts"))]
+    beside = [content.get(name) for name in ("text", "result") if isinstance(content.get(name), str)]
+    if content.get("content_type") == "code" and beside:
+        language = as_text(content.get("language"))
+        beside = [f"```{'' if language == 'unknown' else language}\n{beside[0]}\n```"]
+    if content.get("content_type") == "tether_quote":
+        beside = [content.get("title"), content.get("url"), *beside]
+    return [text for each in (*found, *beside) if (text := as_text(each))]
+
+
+def _read_part(part: Any) -> str:
+    if isinstance(part, str):
+        return clean(part) if part.strip() else ""
+    given = as_object(part)
+    if "image" in str(given.get("content_type", "")):
+        return IMAGE
+    return as_text(given.get("text"))
+
+
+_ROLES: dict[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def is_claude(item: Json) -> bool:
+    """Whether an item is one of these conversations."""
+    return isinstance(item.get("chat_messages"), list)
+
+
+def read_claude(item: Json) -> ForeignConversation:
+    """A conversation."""
+    messages: list[Json] = []
+    for each in _list_claude_branch(item):
+        role = _ROLES.get(str(each.get("sender")))
+        if role:
+            parts = _read_parts(each)
+        else:
+            parts = []
+        if parts:
+            id_, at = as_text(each.get("uuid")), read_ms(each.get("created_at"))
+            messages.append({"id": id_, "role": role, "parts": parts, "created_at": at})
+    project = as_text(as_object(item.get("project")).get("name"))
+    metadata = {"source": "claude", **({"project": project} if project else {})}
+    return ForeignConversation(f"claude-{as_text(item.get('uuid'))}", as_text(item.get("name")), messages, metadata)
+
+
+def _list_claude_branch(item: Json) -> list[Json]:
+    """The messages from the first to the one that the conversation ends with. Exports of older days have no branches."""
+    messages = [each for each in item["chat_messages"] if isinstance(each, dict)]
+    by_id = {id_: each for each in messages if (id_ := as_text(each.get("uuid")))}
+    parents = {as_text(each.get("parent_message_uuid")) for each in messages}
+    if not parents & by_id.keys():
+        return messages
+    leaves = [each for each in messages if as_text(each.get("uuid")) not in parents]
+    named = by_id.get(as_text(item.get("current_leaf_message_uuid")))
+    at = named or max(leaves, key=lambda each: read_ms(each.get("created_at")) or 0, default=None)
+    found: list[Json] = []
+    while at is not None and len(found) < len(messages):
+        found.append(at)
+        at = by_id.get(as_text(at.get("parent_message_uuid")))
+    return found[::-1]
+
+
+def _read_parts(message: Json) -> list[Json]:
+    found = [
+        part for number, block in enumerate(as_list(message.get("content"))) if (part := _read(message, number, block))
+    ]
+    if not any(part["type"] == "text" for part in found) and (text := as_text(message.get("text"))):
+        found.append(text_part(text))
+    for attachment in map(as_object, as_list(message.get("attachments"))):
+        text = as_text(attachment.get("extracted_content"))
+        if text:
+            found.append(text_part(f"{as_text(attachment.get('file_name')) or 'attachment'}:\n{text}"))
+    names = [as_text(as_object(each).get("file_name")) for each in as_list(message.get("files"))]
+    return found + [text_part(f"[file {name}]") for name in names if name]
+
+
+def _read(message: Json, number: int, block: Any) -> Json | None:
+    given = as_object(block)
+    match given.get("type"):
+        case "text":
+            text = as_text(given.get("text"))
+            if text:
+                return text_part(text)
+            return None
+        case "tool_use":
+            id_ = as_text(given.get("id")) or f"{message.get('uuid')}-{number}"
+            return tool_call_part(id_, as_text(given.get("name")) or "tool", as_object(clean(given.get("input"))))
+        case "tool_result":
+            # A result without an id answers the call before it.
+            id_ = as_text(given.get("tool_use_id")) or f"{message.get('uuid')}-{number - 1}"
+            name = as_text(given.get("name")) or None
+            return tool_result_part(
+                id_, name, _read_result(given.get("content")), is_error=given.get("is_error") is True
+            )
+    return None
+
+
+def _read_result(content: Any) -> str:
+    if isinstance(content, str):
+        return as_text(content)
+    return "\n".join(text for each in as_list(content) if (text := as_text(as_object(each).get("text"))))
