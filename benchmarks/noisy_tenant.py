@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from benchmarks.metrics import percentile
 from benchmarks.servers import Launch, ToolFailed, call, http_server, ours
 from benchmarks.tables import figure, table, verdict, write_json
-from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.http import RateSettings
 
 DEFAULTS = RateSettings()
 PROGRAM = Path(__file__).with_name("tenant_server.py")

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from layerlore.memory.settings.section import Section, Unit
+from layerlore.memory.settings.context_settings import Section, Unit
 from layerlore.server.settings.settings import Settings
 
 README = Path(__file__).parents[1] / "configs" / "README.md"

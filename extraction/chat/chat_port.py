@@ -5,13 +5,20 @@ provider only if a setting says so. ``auto`` is such a setting: it takes a small
 whose key is in the environment. Keys that a host happens to pass on do nothing by themselves.
 """
 
-from collections.abc import Mapping
+import itertools
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
-from layerlore.extraction.kinds.kind import MODEL_KINDS
+from layerlore.extraction.kinds.kind import MODEL_KINDS, JsonSchema, ModelAnswer
+from layerlore.memory.rules.json_schema import check_against
+from layerlore.memory.rules.validation import check_json
+from layerlore.prompts import render
 from layerlore.storage.audit.usage_rows import Spent
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput, LayerloreError
+from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
@@ -137,3 +144,240 @@ def _describe(model: str, chosen: Models) -> str:
     if len(kinds) == len(MODEL_KINDS):
         return name
     return f"{name} ({', '.join(kinds)})"
+
+
+DEPTH = 64
+_MOST_TRIES = 50
+
+_THOUGHTS = linear_re.compile(
+    "|".join(rf"\A\s*<{name}>.*?</{name}>" for name in ("think", "thinking", "thought", "reasoning")), linear_re.DOTALL
+)
+_FENCE = linear_re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", linear_re.DOTALL)
+_STRING = r'"[^"\\]*(?:\\.?[^"\\]*)*(?P<shut>")?'
+_TOKEN = linear_re.compile(_STRING + r"|[{}\[\]]", linear_re.DOTALL)
+_NEEDLESS_COMMA = linear_re.compile(_STRING + r"|,(?=\s*[}\]])", linear_re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+# Ends of values that are complete; a number may lack digits.
+_ENDED = ('"', "null", "true", "false")
+# Not strict: small models do not escape line breaks in strings.
+_decoder = json.JSONDecoder(strict=False)
+
+
+class Unreadable(Exception):
+    """A text holds no usable JSON object. The error says why, without quoting the text."""
+
+
+def read_object(text: str) -> ModelAnswer:
+    """The object in a text. Raises Unreadable."""
+    bare = _THOUGHTS.sub("", text.lstrip("\ufeff")).strip()
+    found = next((value for value in _readings(bare) if isinstance(value, dict)), None)
+    if found is None:
+        raise Unreadable(_why_none(bare))
+    try:
+        check_json(found, "the answer", depth=DEPTH)
+    except InvalidInput:
+        raise Unreadable(
+            f"it holds NUL, half of a surrogate pair, a number that is not finite, or more than {DEPTH} levels of nesting"
+        ) from None
+    return found
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """The possible readings of a text, the simplest first."""
+    yield _decoded(text)
+    for fenced in _FENCE.findall(text):
+        yield _decoded(fenced)
+    yield _longest_within(text)
+    yield _decoded(_closed(text[max(0, text.find("{")) :]))
+
+
+def _decoded(text: str) -> Any:
+    """The value of a whole text; None if it is not JSON."""
+    for each in (text, _NEEDLESS_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
+        try:
+            return _decoder.decode(each)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _longest_within(text: str) -> Any:
+    """The longest of the objects in a text."""
+    best: Any = None
+    length = 0
+    start = text.find("{")
+    for _ in range(_MOST_TRIES):
+        if start >= 0:
+            end = _end(text, start)
+        else:
+            end = -1
+        if end < 0:
+            break
+        if end - start > length:
+            value = _decoded(text[start:end])
+        else:
+            value = None
+        if value is not None:
+            best, length = value, end - start
+        start = text.find("{", end)
+    return best
+
+
+def _end(text: str, start: int) -> int:
+    """The index after the bracket that closes the one at ``start``; -1 if none does."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return -1
+
+
+def _closed(text: str) -> str:
+    """Add the closing brackets that a text lacks at its end; return it unchanged if more than brackets may be missing."""
+    awaited: list[str] = []
+    for token in _TOKEN.finditer(text):
+        if token[0] in _CLOSING:
+            awaited.append(_CLOSING[token[0]])
+        elif token[0] in ("}", "]"):
+            if not awaited or awaited.pop() != token[0]:
+                return text
+        elif token["shut"] is None:
+            return text
+    bare = text.rstrip().removesuffix("```").rstrip()
+    whole = bare.endswith(("}", "]")) or (len(awaited) == 1 and bare.endswith(_ENDED))
+    if whole:
+        return bare + "".join(reversed(awaited))
+    return text
+
+
+def _why_none(text: str) -> str:
+    start = text.find("{")
+    if start < 0:
+        return "it is not a JSON object"
+    if _end(text, start) >= 0:
+        return "its JSON is invalid"
+    return "its JSON ends before it is complete"
+
+
+ANSWER = "answer"
+
+# The keywords that every provider enforces; the rest of a schema is checked here, when the answer has come.
+_KEPT = frozenset(
+    {"type", "properties", "required", "items", "enum", "anyOf", "additionalProperties", "description", "$ref", "$defs"}
+)
+_SCHEMAS_BY_NAME = ("properties", "$defs")
+
+
+class WrongAnswer(Exception):
+    """A model's text is not a valid answer. ``for_model`` explains it to the model and may quote its words; the text of
+    the error quotes nothing."""
+
+    def __init__(self, text: str, for_model: str) -> None:
+        super().__init__(text)
+        self.for_model = for_model
+
+
+class NamedSchema(TypedDict):
+    name: str
+    schema: JsonSchema
+    strict: bool
+
+
+class ResponseFormat(TypedDict):
+    """The schema of an answer, as OpenAI's API takes it."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """How a request states its schema: a ``response_format`` (None: without), and words after the instructions."""
+
+    response_format: ResponseFormat | None
+    words: str
+
+
+def describe_schema(schema: JsonSchema) -> AnswerForm:
+    """The schema in words, for a provider that takes no schema or has refused one."""
+    return AnswerForm(None, "\n\n" + render("json_answer", schema=schema).text)
+
+
+def choose_form(litellm: Any, model: str, schema: JsonSchema) -> AnswerForm:
+    """The schema alone for models that can enforce it, according to litellm; words alone for those that cannot; both if
+    litellm knows the provider but not the model, such as on a private server."""
+    if litellm.supports_response_schema(model=model):
+        return AnswerForm(_response_format(schema), "")
+    words = describe_schema(schema)
+    known = litellm.get_supported_openai_params(model=model) or ()
+    if "response_format" in known:
+        return AnswerForm(_response_format(schema), words.words)
+    return words
+
+
+def _response_format(schema: JsonSchema) -> ResponseFormat:
+    portable = _portable(schema)
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": ANSWER, "schema": portable, "strict": _may_be_strict(portable)},
+    }
+
+
+def _portable(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    kept: JsonSchema = {}
+    for key, value in schema.items():
+        if key in _SCHEMAS_BY_NAME:
+            kept[key] = {name: _portable(inner) for name, inner in value.items()}
+        elif key == "anyOf":
+            kept[key] = [_portable(inner) for inner in value]
+        elif key in _KEPT:
+            kept[key] = _portable(value) if key in ("items", "additionalProperties") else value
+    return kept
+
+
+def _may_be_strict(schema: Any) -> bool:
+    """Whether OpenAI's strict mode takes a schema: every object is closed, and all its properties are required."""
+    if isinstance(schema, list):
+        return all(_may_be_strict(inner) for inner in schema)
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    of_object = schema.get("type") == "object" or properties is not None
+    if of_object and (
+        schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties or ())
+    ):
+        return False
+    inner = [value for name in _SCHEMAS_BY_NAME for value in schema.get(name, {}).values()]
+    return _may_be_strict([*inner, schema.get("items"), *schema.get("anyOf", ())])
+
+
+def read_answer(text: str, schema: JsonSchema) -> ModelAnswer:
+    """The answer in a model's text. Raises WrongAnswer."""
+    try:
+        answer = read_object(text)
+    except Unreadable as error:
+        raise WrongAnswer(str(error), str(error)) from None
+    check_answer(answer, schema)
+    return answer
+
+
+def check_answer(answer: ModelAnswer, schema: JsonSchema) -> None:
+    """Raises WrongAnswer unless an answer fits its schema."""
+    try:
+        check_against(answer, schema, ANSWER)
+    except InvalidInput as error:
+        raise WrongAnswer(f"it does not fit its schema at {_place(str(error), schema)}", str(error)) from None
+
+
+def _place(violation: str, schema: JsonSchema) -> str:
+    """Where a violation is, in names of the schema only: other names are the model's."""
+    known = to_json(schema)
+    names = violation.partition(":")[0].split(".")
+    return ".".join(
+        itertools.takewhile(
+            lambda name: name.partition("[")[0] == ANSWER or f'"{name.partition("[")[0]}"' in known, names
+        )
+    )

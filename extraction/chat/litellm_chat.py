@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
-from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed, Models, choose_models
-from layerlore.memory.embedding.litellm_module import lacks_address, load_litellm
+from layerlore.extraction.chat.chat_port import (
+    AnswerForm,
+    ChatAnswer,
+    ChatFailed,
+    Models,
+    WrongAnswer,
+    choose_form,
+    choose_models,
+    describe_schema,
+    read_answer,
+)
 from layerlore.memory.embedding.port import clip_text
+from layerlore.memory.embedding.remote import lacks_address, load_litellm
 from layerlore.memory.embedding.service import Worker
 from layerlore.memory.rules.json_schema import check_schema
 from layerlore.memory.rules.validation import Limits

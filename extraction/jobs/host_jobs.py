@@ -14,7 +14,7 @@ from typing import Any, NoReturn, NotRequired, TypedDict, cast
 
 import anyio
 
-from layerlore.extraction.chat.answer_form import ANSWER, DEPTH, Unreadable, WrongAnswer, check_answer, read_object
+from layerlore.extraction.chat.chat_port import ANSWER, DEPTH, Unreadable, WrongAnswer, check_answer, read_object
 from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import Result, judge_answer, prepare, store_result
 from layerlore.extraction.kinds.kind import (

@@ -14,7 +14,7 @@ from layerlore.memory.messages.overflow import is_idle
 from layerlore.memory.parts.own_parts import strip_messages
 from layerlore.memory.parts.parts import result_parts
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.text.quotation import escape_marks, escape_turns, make_visible_json, quote_line
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Role, Scope, Thread

@@ -17,7 +17,7 @@ from layerlore.memory.documents.working_memory import WorkingMemoryDocument, ren
 from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.text.quotation import (
     Tag,
     escape_tags,

@@ -27,8 +27,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.candidates import read_question
 from layerlore.memory.recall.memory_block import prepare_memory, read_person, read_subject
 from layerlore.memory.rules.ages import iso, name_days
-from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.list_pages import count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes, order_keys
 from layerlore.memory.rules.validation import check_text
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai, render_responses

@@ -5,8 +5,11 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal, NotRequired
 
+from typing_extensions import TypedDict
+
+from layerlore.memory.rules.answers import Stored
 from layerlore.memory.rules.json_schema import merge_json
 from layerlore.memory.rules.validation import describe, load_json
 from layerlore.memory.settings.note_settings import DocumentRules
@@ -224,3 +227,83 @@ def append_content(stored: str, more: str | StoredJson, _: DocumentRules) -> str
             "changed: read it with get_working_memory and send the whole document with mode='replace'"
         ) from None
     return merged
+
+
+class ChangedDocument(TypedDict):
+    scope: Literal["thread", "resource"]
+    thread_id: NotRequired[str]
+    mode: Literal["replace", "append", "restore", "clear"]
+    version: int
+    bytes: int
+    unchanged: NotRequired[bool]
+    dropped_lines: NotRequired[int]
+    dropped: NotRequired[Stored[list[str]]]
+    undo: NotRequired[str]
+
+
+class UpdatedDocument(ChangedDocument):
+    masked: NotRequired[int]
+
+
+class ClearedDocument(ChangedDocument):
+    restorable_until: NotRequired[str]
+
+
+class NewVersion(TypedDict):
+    version: int
+    bytes: int
+    unchanged: NotRequired[bool]
+    restorable_until: NotRequired[str]
+
+
+class DroppedLines(TypedDict, total=False):
+    dropped_lines: int
+    was: int
+
+
+class AnyDocumentChange(ChangedDocument):
+    """The answer of any change."""
+
+    restorable_until: NotRequired[str]
+    masked: NotRequired[int]
+
+
+class StoredDocumentChange(TypedDict):
+    """The answer of a change, as a repeated request gets it: ``was`` is the version that has the dropped lines."""
+
+    scope: Literal["thread", "resource"]
+    thread_id: NotRequired[str]
+    mode: Literal["replace", "append", "restore", "clear"]
+    version: int
+    bytes: int
+    unchanged: NotRequired[bool]
+    restorable_until: NotRequired[str]
+    dropped_lines: NotRequired[int]
+    was: NotRequired[int]
+    undo: NotRequired[str]
+    masked: NotRequired[int]
+
+
+class VersionRow(TypedDict):
+    version: int
+    change: str
+    changed_at: str
+    changed_by: str
+    tool: str
+
+
+class DocumentAnswer(TypedDict):
+    """A document with its rules and its versions; without any change it has version 0."""
+
+    scope: Literal["thread", "resource"]
+    thread_id: NotRequired[str]
+    format: str
+    content: Any
+    version: int
+    change: NotRequired[str]
+    changed_at: NotRequired[str]
+    changed_by: NotRequired[str]
+    tool: NotRequired[str]
+    template: NotRequired[str]
+    schema: NotRequired[dict[str, Any]]
+    versions: list[VersionRow]

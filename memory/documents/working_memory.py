@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from layerlore.memory.documents.document_answers import (
+from layerlore.memory.documents.document_lines import (
     AnyDocumentChange,
     ClearedDocument,
     DocumentAnswer,
@@ -22,8 +22,6 @@ from layerlore.memory.documents.document_answers import (
     StoredDocumentChange,
     UpdatedDocument,
     VersionRow,
-)
-from layerlore.memory.documents.document_lines import (
     add_note,
     append_content,
     find_line,
@@ -35,7 +33,7 @@ from layerlore.memory.documents.document_lines import (
 )
 from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
-from layerlore.memory.rules.answer_keys import order_keys, show_masked
+from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.json_schema import check_against
 from layerlore.memory.rules.validation import (
     check_json,

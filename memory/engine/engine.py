@@ -26,7 +26,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.settings.context_settings import ContextRules, RecallRules
+from layerlore.memory.settings.context_settings import ContextRules, MemoryMode, RecallRules
 from layerlore.memory.settings.note_settings import (
     EntryRules,
     ObservationRules,
@@ -34,7 +34,6 @@ from layerlore.memory.settings.note_settings import (
     TitleRules,
     WorkingMemoryRules,
 )
-from layerlore.memory.settings.section import MemoryMode
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.call_counts import CallCounts

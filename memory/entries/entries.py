@@ -20,7 +20,7 @@ from layerlore.storage.core.scopes import read_note_place
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import PLACE, Entry, NewEntry
-from layerlore.storage.index import embedders, lexical, vectors
+from layerlore.storage.index import lexical, vectors
 from layerlore.storage.index.vectors import NewVector
 from layerlore.storage.messages import indexed_rows
 
@@ -291,7 +291,7 @@ async def _find_sharing_words(tx: Tx, scope: Scope, content: str) -> dict[str, f
 async def _store_vectors(tx: Tx, scope: Scope, entry_id: str, embedded: EmbeddedText) -> None:
     """Store the vectors at once, so that the next entry can be compared with this one."""
     dimension = len(embedded.chunks[0])
-    if await embedders.agree_on_dimension(tx, embedded.model, dimension) != dimension:
+    if await vectors.agree_on_dimension(tx, embedded.model, dimension) != dimension:
         return
     new = [
         NewVector(row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())

@@ -14,7 +14,7 @@ from layerlore.memory.entries.entry_answers import (
 )
 from layerlore.memory.entries.evidence import add_quotes
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound

@@ -22,7 +22,7 @@ from layerlore.memory.parts.media import Media, find_media, list_media, make_med
 from layerlore.memory.parts.parts import MEDIA, media_bytes, plain_text, result_parts
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.list_pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.answers import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_id, describe, describe_choices
 from layerlore.memory.text.quotation import PREAMBLE, count_hidden, format_speaker, indent_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker

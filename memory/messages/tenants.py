@@ -15,7 +15,7 @@ from layerlore.memory.messages.message_answers import (
     ThreadNaming,
 )
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text
 from layerlore.memory.text.quotation import make_visible
 from layerlore.storage.audit import journal_rows

@@ -19,7 +19,7 @@ from layerlore.memory.messages.message_answers import (
     UpdatedThread,
 )
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.model_usage import present_spent
@@ -31,9 +31,8 @@ from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads import threads as thread_lists
-from layerlore.storage.threads.clock_repair import is_ahead, mend
 from layerlore.storage.threads.events import NewEvent
-from layerlore.storage.threads.threads import Description, OrderBy
+from layerlore.storage.threads.threads import Description, OrderBy, is_ahead, mend
 
 T = TypeVar("T")
 

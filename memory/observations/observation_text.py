@@ -14,8 +14,7 @@ from layerlore.memory.observations.observation_answers import (
 )
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import day, iso
-from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.list_pages import fit_entries
+from layerlore.memory.rules.answers import fit_entries, order_keys
 from layerlore.memory.settings.note_settings import ObservationRules
 from layerlore.memory.text.quotation import quote_line, wrap_block
 from layerlore.storage.core.errors import NotFound

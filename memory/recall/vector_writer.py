@@ -25,7 +25,7 @@ from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows
 from layerlore.storage.derived.entries import SEQ
-from layerlore.storage.index import embedders, vectors
+from layerlore.storage.index import vectors
 from layerlore.storage.index.vectors import NewVector, PendingRow
 from layerlore.storage.messages import indexed_rows, place_rows
 
@@ -174,7 +174,7 @@ def _find_texts(
 
 async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
     """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
-    agreed = await embedders.agree_on_dimension(tx, model, dimension)
+    agreed = await vectors.agree_on_dimension(tx, model, dimension)
     return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
 
 
@@ -281,7 +281,7 @@ class VectorWriter:
         Raises EmbeddingFailed, StorageUnavailable.
         """
         database, now = self._engine.database, self._engine.now
-        await database.write_installation(embedders.note_use, self._model, now())
+        await database.write_installation(vectors.note_use, self._model, now())
         await rebuild_old(self._engine)
         last = await database.read_installation(vectors.last_row)
         if not await self._make_up(0, last, done):
@@ -318,7 +318,7 @@ class VectorWriter:
             return True
         until = now + self._lease_ms
         alone = await self._engine.database.write_installation(
-            embedders.take_lease, self._model, self._holder, now=now, until=until
+            vectors.take_lease, self._model, self._holder, now=now, until=until
         )
         self._lease_until = until if alone else 0
         return alone
@@ -329,7 +329,7 @@ class VectorWriter:
             return
         self._lease_until = 0
         with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(LayerloreError):
-            await self._engine.database.write_installation(embedders.return_lease, self._model, self._holder)
+            await self._engine.database.write_installation(vectors.return_lease, self._model, self._holder)
 
     async def _write_new(self) -> None:
         """Embed the newest rows of the scopes that were reported. Other processes embed what they write themselves."""
@@ -358,13 +358,13 @@ class VectorWriter:
 
     async def _forget_unused(self) -> None:
         database = self._engine.database
-        used = await database.read_installation(embedders.last_used)
+        used = await database.read_installation(vectors.last_used)
         before = self._engine.now() - UNUSED_DAYS * DAY_MS
         unused = {model: at for model, at in used.items() if at < before and model != self._model}
         if unused:
             while await database.write_installation(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
                 pass
-            await database.write_installation(embedders.forget_use, unused)
+            await database.write_installation(vectors.forget_use, unused)
             log.info("removed the vectors of %s", ", ".join(sorted(unused)))
 
 

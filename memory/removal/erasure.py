@@ -18,7 +18,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.journal_lines import make_line, mark, resource_mark
 from layerlore.memory.removal.removal_answers import ErasedMemory, ReceiptRow
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.core.errors import InvalidInput

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 
 from pydantic import Field
 
-from layerlore.memory.settings.section import Bytes, Section
+from layerlore.memory.settings.context_settings import Bytes, Section
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from layerlore.memory.settings.section import Bytes, Characters, Messages, Name, Seconds, Section, Tokens, Unit
+from layerlore.memory.settings.context_settings import Bytes, Characters, Messages, Name, Seconds, Section, Tokens, Unit
 
 DocumentScope = Literal["thread", "resource"]
 Format = Literal["text", "markdown", "json"]

@@ -17,8 +17,8 @@ from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import WAIT_BOUNDS_MS
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.messages import days as stored_days
-from layerlore.storage.messages.days import DayCount
+from layerlore.storage.messages import windows as stored_days
+from layerlore.storage.messages.windows import DayCount
 
 WRITE_SECONDS = 60.0
 _MOST = 10_000

@@ -8,8 +8,7 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import text_part
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.validation import Limits, check_keys, check_text, describe, describe_choices, load_json
-from layerlore.memory.settings.context_settings import PREDEFINED, PROMPT_CHARS, WindowFields
-from layerlore.memory.settings.section import bounds
+from layerlore.memory.settings.context_settings import PREDEFINED, PROMPT_CHARS, WindowFields, bounds
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Message, StoredJson, Thread
 

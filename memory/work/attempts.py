@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.rules.answer_keys import Masked, order_keys, show_masked
+from layerlore.memory.rules.answers import Masked, order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.work.work_answers import LoggedAttempt

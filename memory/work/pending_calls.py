@@ -21,7 +21,7 @@ from typing import Any, NoReturn, get_args
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.rules.json_schema import check_against, check_schema
 from layerlore.memory.rules.validation import (
     Limits,

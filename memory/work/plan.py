@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.ages import age, iso
-from layerlore.memory.rules.answer_keys import order_keys, show_masked
+from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.validation import check_json, check_number, count_json_bytes, describe, load_json
 from layerlore.memory.text.quotation import join_lines, quote_line, wrap_block
 from layerlore.memory.work import plan_rules

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import show_masked
+from layerlore.memory.rules.answers import show_masked
 from layerlore.memory.rules.validation import check_id, write_exact_json
 from layerlore.memory.usage.usage_answers import Usage
 from layerlore.memory.work import pending_calls

@@ -8,9 +8,15 @@ from typing import Any, Literal, get_args
 
 from layerlore.memory.engine.engine import Engine, work_on_long_text
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import (
+    PageEntry,
+    count_entry_bytes,
+    fit_entries,
+    order_keys,
+    read_cursor,
+    write_cursor,
+)
 from layerlore.memory.rules.json_schema import make_equality_key
-from layerlore.memory.rules.list_pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
 from layerlore.memory.usage.model_usage import add_lines, present_spent
 from layerlore.memory.work import pending_calls

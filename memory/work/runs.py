@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
-from layerlore.memory.rules.answer_keys import order_keys, show_masked
+from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import (

@@ -9,8 +9,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys, show_masked
-from layerlore.memory.rules.list_pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.answers import fit_entries, order_keys, read_cursor, show_masked, write_cursor
 from layerlore.memory.rules.validation import (
     Limits,
     check_id,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.memory.rules.answer_keys import Stored
+from layerlore.memory.rules.answers import Stored
 from layerlore.memory.usage.usage_answers import Usage
 from layerlore.storage.core.records import Plan
 

@@ -15,7 +15,7 @@ import httpx2
 import jwt
 
 from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal, Right
-from layerlore.server.settings.jwt import JwtSettings
+from layerlore.server.settings.http import JwtSettings
 from layerlore.server.settings.settings import SettingsError
 from layerlore.storage.core.errors import StorageUnavailable
 

@@ -1,22 +1,17 @@
-"""A remote server over Streamable HTTP, to which a bridge passes every message of a host unchanged.
-
-It uses the HTTP client directly: the SDK's transport ends altogether when one request does not reach the server, gives no
-reason for a refusal, and ends when the server has forgotten its session. Beside the messages it handles:
-
-- the headers of a message: made from the message (2026-07-28 and later), or from the session (before);
-- a session's stream, which is opened again when it breaks, and the session itself, which is begun again with the host's
-  own first message when the server no longer knows it, and goes on with the same conversation;
-- a cancellation, which ends its request (2026-07-28 and later) or is an ordinary message (before).
-"""
+"""The server behind a URL as a stdio server: lines of a host go to it, and its answers come back."""
 
 import contextlib
+import functools
+import importlib.util
 import math
+import signal
 import ssl
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Any
 
 import anyio
 import httpx2
@@ -40,7 +35,18 @@ from mcp.types import (
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
 from layerlore.server.access.caller import CONVERSATION_HEADER
-from layerlore.server.process.json_rpc import decode, encode, error_line
+from layerlore.server.process.json_rpc import (
+    MAX_LINE_BYTES,
+    LineSplitter,
+    TooLong,
+    decode,
+    encode,
+    error_line,
+    refuse_too_long,
+    strip_mark,
+)
+from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
+from layerlore.server.stdio.streams import ByteSource, open_streams
 
 SESSION_HEADER = "mcp-session-id"
 POST_ONLY_SECONDS = 10.0
@@ -320,3 +326,82 @@ def _reason(response: httpx2.Response) -> str:
     if isinstance(reason, str):
         return reason[:_REASON_CHARS]
     return ""
+
+
+# An open stream sends something every 15 seconds; an answer may take long.
+TIMEOUT = httpx2.Timeout(connect=10.0, write=30.0, read=300.0, pool=None)
+FLUSH_SECONDS = 0.3
+EXIT_SECONDS = 1.7
+"""A host waits two seconds between closing stdin and killing."""
+
+
+def run_bridge(remote: Remote, fds: tuple[int, int]) -> int:
+    """Pass messages on until the host leaves, or SIGTERM or SIGINT comes, in the main thread of a process that ends
+    afterwards. Returns the exit code. ``fds``: what `claim_stdio` returned."""
+    stop = StopRequest()
+    deadline = ExitDeadline(stop, EXIT_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.ask())
+    try:
+        run = functools.partial(_bridge, remote, fds, stop)
+        anyio.run(run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
+        deadline.served = True
+    finally:
+        stop.ask(1)  # without effect unless something has failed
+    return stop.exit_code
+
+
+async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> None:
+    source, sink = await open_streams(*fds)
+    writing, reading = anyio.Lock(), anyio.CancelScope()
+
+    async def send(line: bytes) -> None:
+        async with writing:
+            try:
+                await sink.write(line)
+            except OSError:
+                stop.ask()  # the host has stopped reading
+
+    async def end_when_asked() -> None:
+        await stop.wait()
+        reading.cancel()
+
+    # Requests to this machine use no proxy from the environment.
+    options: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": remote.url.scheme == "https", "verify": remote.tls}
+    limits = httpx2.Limits(max_connections=None)
+    async with (
+        httpx2.AsyncClient(headers=list(remote.headers), limits=limits, **options) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        server = RemoteServer(client, remote.url, send, tasks)
+        for task in (server.pass_on, end_when_asked):
+            tasks.start_soon(task)
+        with reading:
+            await _read(source, server, send)
+        stop.ask()
+        await server.end()
+        with anyio.move_on_after(FLUSH_SECONDS):
+            await sink.aclose()
+        source.close()
+        tasks.cancel_scope.cancel()
+
+
+async def _read(source: ByteSource, server: RemoteServer, send: Send) -> None:
+    """Read messages from the host. It never waits for the server, so that the end of the input is noticed at once."""
+    lines = LineSplitter(MAX_LINE_BYTES)
+
+    async def take(line: bytes | TooLong) -> None:
+        if isinstance(line, TooLong):
+            await send(refuse_too_long(line, MAX_LINE_BYTES))
+            return
+        message = decode(line)
+        if isinstance(message, bytes):
+            await send(message)
+        else:
+            server.take(strip_mark(line), message)
+
+    while chunk := await source.read():
+        for line in lines.feed(chunk):
+            await take(line)
+    for line in lines.flush():
+        await take(line)

@@ -14,7 +14,7 @@ from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_check import DatabaseState, look_at_database
+from layerlore.storage.drivers.maintenance import DatabaseState, look_at_database
 
 
 async def look_at_own_database(settings: Settings, *, whole: bool = False) -> DatabaseState:

@@ -32,7 +32,7 @@ from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAns
 from layerlore.server.limits.accounts import Account, Accounts, Bucket
 from layerlore.server.limits.room import Room, TooMuch, content_length, refusal_error, refusal_result
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
-from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.http import RateSettings
 from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers
 
 # The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a

@@ -29,7 +29,7 @@ from mcp.types import (
 )
 
 from layerlore.memory.parts.media import Media
-from layerlore.memory.rules.list_pages import count_sent_bytes, write_answer
+from layerlore.memory.rules.answers import count_sent_bytes, write_answer
 from layerlore.memory.rules.validation import Limits, check_id, describe_choices
 from layerlore.server.access.caller import RequestContext, caller_of, principal_of, settings_of
 from layerlore.server.explorer.routes import read_page

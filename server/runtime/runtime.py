@@ -25,7 +25,7 @@ from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.ages import MINUTE_MS, minutes_ago
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
-from layerlore.memory.settings.section import MemoryClosed
+from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
@@ -51,7 +51,7 @@ from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.index.embedders import dimension_of
+from layerlore.storage.index.vectors import dimension_of
 from layerlore.storage.threads import threads
 
 if TYPE_CHECKING:

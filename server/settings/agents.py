@@ -7,9 +7,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from layerlore.memory.settings.context_settings import ContextRules, RecallRules, WindowSettings
+from layerlore.memory.settings.context_settings import (
+    ContextRules,
+    MemoryChoice,
+    MemoryMode,
+    RecallRules,
+    Section,
+    WindowSettings,
+    one_line,
+    read_json,
+)
 from layerlore.memory.settings.note_settings import EntryRules, WorkingMemoryRules
-from layerlore.memory.settings.section import MemoryChoice, MemoryMode, Section, one_line, read_json
 from layerlore.storage.core.records import Json
 
 _LONGEST_NAME = 255

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from layerlore.memory.settings.section import Characters, Section, Tokens
+from layerlore.memory.settings.context_settings import Characters, Section, Tokens
 
 
 class CaptureSettings(Section):

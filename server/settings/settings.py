@@ -26,9 +26,17 @@ from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.context_settings import (
     ContextRules,
     EmbeddingSettings,
+    MemoryChoice,
+    Name,
     RecallRules,
+    Section,
+    Unit,
     WindowProfiles,
     WindowSettings,
+    describe_closed,
+    distinct,
+    list_of,
+    one_line,
 )
 from layerlore.memory.settings.note_settings import (
     EntryRules,
@@ -38,23 +46,11 @@ from layerlore.memory.settings.note_settings import (
     TitleRules,
     WorkingMemoryRules,
 )
-from layerlore.memory.settings.section import (
-    MemoryChoice,
-    Name,
-    Section,
-    Unit,
-    describe_closed,
-    distinct,
-    list_of,
-    one_line,
-)
 from layerlore.server.settings.agents import AgentProfiles, AgentSettings
 from layerlore.server.settings.capture import CaptureSettings
-from layerlore.server.settings.http import HttpSettings
-from layerlore.server.settings.jwt import JwtSettings
+from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
-from layerlore.server.settings.rates import WAITING_AT_ONCE, RateSettings
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url

@@ -17,7 +17,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.tools.call import Call

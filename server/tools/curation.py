@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.engine.status_answers import MemoryStatus, WaitingJobs
 from layerlore.memory.removal.removal_answers import Undone
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.answer_keys import Stored
+from layerlore.memory.rules.answers import Stored
 from layerlore.server.access.caller import NotPermitted
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.call import Call

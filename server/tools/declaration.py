@@ -14,7 +14,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 from typing_extensions import get_type_hints, is_typeddict
 
-from layerlore.memory.rules.answer_keys import STORED
+from layerlore.memory.rules.answers import STORED
 from layerlore.server.access.credentials import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
 

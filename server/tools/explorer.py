@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
 from layerlore.memory.messages.message_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.call import Call

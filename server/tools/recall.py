@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from layerlore.memory.recall.recall_answers import RecallAnswer
-from layerlore.memory.rules.list_pages import count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text, parse_time
 from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call

@@ -2,7 +2,7 @@
 
 from layerlore.memory.engine.status_answers import Asking, KeptMessages, MemoryStatus, StoredBytes, Vectors
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
-from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import present_lines
 from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.process.version import VERSION

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from layerlore.memory.documents.document_answers import ClearedDocument, DocumentAnswer, UpdatedDocument
+from layerlore.memory.documents.document_lines import ClearedDocument, DocumentAnswer, UpdatedDocument
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool

@@ -5,30 +5,20 @@ the cosine does, so a scan of the scope's codes gives the candidates, and their 
 stands for one dimension: vectors of another need another name. Vectors of different models are never compared.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import (
-    BigInteger,
-    bindparam,
-    delete,
-    exists,
-    func,
-    literal_column,
-    not_,
-    select,
-    text,
-    tuple_,
-)
+from sqlalchemy import BigInteger, bindparam, delete, exists, func, literal_column, not_, select, text, tuple_, update
 
 from layerlore.storage.core.index_rows import RowIdArray, to_list
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token
-from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import SCOPE, search_rows, search_vectors
+from layerlore.storage.core.statements import any_of, insert_or_ignore, insert_or_update, refused
+from layerlore.storage.core.tables import SCOPE, installation, search_rows, search_vectors
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index.lexical import TEXT_VERSION, kind_of
 
@@ -294,3 +284,69 @@ _FORGET = Look(
 async def forget_models(tx: Tx, keep: Collection[str], most: int) -> int:
     """Remove at most ``most`` vectors of the models that are not among ``keep``; counts them. 0: there are no more."""
     return await _FORGET.count(tx, keep=list(keep), most=most)
+
+
+_IN_USE = "embedder:"
+_LEASE = "vectors-lease:"
+_DIMENSION = "dimension:"
+
+_row: dict[str, Any] = {"name": bindparam("name"), "value": bindparam("value")}
+_NOTE = insert_or_update(installation, _row, keys=("name",), changes={"value": refused(installation).value})
+_ADD = insert_or_ignore(installation, _row)
+_named = installation.c.name == bindparam("name")
+_VALUE = select(installation.c.value).where(_named)
+_UNCHANGED = installation.c.value == bindparam("was")
+_CHANGE = update(installation).where(_named, _UNCHANGED).values(value=bindparam("value"))
+_DROP = delete(installation).where(_named, _UNCHANGED)
+_DROP_ANY = delete(installation).where(_named)
+_ALL = select(installation.c.name, installation.c.value).where(installation.c.name.startswith(_IN_USE))
+
+
+async def note_use(tx: Tx, model: str, now: int) -> None:
+    """Note that a process uses an embedder now: to be done before it writes vectors, and now and then while it runs."""
+    await tx.run(_NOTE, name=_IN_USE + model, value=str(now))
+
+
+async def last_used(tx: Tx) -> dict[str, int]:
+    """Every embedder that may have vectors, and when one was last noted to use it, in milliseconds since 1970."""
+    return {name.removeprefix(_IN_USE): int(value) for name, value in await tx.all(_ALL)}
+
+
+async def forget_use(tx: Tx, used: Mapping[str, int]) -> None:
+    """Forget embedders, but for those that were noted again since ``last_used`` answered this of them."""
+    for model, at in used.items():
+        if await tx.run(_DROP, name=_IN_USE + model, was=str(at)):
+            await tx.run(_DROP_ANY, name=_DIMENSION + model)
+
+
+async def dimension_of(tx: Tx, model: str) -> int:
+    """How many dimensions the vectors stored under a name have; 0 where none were stored yet."""
+    return int(await tx.scalar(_VALUE, name=_DIMENSION + model) or 0)
+
+
+async def agree_on_dimension(tx: Tx, model: str, dimension: int) -> int:
+    """How many dimensions the vectors under a name must have, to be asked before they are stored: the first who asks
+    decides."""
+    agreed = await dimension_of(tx, model)
+    if agreed or await tx.run(_ADD, name=_DIMENSION + model, value=str(dimension)):
+        return agreed or dimension
+    return await dimension_of(tx, model)
+
+
+async def take_lease(tx: Tx, model: str, holder: str, *, now: int, until: int) -> bool:
+    """Take, or prolong, the right to make up for a model's missing vectors. False while another process has it."""
+    name, value = _LEASE + model, f"{until} {holder}"
+    stored = await tx.scalar(_VALUE, name=name)
+    if stored is None:
+        return await tx.run(_ADD, name=name, value=value) == 1
+    expires, _, owner = stored.partition(" ")
+    if owner != holder and int(expires) > now:
+        return False
+    return await tx.run(_CHANGE, name=name, value=value, was=stored) == 1
+
+
+async def return_lease(tx: Tx, model: str, holder: str) -> None:
+    """Let another process have it, if this one still does."""
+    stored = await tx.scalar(_VALUE, name=_LEASE + model)
+    if stored is not None and stored.partition(" ")[2] == holder:
+        await tx.run(_DROP, name=_LEASE + model, was=stored)

@@ -31,7 +31,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
 from layerlore.storage.threads import threads
-from layerlore.storage.threads.clock_repair import mend
+from layerlore.storage.threads.threads import mend
 
 MEDIA = ("image", "file")
 

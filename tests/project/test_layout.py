@@ -115,9 +115,7 @@ def test_only_drivers_know_which_database_it_is() -> None:
 
 
 def test_litellm_is_used_for_embedding_and_for_chat_only() -> None:
-    users = {
-        _room(name) for name, path in sources().items() if "memory.embedding.litellm_module" in own_imports(tree(path))
-    }
+    users = {_room(name) for name, path in sources().items() if "memory.embedding.remote" in own_imports(tree(path))}
     assert users == {("memory", "embedding"), ("extraction", "chat")}
 
 

@@ -13,7 +13,7 @@ from layerlore.server.http.connections import Connections
 from layerlore.server.limits.throttle import Throttle, make_gate
 from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.runtime.tool_server import ToolServer, build_server
-from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.http import RateSettings
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.toolsets import list_writers
 

@@ -7,7 +7,7 @@ from typing import Any
 from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
-from layerlore.storage.messages import days, indexed_rows, message_pages
+from layerlore.storage.messages import indexed_rows, message_pages, windows
 from layerlore.storage.threads import threads
 
 from .building import NOW, tool_result
@@ -28,8 +28,8 @@ def reading_calls(uid: str) -> dict[str, Call]:
         "message_pages.of_next": lambda tx, who: message_pages.of_next(tx, who, "main", ["c1"]),
         "threads.read_at": lambda tx, who: threads.read_at(tx, who, 0, 9),
         "threads.search_at": lambda tx, who: threads.search_at(tx, who, lambda *_: True, 0, 9),
-        "days.count_by_kind": days.count_by_kind,
-        "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
+        "days.count_by_kind": windows.count_by_kind,
+        "days.count_by_day": lambda tx, who: windows.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),
         "indexed_rows.row_ids_from": lambda tx, who: indexed_rows.row_ids_from(tx, who, uid, 1),
         "message_pages.fill_of_all": _read_of_all,

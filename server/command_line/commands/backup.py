@@ -13,7 +13,7 @@ from layerlore.server.command_line.options import TenantOption, fail, read_setti
 from layerlore.server.relay.server_query import end_idle
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database_backup import back_up, is_latest, put_back
+from layerlore.storage.drivers.maintenance import back_up, is_latest, put_back
 
 
 def restore_backup(settings: Settings, file: str) -> int:

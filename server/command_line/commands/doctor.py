@@ -28,7 +28,7 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database_check import DatabaseState, find_obstacle, list_abilities
+from layerlore.storage.drivers.maintenance import DatabaseState, find_obstacle, list_abilities
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),

@@ -17,7 +17,7 @@ from layerlore.extraction.chat.chat_port import (
 )
 from layerlore.extraction.chat.litellm_chat import open_chat
 from layerlore.extraction.kinds.kind import MODEL_KINDS
-from layerlore.memory.embedding.litellm_module import load_litellm
+from layerlore.memory.embedding.remote import load_litellm
 from layerlore.memory.settings.note_settings import LlmModels, LlmSettings
 from layerlore.memory.usage.model_usage import find_shipped_prices
 from layerlore.server.settings.settings import SettingsError, load_settings

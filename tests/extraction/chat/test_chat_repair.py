@@ -8,7 +8,7 @@ from growth import grows_in_step
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.extraction.chat.answer_form import Unreadable, read_object
+from layerlore.extraction.chat.chat_port import Unreadable, read_object
 
 VALUES: Any = st.recursive(
     st.none()

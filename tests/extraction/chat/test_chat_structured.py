@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
+from layerlore.extraction.chat.chat_port import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}

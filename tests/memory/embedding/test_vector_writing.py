@@ -21,7 +21,7 @@ from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import ROLES, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.index import embedders, vectors
+from layerlore.storage.index import vectors
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +170,7 @@ async def test_a_process_that_died_at_it_holds_others_up_no_longer_than_its_leas
     async with opened(ToldEmbedder(local=False)) as engine:
         await say(engine, "an apple")
         until = clock.now + LEASE_MS
-        await engine.database.write_installation(embedders.take_lease, "told", "dead", now=clock.now, until=until)
+        await engine.database.write_installation(vectors.take_lease, "told", "dead", now=clock.now, until=until)
         assert not await writer(engine).scan()
         clock.now = until
         assert await writer(engine).scan()

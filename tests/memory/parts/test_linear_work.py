@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from layerlore.extraction.chat.answer_form import Unreadable, read_object
+from layerlore.extraction.chat.chat_port import Unreadable, read_object
 from layerlore.extraction.kinds.titles import clean_title, is_trivial
 from layerlore.memory.digest import tool_lines
 from layerlore.memory.entries.entries import tells_of_user

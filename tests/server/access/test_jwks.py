@@ -15,7 +15,7 @@ from fake_issuer import AUDIENCE, ISSUER, Issuer, b64, ec_jwk, ed_jwk, ed_key, o
 from jwt.algorithms import ECAlgorithm
 
 from layerlore.server.access.jwt_tokens import IssuerUnavailable, KeySet
-from layerlore.server.settings.jwt import Algorithm, JwtSettings
+from layerlore.server.settings.http import Algorithm, JwtSettings
 from layerlore.server.settings.settings import SettingsError, load_settings
 
 pytestmark = pytest.mark.anyio

@@ -33,7 +33,7 @@ from fake_issuer import (
 
 from layerlore.server.access.credentials import Principal
 from layerlore.server.access.jwt_tokens import IssuerUnavailable, JwtTokens, KeySet
-from layerlore.server.settings.jwt import JwtSettings
+from layerlore.server.settings.http import JwtSettings
 
 pytestmark = pytest.mark.anyio
 Verifier = Callable[..., JwtTokens]

@@ -14,7 +14,7 @@ from layerlore.server.limits.room import TOO_MUCH
 from layerlore.server.limits.throttle import MOST_WAITING, Throttle, count_bytes, count_rows
 from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.runtime.tool_server import build_server
-from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.http import RateSettings
 
 from ..gated_server import PATIENCE, answer, refused, settings_in
 from ..limited_server import Callers, Held, Stopped, limited_in_memory, only

@@ -25,7 +25,7 @@ from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.messages import indexed_rows, message_pages, message_rows, orphans, windows
 from layerlore.storage.removal import deletions
-from layerlore.storage.threads import clock_repair, events, threads
+from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
 from layerlore.storage.work import plans, runs, steps
@@ -122,7 +122,7 @@ def calls(known: Known) -> dict[str, Call]:
         "events.look": lambda tx, who: events.look(
             tx, who, events.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
-        "clock_repair.mend": lambda tx, who: clock_repair.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
+        "clock_repair.mend": lambda tx, who: threads.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
         "threads.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
         "threads.thread_ids": lambda tx, who: threads.thread_ids(tx, who, "", most=9),
         "threads.count_scope": threads.count_scope,

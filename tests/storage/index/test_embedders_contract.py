@@ -3,7 +3,7 @@
 import pytest
 
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.index import embedders
+from layerlore.storage.index import vectors
 from layerlore.storage.messages import place_rows
 from layerlore.storage.messages.place_rows import FIRST, ThreadPlace
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def lease(database: Database, holder: str, *, now: int, until: int, model: str = "m") -> bool:
-    return await database.write_installation(embedders.take_lease, model, holder, now=now, until=until)
+    return await database.write_installation(vectors.take_lease, model, holder, now=now, until=until)
 
 
 async def test_one_holder_at_a_time_has_a_models_lease(database: Database) -> None:
@@ -28,38 +28,38 @@ async def test_one_holder_at_a_time_has_a_models_lease(database: Database) -> No
 
 async def test_only_its_holder_returns_a_lease(database: Database) -> None:
     assert await lease(database, "a", now=0, until=100)
-    await database.write_installation(embedders.return_lease, "m", "b")
+    await database.write_installation(vectors.return_lease, "m", "b")
     assert not await lease(database, "b", now=1, until=100)
-    await database.write_installation(embedders.return_lease, "m", "a")
+    await database.write_installation(vectors.return_lease, "m", "a")
     assert await lease(database, "b", now=1, until=100)
 
 
 async def test_embedders_in_use_are_noted_with_the_last_time(database: Database) -> None:
-    assert await database.read_installation(embedders.last_used) == {}
+    assert await database.read_installation(vectors.last_used) == {}
     for model, now in (("use", 1), ("openai/x:y", 2), ("use", 3)):
-        await database.write_installation(embedders.note_use, model, now)
-    assert await database.read_installation(embedders.last_used) == {"use": 3, "openai/x:y": 2}
+        await database.write_installation(vectors.note_use, model, now)
+    assert await database.read_installation(vectors.last_used) == {"use": 3, "openai/x:y": 2}
 
 
 async def test_an_embedder_that_is_used_again_meanwhile_is_not_forgotten(database: Database) -> None:
     for model in ("one", "two"):
-        await database.write_installation(embedders.note_use, model, 1)
-    found = await database.read_installation(embedders.last_used)
-    await database.write_installation(embedders.note_use, "two", 2)
-    await database.write_installation(embedders.forget_use, found)
-    assert await database.read_installation(embedders.last_used) == {"two": 2}
+        await database.write_installation(vectors.note_use, model, 1)
+    found = await database.read_installation(vectors.last_used)
+    await database.write_installation(vectors.note_use, "two", 2)
+    await database.write_installation(vectors.forget_use, found)
+    assert await database.read_installation(vectors.last_used) == {"two": 2}
 
 
 async def test_a_models_first_vectors_decide_its_dimension_until_it_is_forgotten(database: Database) -> None:
-    assert await database.read_installation(embedders.dimension_of, "one") == 0
-    await database.write_installation(embedders.note_use, "one", 1)
-    assert await database.write_installation(embedders.agree_on_dimension, "one", 8) == 8
-    assert await database.write_installation(embedders.agree_on_dimension, "one", 16) == 8
-    assert await database.write_installation(embedders.agree_on_dimension, "two", 16) == 16
-    assert await database.read_installation(embedders.dimension_of, "one") == 8
-    await database.write_installation(embedders.forget_use, await database.read_installation(embedders.last_used))
-    assert await database.read_installation(embedders.dimension_of, "one") == 0
-    assert await database.read_installation(embedders.dimension_of, "two") == 16
+    assert await database.read_installation(vectors.dimension_of, "one") == 0
+    await database.write_installation(vectors.note_use, "one", 1)
+    assert await database.write_installation(vectors.agree_on_dimension, "one", 8) == 8
+    assert await database.write_installation(vectors.agree_on_dimension, "one", 16) == 8
+    assert await database.write_installation(vectors.agree_on_dimension, "two", 16) == 16
+    assert await database.read_installation(vectors.dimension_of, "one") == 8
+    await database.write_installation(vectors.forget_use, await database.read_installation(vectors.last_used))
+    assert await database.read_installation(vectors.dimension_of, "one") == 0
+    assert await database.read_installation(vectors.dimension_of, "two") == 16
 
 
 async def test_every_visible_message_of_every_scope_is_on_the_way(database: Database) -> None:

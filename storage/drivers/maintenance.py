@@ -1,4 +1,4 @@
-"""A check of the database that the settings name; it creates and changes nothing."""
+"""Checks and backups of a database."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.drivers.database import sqlite_path
 from layerlore.storage.drivers.database_url import without_password
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.roles import look_at_server
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.backup import WAY_OUT, whole_check
+from layerlore.storage.drivers.sqlite.backup import WAY_OUT, PutBack, make_backup, put_in_place, whole_check
 from layerlore.storage.drivers.sqlite.database import MEMORY
 from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.migration import sqlite_version
@@ -193,3 +193,36 @@ def _choose(
     if has:
         return Ability(section, name, yes)
     return Ability(section, name, no, False, mend, needed)
+
+
+def back_up(url: str, default: Path, target: Path) -> None:
+    """Copy the database that ``url`` names into a new file; servers may go on writing. ``default``: the file for the
+    empty URL.
+
+    Raises InvalidInput for a database that is no file, NotFound, Conflict, StorageUnavailable or OSError.
+    """
+    make_backup(_find_file(url, default, "pg_dump"), target)
+
+
+def put_back(url: str, default: Path, backup: Path, stamp: str) -> tuple[Path, PutBack]:
+    """Replace the database with a backup. Returns its file, and what was done; the former file stays, with ``stamp`` in
+    its name.
+
+    Raises what ``back_up`` raises, DatabaseTooNew or DatabaseTooOld.
+    """
+    store = _find_file(url, default, "pg_restore")
+    return store, put_in_place(backup, store, stamp)
+
+
+def is_latest(done: PutBack) -> bool:
+    """Whether the file that was put back has the tables of today; else the next start updates it."""
+    return done.version == latest_version("sqlite")
+
+
+def _find_file(url: str, default: Path, instead: str) -> Path:
+    path = sqlite_path(url, default)
+    if path is None:
+        raise InvalidInput(f"this command is for SQLite; for Postgres, use {instead} (docs/tenants.md)")
+    if path == MEMORY:
+        raise InvalidInput("there is no database file: memory is off, or the database is in memory")
+    return Path(path).absolute()

@@ -1,8 +1,10 @@
-"""Pages of a list: how many entries one answer holds, in bytes of what is sent, and the cursor to the next page."""
+"""The form of answers: pages of lists that fit into an answer, and keys in the order of their type."""
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
+
+from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import load_json
 from layerlore.storage.core.errors import InvalidInput
@@ -72,3 +74,32 @@ def read_cursor(cursor: str, unknown: InvalidInput) -> Any:
         return load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
     except ValueError:
         raise unknown from None
+
+
+Answer = TypeVar("Answer", bound=Mapping[str, Any])
+
+
+class Masked(TypedDict, total=False):
+    """The number of secrets that were masked; left out at 0."""
+
+    masked: int
+
+
+def show_masked(count: int) -> Masked:
+    """The count as a part of an answer."""
+    if count:
+        return {"masked": count}
+    return {}
+
+
+def order_keys(form: type[Answer], answer: Answer) -> Answer:
+    """The answer with its keys in the order in which its type names them."""
+    ordered = {name: answer[name] for name in form.__annotations__ if name in answer}
+    return cast("Answer", ordered)
+
+
+T = TypeVar("T")
+
+STORED = "holds what is stored"
+Stored = Annotated[T, STORED]
+"""Marks a key of an answer whose value may hold text or data that was stored: more than ids, numbers, states and times."""
