@@ -33,11 +33,11 @@ def drawn(
     the same store. None where there is but one conversation."""
     chance = random.Random(seed)
     pairs = [
-        (asked.id, question.text)
-        for asked in conversations
+        (request.id, question.text)
+        for request in conversations
         for other in conversations
         for question in other.questions
-        if other is not asked and question.category not in apart
+        if other is not request and question.category not in apart
     ]
     distinct = list(dict.fromkeys(pairs))
     found: dict[str, list[str]] = defaultdict(list)

@@ -198,9 +198,9 @@ class Host:
         self._tally.add(place, self._judge.result(question, answer, judge(answer)))
 
     async def _context(self, question: Question, thread: str, query: str, place: Place) -> None:
-        asked: dict[str, Any] = {"query": query} if query else {}
+        request: dict[str, Any] = {"query": query} if query else {}
         try:
-            answer = await self._connection.call(CONTEXT, thread_id=thread, max_tokens=place.room, **asked)
+            answer = await self._connection.call(CONTEXT, thread_id=thread, max_tokens=place.room, **request)
         except ToolFailed as failure:
             self._tally.failed.append(str(failure))
             answer = ""
@@ -209,8 +209,8 @@ class Host:
 
 def draw_not_sure(question: str, chance: random.Random) -> str:
     """One of the ways to say that nothing is known about a question."""
-    asked = question[:1].lower() + question[1:].rstrip("?!. ")
-    return chance.choice(_NOT_SURE).format(asked=asked, question=question)
+    request = question[:1].lower() + question[1:].rstrip("?!. ")
+    return chance.choice(_NOT_SURE).format(request=request, question=question)
 
 
 def as_messages(said: Sequence[str], said_at: str) -> list[Json]:

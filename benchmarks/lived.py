@@ -87,11 +87,11 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _chosen(conversation: Conversation, options: argparse.Namespace) -> Conversation:
     """With the questions that are asked, in their order."""
-    asked = [question for question in conversation.questions if question.category not in options.apart]
-    if options.questions is not None and options.questions < len(asked):
-        kept = random.Random(0).sample(range(len(asked)), options.questions)
-        asked = [asked[at] for at in sorted(kept)]
-    return replace(conversation, questions=asked)
+    request = [question for question in conversation.questions if question.category not in options.apart]
+    if options.questions is not None and options.questions < len(request):
+        kept = random.Random(0).sample(range(len(request)), options.questions)
+        request = [request[at] for at in sorted(kept)]
+    return replace(conversation, questions=request)
 
 
 class _Lived:

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    asked: list[Asked] = []
+    request: list[Asked] = []
     run = uuid.uuid4().hex[:8]
     with tempfile.TemporaryDirectory(prefix="layerlore-multilingual-") as folder:
         for name in options.languages:
@@ -74,9 +74,9 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
                 for language in options.languages:
                     for number, question in enumerate(LANGUAGES[language].questions):
                         answer = await ask(connection, question, limit=DEPTH)
-                        asked.append(Asked(language, name, rank_of(f"{name}-{number}", answer.ids), answer.relevance))
-    report = _figures(asked, options.languages, default_sure(chosen(options.embedder)))
-    print(_shown(report, asked, options.languages))
+                        request.append(Asked(language, name, rank_of(f"{name}-{number}", answer.ids), answer.relevance))
+    report = _figures(request, options.languages, default_sure(chosen(options.embedder)))
+    print(_shown(report, request, options.languages))
     return report
 
 
@@ -98,13 +98,13 @@ def rank_of(wanted: str, found: Sequence[str]) -> int:
     return found.index(wanted) + 1 if wanted in found else 0
 
 
-def hit(depth: int, asked: Iterable[Asked]) -> float:
+def hit(depth: int, request: Iterable[Asked]) -> float:
     """The share of questions whose fact is among the first ``depth`` hits."""
-    return mean(float(0 < each.rank <= depth) for each in asked)
+    return mean(float(0 < each.rank <= depth) for each in request)
 
 
-def _figures(asked: Sequence[Asked], languages: Sequence[str], floor: float) -> dict[str, Any]:
-    same, cross = [each for each in asked if each.same], [each for each in asked if not each.same]
+def _figures(request: Sequence[Asked], languages: Sequence[str], floor: float) -> dict[str, Any]:
+    same, cross = [each for each in request if each.same], [each for each in request if not each.same]
     rules: dict[str, Callable[[Asked, str], bool]] = {
         "same": lambda each, name: each.same and each.fact == name,
         "question_abroad": lambda each, name: not each.same and each.fact == name,
@@ -112,7 +112,7 @@ def _figures(asked: Sequence[Asked], languages: Sequence[str], floor: float) -> 
     }
 
     def hits(name: str, rule: Callable[[Asked, str], bool]) -> dict[str, float]:
-        chosen_ = [each for each in asked if rule(each, name)]
+        chosen_ = [each for each in request if rule(each, name)]
         return {f"hit@{depth}": hit(depth, chosen_) for depth in (1, DEPTH)}
 
     return {
@@ -123,13 +123,13 @@ def _figures(asked: Sequence[Asked], languages: Sequence[str], floor: float) -> 
                 **{f"hit@{depth}": hit(depth, some) for depth in (1, DEPTH)},
                 "nothing_at_default_sure": mean(float(each.relevance < floor) for each in some),
             }
-            for label, some in (("same language", same), ("across languages", cross), ("all", asked))
+            for label, some in (("same language", same), ("across languages", cross), ("all", request))
         },
         "floor": floor,
     }
 
 
-def _shown(report: dict[str, Any], asked: Sequence[Asked], languages: Sequence[str]) -> str:
+def _shown(report: dict[str, Any], request: Sequence[Asked], languages: Sequence[str]) -> str:
     rows = [
         [name, *(figure(found[f"hit@{depth}"]) for found in sides.values() for depth in (1, DEPTH))]
         for name, sides in report["languages"].items()
@@ -146,7 +146,8 @@ def _shown(report: dict[str, Any], asked: Sequence[Asked], languages: Sequence[s
         for label, found in report["overall"].items()
     ]
     pairs = [
-        [question, *(figure(hit(DEPTH, _pair(asked, question, fact))) for fact in languages)] for question in languages
+        [question, *(figure(hit(DEPTH, _pair(request, question, fact))) for fact in languages)]
+        for question in languages
     ]
     overall = ("", "questions", "hit@1", "hit@3", "expected hit@3", "verdict", "nothing at the default floor")
     return "\n\n".join(
@@ -158,8 +159,8 @@ def _shown(report: dict[str, Any], asked: Sequence[Asked], languages: Sequence[s
     )
 
 
-def _pair(asked: Sequence[Asked], question: str, fact: str) -> list[Asked]:
-    return [each for each in asked if (each.question, each.fact) == (question, fact)]
+def _pair(request: Sequence[Asked], question: str, fact: str) -> list[Asked]:
+    return [each for each in request if (each.question, each.fact) == (question, fact)]
 
 
 if __name__ == "__main__":

@@ -73,8 +73,8 @@ async def read_cases(name: str, conversations: Sequence[Conversation], embedder:
             cases: list[Case] = []
             for conversation in conversations:
                 held = await engine.database.read(_read_places, _scope(conversation), conversation)
-                asked = [each for each in conversation.questions if each.category not in apart]
-                for question in asked:
+                request = [each for each in conversation.questions if each.category not in apart]
+                for question in request:
                     evidence = frozenset(held[each] for each in question.evidence if each in held)
                     cases += await _ask(engine, conversation, question.text, question.category, evidence)
                 for text in foreign.get(conversation.id, []):

@@ -143,12 +143,12 @@ def _figures(tally: Tally, apart: Sequence[str], floor: float) -> dict[str, Any]
 
 
 def _shown(figures: dict[str, Any]) -> str:
-    asked = figures["question_ms"]
+    request = figures["question_ms"]
     lines = [
         scores.shown(figures["systems"]),
         f"{figures['conversations']} conversations, {figures['messages']:,} messages loaded in "
         f"{figures['load_seconds']:.2f} s ({figures['messages'] / figures['load_seconds']:,.0f} a second); "
-        f"a question: p50 {asked['p50']:.2f} ms, p95 {asked['p95']:.2f} ms; answers cut: {figures['cut_answers']}",
+        f"a question: p50 {request['p50']:.2f} ms, p95 {request['p95']:.2f} ms; answers cut: {figures['cut_answers']}",
         _vectors_shown(figures),
     ]
     if figures["absent"]:

@@ -140,8 +140,8 @@ async def first_answers(launch: Launch, tool: str) -> tuple[float, float]:
         lines = BufferedByteReceiveStream(process.stdout)
         with anyio.fail_after(START_SECONDS):
             for id_, method, params in ((1, "initialize", client), (2, "tools/list", {}), (3, "tools/call", call)):
-                asked = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-                await process.stdin.send(json.dumps(asked).encode() + b"\n")
+                request = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+                await process.stdin.send(json.dumps(request).encode() + b"\n")
                 answer = json.loads(await lines.receive_until(b"\n", _LONGEST_ANSWER))
                 took.append(time.perf_counter() - spawned)
                 if id_ == 1:

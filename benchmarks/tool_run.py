@@ -116,7 +116,7 @@ class _Workflow:
         return [*found, self._look(), self._update(), self._second_run(), self._activate()]
 
     def _search(self) -> Step:
-        asked = (
+        request = (
             f"Please build a workflow called {self.name} that {self.purpose}. The table is {self.table}, and news go "
             f"to the channel {self.channel}. Never send more than {self.limit} rows a day. It has to run by {self.day}."
         )
@@ -137,7 +137,7 @@ class _Workflow:
             {"query": self.node, "limit": 25},
             {"count": 25, "results": results},
         )
-        step.messages.insert(0, {"role": "user", "content": asked})
+        step.messages.insert(0, {"role": "user", "content": request})
         planted = {"id": (self.table, self.channel), "number": (self.limit, self.day)}
         return _plant(step, planted)
 

@@ -57,14 +57,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    asked = {
+    request = {
         f"{path.name}: {found[1] or found[2]}"
         for path in Path(config["site_dir"]).rglob("*")
         if path.suffix in (".html", ".css")
         for found in ASSET.finditer(UNFETCHED.sub("", path.read_text(encoding="utf-8")))
     }
-    if asked:
-        raise PluginError("pages ask other machines for: " + ", ".join(sorted(asked)))
+    if request:
+        raise PluginError("pages ask other machines for: " + ", ".join(sorted(request)))
 
 
 def anchor(heading: str, separator: str) -> str:

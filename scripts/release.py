@@ -178,9 +178,9 @@ def main() -> None:
     parser.add_argument("--branch", default="main")
     parser.add_argument("--unsigned", action="store_true", help="a tag without a signature")
     parser.add_argument("--upload", action="store_true", help="upload it, and push the commit and the tag")
-    asked = parser.parse_args()
-    version, signed = asked.version, not asked.unsigned
-    look_first(version, asked.branch, signed)
+    request = parser.parse_args()
+    version, signed = request.version, not request.unsigned
+    look_first(version, request.branch, signed)
     today = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     moment, day = str(int(today.timestamp())), today.strftime("%Y-%m-%d")
     moved, notes = section(version, day)
@@ -198,9 +198,9 @@ def main() -> None:
     say(f"committed, and tagged v{version}" + (" with a signature" if signed else " without a signature"))
     uploads = [
         [str(TOOLS / "twine"), "upload", *(str(dist / file.name) for file in made)],
-        ["git", "push", "origin", asked.branch, f"v{version}"],
+        ["git", "push", "origin", request.branch, f"v{version}"],
     ]
-    if asked.upload:
+    if request.upload:
         for words in uploads:
             run(*words)
         say("uploaded")

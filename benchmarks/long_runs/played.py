@@ -44,13 +44,13 @@ class Played:
         self._scope = Scope(LOCAL_TENANT, "default", "default")
         self._endings = Endings(self.engine, lambda: 0.0)
         self._kinds = {kind.name: kind for kind in make_kinds()}
-        asked: list[Kind] = [
+        request: list[Kind] = [
             name for name in self._kinds if chat is not None and name in MODEL_KINDS and chat.model(name)
         ]
         # As a worker has them: what no model is there for is done without, if it can be.
         self._lanes: list[tuple[list[Kind], Chat | None]] = [
-            (asked, chat),
-            ([name for name in self._kinds if name not in asked], None),
+            (request, chat),
+            ([name for name in self._kinds if name not in request], None),
         ]
 
     async def play(self, run: LongRun) -> None:

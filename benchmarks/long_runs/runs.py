@@ -143,10 +143,10 @@ class _Maker:
         self._pass_time(60, 2_400)
         if self._draw.chance(0.04):
             self._now += timedelta(hours=self._draw.number(9, 60))
-        asked = [self._user(text) for text in [*turn.alone, self._joined(turn.said)]]
+        request = [self._user(text) for text in [*turn.alone, self._joined(turn.said)]]
         steps = [[self._timed(message, 2, 40) for message in step.messages] for step in turn.steps]
         answer = self._timed({"role": "assistant", "content": self._work.answer()}, 3, 30)
-        return Turn([asked, *steps, [answer]])
+        return Turn([request, *steps, [answer]])
 
     def _user(self, text: str) -> Json:
         return self._timed({"role": "user", "content": text}, 5, 90)

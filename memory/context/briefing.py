@@ -172,14 +172,14 @@ async def _find_memory(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedR
 async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> list[RecalledLine]:
     """The memories that fit the task, the likeliest first."""
     if len(task) <= _SOUGHT_CHARS:
-        asked = [task]
+        request = [task]
     else:
-        asked = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
-    prepared = await prepare_memory(engine, scope, asked, asking=thread_id)
+        request = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
+    prepared = await prepare_memory(engine, scope, request, asking=thread_id)
     if prepared is None:
         return []
     recalled = await engine.database.read(_find_memory, scope, engine, prepared)
-    person = await read_person(engine, scope, asked, prepared.asked.subject)
+    person = await read_person(engine, scope, request, prepared.request.subject)
     if person is not None:
         recalled = join_memory(recalled, person.recalled)
     now = engine.now()

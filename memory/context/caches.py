@@ -339,16 +339,16 @@ class AnswerCache:
     def __init__(self) -> None:
         self._answers = StampedCache[tuple[Scope, Hashable], tuple[Hashable, int], str](_ANSWERS)
 
-    def find(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int) -> str | None:
+    def find(self, scope: Scope, request: Hashable, version: Hashable | None, now: int) -> str | None:
         """The answer to the query; None if it may have changed."""
         if version is None:
             return None
-        return self._answers.find((scope, asked), (version, now // MINUTE_MS))
+        return self._answers.find((scope, request), (version, now // MINUTE_MS))
 
-    def keep(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int, text: str) -> None:
+    def keep(self, scope: Scope, request: Hashable, version: Hashable | None, now: int, text: str) -> None:
         """Keep an answer that was made after the ``version`` was read."""
         if version is not None and len(text) <= _ANSWER_CHARACTERS:
-            self._answers.keep((scope, asked), (version, now // MINUTE_MS), text)
+            self._answers.keep((scope, request), (version, now // MINUTE_MS), text)
 
     def forget(self, scope: Scope) -> None:
         """Forget the answers of a scope."""

@@ -268,7 +268,7 @@ async def _make_context(
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
     person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     most = count_entry_bytes(engine.limits.answer_bytes)
-    asked = ContextRequest(
+    request = ContextRequest(
         thread_id,
         max_tokens - reserved,
         engine.now(),
@@ -278,17 +278,19 @@ async def _make_context(
         person,
     )
     while True:
-        material = await engine.database.read(gather_context, scope, engine, asked)
+        material = await engine.database.read(gather_context, scope, engine, request)
         hits = sum(hit.message.tokens for hit in material.recalled.hits)
-        if asked.max_tokens + hits + material.left_out.waiting <= _INLINE_TOKENS:
-            shaped, size = _measure(material, engine, asked.max_tokens + reserved, format)
+        if request.max_tokens + hits + material.left_out.waiting <= _INLINE_TOKENS:
+            shaped, size = _measure(material, engine, request.max_tokens + reserved, format)
         else:
-            shaped, size = await asyncio.to_thread(_measure, material, engine, asked.max_tokens + reserved, format)
-        if size <= most or asked.max_tokens <= FEWEST_TOKENS:
+            shaped, size = await asyncio.to_thread(_measure, material, engine, request.max_tokens + reserved, format)
+        if size <= most or request.max_tokens <= FEWEST_TOKENS:
             return shaped, bool(material.recalled.degraded)
         # Tokens of many bytes, or many small things beside them: less is requested until it is an answer.
-        asked = replace(
-            asked, max_tokens=max(FEWEST_TOKENS, asked.max_tokens * most // size * 9 // 10), media=asked.media // 2
+        request = replace(
+            request,
+            max_tokens=max(FEWEST_TOKENS, request.max_tokens * most // size * 9 // 10),
+            media=request.media // 2,
         )
 
 

@@ -331,7 +331,7 @@ class ShownAlready:
         self,
         thread_id: str,
         messages: Sequence[Message],
-        asked: int,
+        request: int,
         blocks: Sequence[str],
         folded: FoldedTexts,
         *,
@@ -340,7 +340,7 @@ class ShownAlready:
         self._thread_id = thread_id
         self._messages = messages
         self._seqs = frozenset(each.seq for each in messages if each.seq not in cut and not _is_blanked(each))
-        self._asked = asked
+        self._asked = request
         self._blocks = blocks
         self._folded = folded
 

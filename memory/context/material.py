@@ -120,7 +120,7 @@ class ContextShares:
     settled: int
 
 
-def share_rest(room: int, claim: MemoryClaim, messages: int, asked: int, *, keeps_start: bool) -> ContextShares:
+def share_rest(room: int, claim: MemoryClaim, messages: int, request: int, *, keeps_start: bool) -> ContextShares:
     """Share out what the blocks leave. ``messages``: what all of them would take that may be shown; ``asked``: what the
     user's newest takes, for which notes make room within a half of all."""
     memory = claim.within(room)
@@ -129,7 +129,7 @@ def share_rest(room: int, claim: MemoryClaim, messages: int, asked: int, *, keep
         notes = int(room * _NOTES_BESIDE_SETTLED)
     settled = room - memory - notes
     if not keeps_start:
-        notes = min(notes, room - memory - min(int(asked / ASKED_SHARE) + 1, room // 2))
+        notes = min(notes, room - memory - min(int(request / ASKED_SHARE) + 1, room // 2))
     return ContextShares(room, max(notes, room - memory - messages), memory, settled)
 
 
@@ -215,29 +215,31 @@ class _ReadWindow:
     summary_tokens: int
 
 
-async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextRequest) -> ContextMaterial:
+async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextRequest) -> ContextMaterial:
     """Read all that a context may show, and share the tokens out."""
-    thread = await find_thread(tx, scope, asked.thread_id)
+    thread = await find_thread(tx, scope, request.thread_id)
     policy, note = (
         choose_policy(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
-    room = asked.max_tokens - REPORT_TOKENS
+    room = request.max_tokens - REPORT_TOKENS
     if policy.limit == "tokens":
         # The limit is for all that a model is shown, so that what is recalled counts, too.
         room = min(room, policy.max_tokens)
-    pieces = await make_pieces(tx, engine, scope, thread, asked.person, now=asked.now)
-    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person, thread)
-    claim = await _claim_memory(tx, engine, scope, thread, asked.person, min(asked.max_tokens, room + REPORT_TOKENS))
+    pieces = await make_pieces(tx, engine, scope, thread, request.person, now=request.now)
+    recalled = await find_with_person(tx, engine, scope, request.prepared, request.person, thread)
+    claim = await _claim_memory(
+        tx, engine, scope, thread, request.person, min(request.max_tokens, room + REPORT_TOKENS)
+    )
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
-        return ContextMaterial(asked.thread_id, policy, note, pieces, given, shares, recalled=recalled)
-    window = await _read_window(tx, scope, engine, thread, policy, asked.max_tokens - REPORT_TOKENS)
+        return ContextMaterial(request.thread_id, policy, note, pieces, given, shares, recalled=recalled)
+    window = await _read_window(tx, scope, engine, thread, policy, request.max_tokens - REPORT_TOKENS)
     if policy.limit == "tokens" and policy.min_messages:
         # These are shown even if they exceed the limit (seed 001).
         least = count_messages(window.run[-policy.min_messages :])
-        room = min(asked.max_tokens - REPORT_TOKENS, max(room, least))
+        room = min(request.max_tokens - REPORT_TOKENS, max(room, least))
     needs["predefined-messages"] = count_messages(window.predefined)
     noted = await engine.caches.of(ObservationCache).get(tx, scope, thread.thread_uid)
     if noted:
@@ -254,9 +256,9 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         question = 0
     else:
         question = count_messages([window.run[newest]])
-    shares = share_rest(left, claim, messages, question, keeps_start=asked.keeps_start)
+    shares = share_rest(left, claim, messages, question, keeps_start=request.keeps_start)
     material = ContextMaterial(
-        asked.thread_id,
+        request.thread_id,
         policy,
         note,
         pieces,
@@ -269,7 +271,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         settled=_find_settled(thread, window, shares.settled, policy) if others > left else 0,
         gap=window.gap,
         summary_tokens=window.summary_tokens,
-        keeps_start=asked.keeps_start,
+        keeps_start=request.keeps_start,
         total=thread.message_count,
         newest=[message.seq for message in window.loaded.run],
         observed=thread.observed_seq if noted and noted.has_active else 0,
@@ -277,7 +279,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         read=window.read,
     )
     left_out = await _find_left_out(tx, scope, engine, thread, material, noted)
-    run = await fill_media(tx, scope, thread, material.run, asked.media) if asked.media else material.run
+    run = await fill_media(tx, scope, thread, material.run, request.media) if request.media else material.run
     return replace(material, left_out=left_out, run=run)
 
 
@@ -491,14 +493,14 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
     seqs = [message.seq for message in window if any(_list_places(message.parts))]
     if not seqs:
         return tuple(window)
-    asked = {place for message in window for place in _list_places(message.parts)}
+    request = {place for message in window for place in _list_places(message.parts)}
     found: dict[str, Json] = {}
     left, to_read = most, READ_BYTES
 
     def take(message: Message) -> bool:
         nonlocal left, to_read
         for place, part in reversed([*list_media(message.parts, message.seq)]):
-            if place not in asked:
+            if place not in request:
                 continue
             fits = len(part["data"]) <= left
             if fits:

@@ -88,11 +88,11 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
 
     def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
-        asked = find_newest_from_user(window.messages)
-        if asked is None:
+        request = find_newest_from_user(window.messages)
+        if request is None:
             begins = 0
         else:
-            begins = window.messages[asked].seq
+            begins = window.messages[request].seq
         texts = [each.text for each in (*blocks, *notes)]
         shown = (*predefined, *window.messages)
         return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
@@ -197,6 +197,8 @@ class _WindowFitter:
 
 def _begin_settled(run: Sequence[Message], settled: int, floor: int) -> Sequence[Message]:
     """The messages from the settled place on, the newest ``floor``, and the user's newest."""
-    asked = find_newest_from_user(run)
+    request = find_newest_from_user(run)
     newest = len(run) - floor
-    return [message for place, message in enumerate(run) if message.seq >= settled or place >= newest or place == asked]
+    return [
+        message for place, message in enumerate(run) if message.seq >= settled or place >= newest or place == request
+    ]

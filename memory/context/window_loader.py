@@ -60,9 +60,9 @@ async def load_window(
         first = await windows.first(tx, scope, thread, most=count_leading(policy))
         lead = [message for message in first if message.seq < run[0].seq]
         if find_newest_from_user(run) is None:
-            asked = await windows.latest_from_user(tx, scope, thread)
-            if asked is not None and all(message.seq != asked.seq for message in lead):
-                lead.append(asked)
+            request = await windows.latest_from_user(tx, scope, thread)
+            if request is not None and all(message.seq != request.seq for message in lead):
+                lead.append(request)
     return LoadedWindow(tuple(lead), tuple(run), max(0, thread.message_count - len(run) - len(lead)))
 
 
@@ -80,14 +80,14 @@ async def _read_newest(
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []
     while len(run) < most:
-        asked = min(rows, most - len(run))
+        request = min(rows, most - len(run))
         if run:
             before = run[0].seq
         else:
             before = None
-        page = await windows.newest(tx, scope, thread, most=asked, before=before, make=known.make)
+        page = await windows.newest(tx, scope, thread, most=request, before=before, make=known.make)
         run = [*page, *run]
-        if len(page) < asked or _is_enough(run, policy, budget, counter):
+        if len(page) < request or _is_enough(run, policy, budget, counter):
             break
     return run
 

@@ -285,7 +285,7 @@ def read_call_line(text: str) -> DigestCall | None:
     found = _CALL_LINE.fullmatch(text)
     if found is None:
         return None
-    name, asked, said, outcome = found.groups()
+    name, request, said, outcome = found.groups()
     state: State = "open" if said == "no result" else "error" if said == "error" else "ok"
     return DigestCall(
         seq=0,
@@ -295,7 +295,7 @@ def read_call_line(text: str) -> DigestCall | None:
         changes=_changes(name),
         overcome=False,
         recovered=False,
-        gives=state == "ok" and any(each not in asked for each in find_given_ids(outcome or "", frozenset())),
+        gives=state == "ok" and any(each not in request for each in find_given_ids(outcome or "", frozenset())),
         warns=state == "ok" and names_logged_error(outcome or ""),
     )
 

@@ -155,16 +155,16 @@ class RowQueue:
     async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
         """Wait until the rows are embedded, by ``embed`` unless others asked for them first. Returns how many have a vector
         now; raises what ``embed`` raised."""
-        asked = [self._ask(row) for row in rows]
+        request = [self._ask(row) for row in rows]
         try:
-            if not all(each.begun for each in asked) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
+            if not all(each.begun for each in request) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
                 # Not in the context of the caller that happens to be first.
                 task = asyncio.create_task(self._work(embed), context=contextvars.Context())
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            return sum([await asyncio.shield(each.ended) for each in asked])
+            return sum([await asyncio.shield(each.ended) for each in request])
         finally:
-            for each in asked:
+            for each in request:
                 each.askers -= 1
 
     async def close(self) -> None:
@@ -178,11 +178,11 @@ class RowQueue:
         self._asked.clear()
 
     def _ask(self, row: PendingRow) -> _Asked:
-        asked = self._asked.get(row.row_id)
-        if asked is None:
-            asked = self._asked[row.row_id] = _Asked(row, asyncio.get_running_loop().create_future())
-        asked.askers += 1
-        return asked
+        request = self._asked.get(row.row_id)
+        if request is None:
+            request = self._asked[row.row_id] = _Asked(row, asyncio.get_running_loop().create_future())
+        request.askers += 1
+        return request
 
     async def _work(self, embed: Embed) -> None:
         while batch := self._begin_batch():
@@ -469,9 +469,9 @@ class EmbeddingService:
 
     def _find_known(self, text: str) -> Vectors | None:
         """The vector that a query of the same text has, if it may be stored."""
-        asked, stored = self._find_cached(text), self._stored_dimension
-        if asked is not None and len(asked.vector) == (stored or len(asked.vector)):
-            return asked.vector
+        request, stored = self._find_cached(text), self._stored_dimension
+        if request is not None and len(request.vector) == (stored or len(request.vector)):
+            return request.vector
         return None
 
     def _slices(self, texts: Sequence[str]) -> Iterator[list[str]]:

@@ -96,7 +96,7 @@ class FoundEvidence:
 
 
 async def remember(
-    engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent
+    engine: Engine, scope: Scope, thread_id: str, request: RememberRequest, *, sent: Sent
 ) -> RememberedEntry:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
@@ -117,15 +117,15 @@ async def remember(
     if not engine.entries.enabled:
         raise InvalidInput(OFF)
     # Before anything is taken out of the words, and once more where that joined what a secret was parted by.
-    words, masked = engine.masked(check_text(asked.content, "content"))
-    content, again = engine.masked(_check(engine, replace(asked, content=words)))
+    words, masked = engine.masked(check_text(request.content, "content"))
+    content, again = engine.masked(_check(engine, replace(request, content=words)))
     masked += again
-    label: Label = asked.source  # type: ignore[assignment]  # checked above
+    label: Label = request.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
-    quotations = tuple(engine.masked(each)[0] for each in list_quotations(asked.evidence))
-    quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
-    expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
-    owner = await _find_owner(engine, scope, content, asked)
+    quotations = tuple(engine.masked(each)[0] for each in list_quotations(request.evidence))
+    quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not request.by_person)
+    expires_at = read_expiry(request.expires_at, now) if request.expires_at else None
+    owner = await _find_owner(engine, scope, content, request)
     subject = await engine.database.read(read_subject, scope, thread_id) if thread_id else ""
     if quotations:
         # A quotation that is refused waits for no vector.
@@ -139,10 +139,10 @@ async def remember(
 
     async def write(tx: Tx) -> RememberedEntry:
         found = elsewhere or await _find_evidence(tx, owner, engine, thread_id, quoted)
-        trust = "user" if asked.by_person else found.trust
+        trust = "user" if request.by_person else found.trust
         await scopes.hold(tx, owner)
-        old = await _find_replaced(tx, owner, asked.replaces)
-        kind = asked.kind or _inherit_kind(old)
+        old = await _find_replaced(tx, owner, request.replaces)
+        kind = request.kind or _inherit_kind(old)
         loses_kind = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
@@ -153,7 +153,7 @@ async def remember(
             sent.origin.actor,
             PROMPT,
             found.said_at or now,
-            found.sources or await _keep_sources(tx, owner, engine, old, content, asked),
+            found.sources or await _keep_sources(tx, owner, engine, old, content, request),
             expires_at=expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
             unproven=found.unproven,
             subject=subject,
@@ -165,7 +165,7 @@ async def remember(
             vectors,
             similarity=engine.entries.dedupe_similarity,
             said_at=found.stored_at,
-            replaces=asked.replaces,
+            replaces=request.replaces,
             now=now,
             search_text=engine.search_text_of,
         )
@@ -178,12 +178,12 @@ async def remember(
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         return {
-            **_describe_kept(asked, kept, found, lost_kind=kind if loses_kind else "", masked=masked),
+            **_describe_kept(request, kept, found, lost_kind=kind if loses_kind else "", masked=masked),
             **await record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
-    arguments = [asked.content, _make_argument(asked.evidence), asked.source, asked.kind]
-    arguments += [each for each in (asked.about, asked.replaces, asked.expires_at) if each]
+    arguments = [request.content, _make_argument(request.evidence), request.source, request.kind]
+    arguments += [each for each in (request.about, request.replaces, request.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
         answer["whose"] = "project" if owner == scope else "you"
@@ -191,7 +191,7 @@ async def remember(
         answer["degraded"] = f"compared with other entries by words alone: {missing}"
     if note := _note(answer):
         answer["note"] = note
-    answer = await engine.database.read(_add_kept, owner, engine, answer, asked)
+    answer = await engine.database.read(_add_kept, owner, engine, answer, request)
     return await _add_contents(engine, owner, answer)
 
 
@@ -201,21 +201,21 @@ def _make_argument(evidence: str | Sequence[str]) -> str:
     return to_json(list(evidence))
 
 
-def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
+def _is_of_person(scope: Scope, content: str, request: RememberRequest) -> bool:
     """Whether an entry belongs to the person's memory. Only in a project is it asked. Raises InvalidInput."""
-    if asked.about not in ABOUT:
-        raise InvalidInput(f"about: {describe_choices(asked.about, ABOUT[1:])}")
+    if request.about not in ABOUT:
+        raise InvalidInput(f"about: {describe_choices(request.about, ABOUT[1:])}")
     if not scope.person:
         return False
-    return asked.about == "user" or (not asked.about and tells_of_user(content, asked.kind))
+    return request.about == "user" or (not request.about and tells_of_user(content, request.kind))
 
 
-async def _find_owner(engine: Engine, scope: Scope, content: str, asked: RememberRequest) -> Scope:
+async def _find_owner(engine: Engine, scope: Scope, content: str, request: RememberRequest) -> Scope:
     """The owner of the entry: in a project the person's, if it is about the person; and that which has the entry
     whose place it takes. Raises InvalidInput."""
-    of_person = _is_of_person(scope, content, asked)
-    if asked.replaces and scope.person:
-        of_person = not await engine.database.read(entries.read_seen, scope, [asked.replaces])
+    of_person = _is_of_person(scope, content, request)
+    if request.replaces and scope.person:
+        of_person = not await engine.database.read(entries.read_seen, scope, [request.replaces])
     if of_person:
         return scope.of_person
     return scope
@@ -227,11 +227,11 @@ def _inherit_kind(old: Entry | None) -> str:
 
 
 async def _keep_sources(
-    tx: Tx, scope: Scope, engine: Engine, old: Entry | None, content: str, asked: RememberRequest
+    tx: Tx, scope: Scope, engine: Engine, old: Entry | None, content: str, request: RememberRequest
 ) -> tuple[EntrySource, ...]:
     """The sources of the replaced entry that still say what the changed text says: it has each word that the quote and the old
     text have in common."""
-    if old is None or asked.by_person:
+    if old is None or request.by_person:
         return ()
     (shown,) = await add_quotes(tx, scope, engine, [entries.as_message(old, ())])
     places = (await entries.sources_of(tx, scope, [old.entry_id]))[old.entry_id]
@@ -288,7 +288,7 @@ async def _add_contents(engine: Engine, scope: Scope, answer: RememberedEntry) -
 
 
 async def _add_kept(
-    tx: Tx, scope: Scope, engine: Engine, answer: RememberedEntry, asked: RememberRequest
+    tx: Tx, scope: Scope, engine: Engine, answer: RememberedEntry, request: RememberRequest
 ) -> RememberedEntry:
     """The answer with what is to be said of the entry that was stored: its unproven words; the sentence it rests on,
     if the server found that itself; and the end that it has from the entry it replaces."""
@@ -298,19 +298,19 @@ async def _add_kept(
     answer = answer.copy()
     if entry.unproven:
         answer["unproven"] = entry.unproven_words
-    if answer["source"] != asked.source:
+    if answer["source"] != request.source:
         (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
         quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
         if quotes:
             answer["evidence"] = quotes[-1]
-    if "replaced" in answer and not asked.expires_at and entry.expires_at is not None:
+    if "replaced" in answer and not request.expires_at and entry.expires_at is not None:
         end = f"it ends on {iso(entry.expires_at)}, as the entry that it replaces did; expires_at sets another end"
         answer["note"] = "; ".join(filter(None, [answer.get("note", ""), end]))
     return answer
 
 
 def _describe_kept(
-    asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, lost_kind: str, masked: int
+    request: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, lost_kind: str, masked: int
 ) -> RememberedEntry:
     """The answer for an entry that was stored, or that another repeats: what says nothing is left out."""
     outcome = kept.outcome
@@ -320,7 +320,7 @@ def _describe_kept(
     answer: RememberedEntry = {
         "id": kept.entry_id,
         "status": outcome,
-        "source": found.label if found.linked else asked.source,
+        "source": found.label if found.linked else request.source,
     }
     if kept.superseded:
         answer["replaced"] = _name_entries(kept.superseded)
@@ -367,9 +367,9 @@ def _note(answer: RememberedEntry) -> str:
     return ""
 
 
-def _check(engine: Engine, asked: RememberRequest) -> str:
+def _check(engine: Engine, request: RememberRequest) -> str:
     """The content as it is stored, before masking."""
-    content = keeping.normalize(strip_blocks(make_visible(asked.content, engine.derived_text)))
+    content = keeping.normalize(strip_blocks(make_visible(request.content, engine.derived_text)))
     if not any(character.isalnum() for character in content):
         raise InvalidInput("content: say in 1 to 3 sentences what is to be remembered, so that it is clear on its own")
     most = engine.entries.max_entry_length
@@ -377,13 +377,13 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
         raise LimitExceeded(
             f"content: {len(content):,} characters; at most {most:,} are allowed: shorten it, or split it"
         )
-    for quotation in list_quotations(asked.evidence):
+    for quotation in list_quotations(request.evidence):
         check_text(quotation, "evidence")
-    if asked.kind and asked.kind not in KINDS:
-        raise InvalidInput(f"kind: {describe_choices(asked.kind, KINDS)}")
-    if asked.source not in LABELS:
-        raise InvalidInput(f"source: {describe_choices(asked.source, LABELS)}")
-    if asked.source != "caller" and not list_quotations(asked.evidence):
+    if request.kind and request.kind not in KINDS:
+        raise InvalidInput(f"kind: {describe_choices(request.kind, KINDS)}")
+    if request.source not in LABELS:
+        raise InvalidInput(f"source: {describe_choices(request.source, LABELS)}")
+    if request.source != "caller" and not list_quotations(request.evidence):
         raise InvalidInput("source: says what kind of evidence it is, so it needs evidence; without, leave both out")
     return content
 

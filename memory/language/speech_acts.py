@@ -113,7 +113,7 @@ class SpeechActs(NamedTuple):
 def measure_speech_acts(text: str) -> SpeechActs:
     """How far a text only asks, and how far it says nothing; by marks and by words of the languages of
     ``memory.language.questions`` and ``memory.language.no_answers``."""
-    asked = nothing = aside = 0
+    request = nothing = aside = 0
     told = max(0, len(text) - _LOOKED_AT)
     low = text[:_LOOKED_AT].lower().replace("’", "'")
     if len(text) > _LONGEST_NO_ANSWER and _QUESTION_MARKS.isdisjoint(low) and low.isascii():
@@ -127,7 +127,7 @@ def measure_speech_acts(text: str) -> SpeechActs:
     for sentence in _list_sentences(low if low.isascii() else _GREEK_MARK.sub("?", low)):
         size = len(sentence)
         asking = _count_asking(sentence, languages)
-        asked += asking
+        request += asking
         if asking < size:
             doubts = bool(doubting) and not asking and size <= _LONGEST_DOUBT
             unknown, neutral = _count_unknown(sentence, doubting) if doubts else (0, 0)
@@ -136,11 +136,11 @@ def measure_speech_acts(text: str) -> SpeechActs:
                 aside += size
             else:
                 told += size - asking - unknown - neutral
-    if asked:
-        asks = asked / (asked + told + nothing + aside)
+    if request:
+        asks = request / (request + told + nothing + aside)
     else:
         asks = 0.0
-    return SpeechActs(asks, (nothing + asked) / (nothing + asked + told) if nothing else 0.0)
+    return SpeechActs(asks, (nothing + request) / (nothing + request + told) if nothing else 0.0)
 
 
 def _find_languages(low: str, words: frozenset[str]) -> list[str]:

@@ -298,18 +298,18 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
     added = _list_added(appended, drafts)
     if any(overflow.works(draft.parts) for draft, _ in added):
         return True
-    asked = [draft.parts for draft, _ in added if draft.role == "user"]
-    if not asked:
+    request = [draft.parts for draft, _ in added if draft.role == "user"]
+    if not request:
         before = await message_pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
         since: list[list[Json]] = []
         for message in reversed(before):
             if message.role == "user":
-                asked = [message.parts]
+                request = [message.parts]
                 break
             since.append(message.parts)
-        if not asked or any(map(overflow.works, since)):
+        if not request or any(map(overflow.works, since)):
             return True
-    return any(map(overflow.tells, asked))
+    return any(map(overflow.tells, request))
 
 
 def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:
@@ -333,11 +333,11 @@ def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft
 
 def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
     added = _list_added(appended, drafts)
-    asked = bool(added) and added[0][1] > 1
+    request = bool(added) and added[0][1] > 1
     for draft, _ in added:
         if draft.role == "user":
-            asked = True
-        elif asked and draft.role == "assistant" and _answers(draft):
+            request = True
+        elif request and draft.role == "assistant" and _answers(draft):
             return True
     return False
 

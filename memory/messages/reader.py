@@ -251,7 +251,7 @@ def check_roles(roles: Sequence[str], allowed: Sequence[Role] = ALL_ROLES) -> li
     return [role for role in allowed if not roles or role in roles]
 
 
-async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> MessagePage:
+async def get_messages(engine: Engine, scope: Scope, thread_id: str, request: PageRequest) -> MessagePage:
     """Read one page, in chronological order: the newest ``limit`` messages, or those from ``offset`` on, counted from
     the oldest (seed 001's paging), or those before or after a seq; all of them in a time, if one is passed.
 
@@ -263,7 +263,7 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
 
     Raises InvalidInput.
     """
-    if asked.offset is not None and (asked.before is not None or asked.after is not None):
+    if request.offset is not None and (request.before is not None or request.after is not None):
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
 
     async def read(tx: Tx, scope: Scope) -> tuple[_Filling, Thread, int]:
@@ -271,31 +271,31 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
             tx,
             scope,
             thread_id,
-            lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes), thread_id),
-            roles=list(asked.roles),
-            limit=asked.limit + 1,
-            offset=asked.offset,
-            before=asked.before,
-            after=asked.after,
-            since=asked.since,
-            until=asked.until,
+            lambda: _Filling(request, count_entry_bytes(engine.limits.answer_bytes), thread_id),
+            roles=list(request.roles),
+            limit=request.limit + 1,
+            offset=request.offset,
+            before=request.before,
+            after=request.after,
+            since=request.since,
+            until=request.until,
         )
 
     try:
         page, _, total = await read_repaired(engine, scope, read, lambda found: [found[1]])
     except NotFound:
         return {"thread_id": thread_id, "messages": [], "total": 0}
-    return await _answer(engine, asked, page, total, thread_id)
+    return await _answer(engine, request, page, total, thread_id)
 
 
-async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, asked: PageRequest) -> MessagePage:
+async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, request: PageRequest) -> MessagePage:
     """Read a turn as it was marked: the page that ends with it, and beside it the ids of its ``historyIds``, ``inputIds``
     and ``responseIds`` (seed 002's names), as far as they are in the page. Raises InvalidInput, NotFound."""
     check_id(turn, "turn", engine.limits.id_chars)
     end = await engine.database.read(message_pages.find_turn, scope, thread_id, turn)
     if end is None:
         raise NotFound(f"conversation {thread_id!r} has no messages of a turn {turn!r}")
-    page = await get_messages(engine, scope, thread_id, replace(asked, before=end + 1))
+    page = await get_messages(engine, scope, thread_id, replace(request, before=end + 1))
     page["turn"] = turn
     page["historyIds"] = []
     page["inputIds"] = []
@@ -310,29 +310,31 @@ async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, aske
     return page
 
 
-async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> MessagePage:
+async def get_messages_of_all(engine: Engine, scope: Scope, request: PageRequest) -> MessagePage:
     """Read one page of the messages of a time in all threads, from the oldest on; each message has its ``thread_id``.
     Otherwise as ``get_messages``. Raises InvalidInput."""
-    if asked.before is not None or asked.after is not None:
+    if request.before is not None or request.after is not None:
         raise InvalidInput(
             "before and after are seqs of one conversation: give its thread_id, or page through all with offset"
         )
-    offset = asked.offset or 0
-    asked = replace(asked, offset=offset)
+    offset = request.offset or 0
+    request = replace(request, offset=offset)
     page, total = await engine.database.read(
         message_pages.fill_of_all,
         scope,
-        lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes)),
-        roles=list(asked.roles),
-        limit=asked.limit + 1,
+        lambda: _Filling(request, count_entry_bytes(engine.limits.answer_bytes)),
+        roles=list(request.roles),
+        limit=request.limit + 1,
         offset=offset,
-        since=asked.since,
-        until=asked.until,
+        since=request.since,
+        until=request.until,
     )
-    return await _answer(engine, asked, page, total)
+    return await _answer(engine, request, page, total)
 
 
-async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: int, thread_id: str = "") -> MessagePage:
+async def _answer(
+    engine: Engine, request: PageRequest, page: "_Filling", total: int, thread_id: str = ""
+) -> MessagePage:
     entries, more, cut = page.entries, page.more, False
     head: PageHead = {}
     if thread_id:
@@ -340,25 +342,25 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
 
     def answer(entries: Sequence[PageEntry], *, more: bool, cut: bool) -> MessagePage:
         kept = [_read_entry(entry) for entry in entries]
-        ordered = kept if asked.from_oldest else kept[::-1]
+        ordered = kept if request.from_oldest else kept[::-1]
         end: PageEnd = {}
         if more:
-            end["next"] = _next(asked, kept)
+            end["next"] = _next(request, kept)
         if cut:
-            end["cut"] = f"max_tokens={asked.max_tokens} reached"
+            end["cut"] = f"max_tokens={request.max_tokens} reached"
         return {**head, "messages": ordered, "total": total, **end}
 
-    if asked.max_tokens is not None and entries:
+    if request.max_tokens is not None and entries:
         frame = answer(entries, more=True, cut=True)
-        most = asked.max_tokens - asked.reserved - engine.tokens.text(_render_frame(frame, asked))
+        most = request.max_tokens - request.reserved - engine.tokens.text(_render_frame(frame, request))
         entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
         more = more or len(entries) < len(page.entries)
     return answer(entries, more=more, cut=cut)
 
 
-def _render_frame(page: MessagePage, asked: PageRequest) -> str:
+def _render_frame(page: MessagePage, request: PageRequest) -> str:
     """All of an answer but its messages, as it is shown."""
-    if asked.as_text:
+    if request.as_text:
         return f"{PREAMBLE}\n{render_closing(page)}"
     return to_json({**page, "messages": []})
 
@@ -372,13 +374,13 @@ class _Filling:
     """A page that is being read, in the order of reading. ``costs`` has for each entry the text whose tokens count, and
     the number of its images, which a text only names. ``thread_id``: all messages are of this thread."""
 
-    def __init__(self, asked: PageRequest, most: int, thread_id: str = "") -> None:
+    def __init__(self, request: PageRequest, most: int, thread_id: str = "") -> None:
         self.entries: list[PageEntry] = []
         self.costs: list[tuple[str, int]] = []
         self.first: ShownMessage | None = None
         self.first_text = ""
         self.more = False
-        self._asked, self._most = asked, most
+        self._asked, self._most = request, most
         self._thread_id = thread_id
         self._left, self._to_read = most, READ_BYTES
 
@@ -549,10 +551,10 @@ def cut_to_fit(
     return shown(fits)
 
 
-def _next(asked: PageRequest, kept: Sequence[ShownMessage]) -> NextPage:
-    if asked.offset is not None:
-        return {"offset": asked.offset + len(kept)}
-    if asked.from_oldest:
+def _next(request: PageRequest, kept: Sequence[ShownMessage]) -> NextPage:
+    if request.offset is not None:
+        return {"offset": request.offset + len(kept)}
+    if request.from_oldest:
         return {"after": kept[-1]["seq"]}
     return {"before": kept[-1]["seq"]}
 

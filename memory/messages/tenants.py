@@ -177,9 +177,9 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     check_metadata(search.metadata, "metadata", engine.limits)
     if search.since is not None and search.until is not None and search.since > search.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
-    asked = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
+    request = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
     if search.cursor:
-        place = _read_thread_place(search.cursor, asked)
+        place = _read_thread_place(search.cursor, request)
     else:
         place = None
     now, tenant = engine.now(), Tenant(tenant_id)
@@ -195,7 +195,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
         await journal_rows.append(tx, named, line)
         page: TenantThreadPage = {"threads": rows}
         if after:
-            page["next_cursor"] = write_cursor([asked, *after])
+            page["next_cursor"] = write_cursor([request, *after])
         return page
 
     return await engine.database.write(look, tenant)
@@ -221,11 +221,11 @@ def _show_thread(owned: OwnedThread) -> TenantThreadRow:
     }
 
 
-def _read_thread_place(cursor: str, asked: list[object]) -> tuple[int, str]:
+def _read_thread_place(cursor: str, request: list[object]) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
     match read_cursor(cursor, unknown):
         case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) < _LATEST:
-            if made_for != asked:
+            if made_for != request:
                 raise InvalidInput("cursor: it belongs to a list with other filters; repeat them, or leave it out")
             return value, check_text(uid, "cursor")
     raise unknown

@@ -52,10 +52,10 @@ async def prepare_memory(
 
     Raises LimitExceeded for a question that is too long.
     """
-    asked = [question for question in questions if find_query_words(question)]
-    if not engine.context.memory or not asked:
+    request = [question for question in questions if find_query_words(question)]
+    if not engine.context.memory or not request:
         return None
-    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
+    wanted = RecallRequest(request, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 
@@ -70,7 +70,7 @@ async def find_memory(
         return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject)))
     found = await find_hits(tx, scope, prepared)
     hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
-    kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.asked.subject)
+    kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.request.subject)
     return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded)
 
 
@@ -148,7 +148,7 @@ async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: Prepared
         floor=engine.entries.auto_inject_floor,
         most=most,
         now=prepared.now,
-        subject=prepared.asked.subject,
+        subject=prepared.request.subject,
     )
 
 
@@ -189,9 +189,9 @@ async def find_entries(
     """The entries that a recall of entries alone finds, best first, in the shape of messages. ``floor``: the relevance
     below which it finds none."""
     words = tuple(dict.fromkeys(word for query in queries for word in query.words))
-    asked = RecallRequest((), limit=most, kinds=("entry",), floor=floor, subject=subject)
-    matches = await match_words(tx, scope, words, None, rules, asked.kinds, subject=subject)
-    found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
+    request = RecallRequest((), limit=most, kinds=("entry",), floor=floor, subject=subject)
+    matches = await match_words(tx, scope, words, None, rules, request.kinds, subject=subject)
+    found = await find_hits(tx, scope, PreparedRecall(request, queries, words, matches, space, rules, now, ()))
     return drop_expired([hit.message for hit in found.hits], now)
 
 

@@ -131,7 +131,7 @@ class PreparedRecall:
     """A recall whose queries are embedded and whose words are matched: one transaction finds the rest. ``degraded``
     says why vectors are missing; ``cache`` has the messages that were found before."""
 
-    asked: RecallRequest
+    request: RecallRequest
     queries: Sequence[RecallQuery]
     words: tuple[str, ...]
     matches: WordMatches
@@ -142,39 +142,39 @@ class PreparedRecall:
     cache: MessageCache = field(default_factory=MessageCache)
 
 
-async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallResult:
+async def recall(engine: Engine, scope: Scope, request: RecallRequest) -> RecallResult:
     """Find what is remembered about the queries.
 
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
     if not engine.entries.enabled:
-        asked = replace(asked, kinds=[kind for kind in asked.kinds if kind != "entry"])
-        if not asked.kinds:
+        request = replace(request, kinds=[kind for kind in request.kinds if kind != "entry"])
+        if not request.kinds:
             raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); other kinds are allowed")
-    prepared = await prepare_recall(engine, scope, asked, engine.recall)
+    prepared = await prepare_recall(engine, scope, request, engine.recall)
     found = await engine.database.read(_find_shown, scope, engine, prepared)
     # A thread is the project's; the query's vector is at hand by now.
-    if not scope.person or asked.thread_id is not None:
+    if not scope.person or request.thread_id is not None:
         return found
-    beside = await prepare_recall(engine, scope.of_person, replace(prepared.asked, asking=""), engine.recall)
+    beside = await prepare_recall(engine, scope.of_person, replace(prepared.request, asking=""), engine.recall)
     found_beside = await engine.database.read(_find_shown, scope.of_person, engine, beside)
-    return join_results(found, found_beside, asked.limit)
+    return join_results(found, found_beside, request.limit)
 
 
 async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
     """The hits as an answer shows them: entries with what they quote, and with what says otherwise."""
-    asked, found = prepared.asked, await find_hits(tx, scope, prepared)
+    request, found = prepared.request, await find_hits(tx, scope, prepared)
     # An entry that has ended is shown to a caller that asks for its days.
-    if asked.since is None and asked.until is None:
+    if request.since is None and request.until is None:
         current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
         found = replace(found, hits=current, confidence=found.confidence if current else "nothing")
     if not any(hit.is_entry for hit in found.hits):
         return found
     shown = [hit.message for hit in found.hits]
     # Other contradicting entries may be outside the filters.
-    if asked.filters is None and not asked.subject:
+    if request.filters is None and not request.subject:
         shown = drop_expired(await add_contradicted(tx, scope, shown), prepared.now)
-    quoted = await add_quotes(tx, scope, engine, shown, asked.subject)
+    quoted = await add_quotes(tx, scope, engine, shown, request.subject)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
     hits: list[Hit] = []
     for message in quoted:
@@ -192,22 +192,22 @@ def _find_place_of_pair(entry: Message, found: Mapping[tuple[str, int], Hit]) ->
 
 
 async def prepare_recall(
-    engine: Engine, scope: Scope, asked: RecallRequest, rules: RecallRules, *, at_hand: bool = False
+    engine: Engine, scope: Scope, request: RecallRequest, rules: RecallRules, *, at_hand: bool = False
 ) -> PreparedRecall:
     """Embed the queries, and meanwhile read which rows have their words: where there is nothing to find, no vector is
     waited for. ``at_hand``: use only vectors that cost no request.
 
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
-    texts = _check_queries(engine, asked)
+    texts = _check_queries(engine, request)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     days = [named for text in texts for named in find_past_days(text, engine.now())]
-    rules = rules.for_limit(asked.limit)
+    rules = rules.for_limit(request.limit)
     embedding = asyncio.create_task(_embed(engine, texts, each, at_hand=at_hand))
     try:
-        before = await engine.database.read(_read_before, scope, engine, asked, sought, days, rules)
-        asked = replace(asked, subject=before.subject)
+        before = await engine.database.read(_read_before, scope, engine, request, sought, days, rules)
+        request = replace(request, subject=before.subject)
         vectors: list[Vector | None] = [None] * len(texts)
         reasons: tuple[str, ...] = ()
         if not before.nothing or embedding.done():
@@ -223,7 +223,7 @@ async def prepare_recall(
     ):
         reasons = (*reasons, NOT_ALL_EMBEDDED)
     cache = engine.caches.of(MessageCache)
-    return PreparedRecall(asked, queries, sought, before.matches, space, rules, engine.now(), reasons, cache)
+    return PreparedRecall(request, queries, sought, before.matches, space, rules, engine.now(), reasons, cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,26 +241,26 @@ async def _read_before(
     tx: Tx,
     scope: Scope,
     engine: Engine,
-    asked: RecallRequest,
+    request: RecallRequest,
     words: Sequence[str],
     days: Sequence[PastDays],
     rules: RecallRules,
 ) -> _ReadBefore:
-    subject = asked.subject
-    if asked.asking and not subject and asked.thread_id is None:
-        subject = await subjects.read_subject(tx, scope, asked.asking)
+    subject = request.subject
+    if request.asking and not subject and request.thread_id is None:
+        subject = await subjects.read_subject(tx, scope, request.asking)
     matches = await match_words(
-        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context, subject
+        tx, scope, words, request.filters, rules, request.kinds, request.asking, days, request.in_context, subject
     )
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
     return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches), subject)
 
 
-def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:
-    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+def _check_queries(engine: Engine, request: RecallRequest) -> list[str]:
+    if request.since is not None and request.until is not None and request.since > request.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
     # Models like to give their question again among its wordings.
-    queries = list(dict.fromkeys(query for query in asked.queries if query.strip()))
+    queries = list(dict.fromkeys(query for query in request.queries if query.strip()))
     if not queries:
         raise InvalidInput("query: give a question or some words to look for")
     if len(queries) > MOST_QUERIES:
@@ -302,20 +302,20 @@ def find_space(engine: Engine, vectors: Sequence[Vector | None]) -> VectorSpace 
 
 async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallResult:
     """Gather the candidates, rank them, and read the hits and their neighbours."""
-    asked, space, rules = prepared.asked, prepared.space, prepared.rules
-    gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, asked.kinds)
-    if asked.min_score is None:
-        floor = asked.floor
+    request, space, rules = prepared.request, prepared.space, prepared.rules
+    gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, request.kinds)
+    if request.min_score is None:
+        floor = request.floor
     else:
-        floor = asked.min_score
+        floor = request.min_score
     verdicts = [
         judge(gathered, number, space, rules, now=prepared.now, floor=floor) for number in range(len(prepared.queries))
     ]
-    winners, held_back = pick_winners(gathered, verdicts, asked.limit, asked.min_score)
+    winners, held_back = pick_winners(gathered, verdicts, request.limit, request.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
     degraded = (*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ()))
     newest_only = False
-    if not hits and not held_back and not asked.in_context and (asked.names_place or degraded):
+    if not hits and not held_back and not request.in_context and (request.names_place or degraded):
         hits = await _read_newest(tx, scope, prepared)
         newest_only = bool(hits)
     return RecallResult(
@@ -334,15 +334,15 @@ async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[H
     """The newest messages that pass the filters, newest first: a place that is requested by its name or its time has
     something to show, whatever its words are. Three of all that is stored, where no place is named and meanings could not be
     compared."""
-    asked, matches = prepared.asked, prepared.matches
+    request, matches = prepared.request, prepared.matches
     if matches.passing is None:
         passing = matches.within
     else:
         passing = matches.passing
     if passing is None:
         roles = [
-            *(asked.roles if "message" in asked.kinds else ()),
-            *(kind for kind in asked.kinds if kind != "message"),
+            *(request.roles if "message" in request.kinds else ()),
+            *(kind for kind in request.kinds if kind != "message"),
         ]
         passing = await indexed_rows.passing(tx, scope, thread_id=None, since=None, until=None, roles=roles)
     if not len(passing):
@@ -351,10 +351,10 @@ async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[H
     among = set(passing.tolist())
     there = [row for row in rows if row.chunk == 0 and row.row_id in among]
     there.sort(key=lambda row: (row.said_at, row.row_id), reverse=True)
-    newest = there[: asked.limit if asked.names_place else min(asked.limit, _FEW_NEWEST)]
+    newest = there[: request.limit if request.names_place else min(request.limit, _FEW_NEWEST)]
     read = await messages_of(tx, scope, [(row.thread_uid, row.seq) for row in newest], prepared.cache.maker(scope))
     found = [read[row.thread_uid, row.seq] for row in newest if (row.thread_uid, row.seq) in read]
-    questions = {fold_text(query) for query in asked.queries}
+    questions = {fold_text(query) for query in request.queries}
     found = [message for message in found if fold_message(message) not in questions]
     return [Hit(message, 0.0, _make_no_parts, kept=prepared.cache.texts_of(scope, message)) for message in found]
 
@@ -376,8 +376,8 @@ async def _read_hits(
 ) -> list[Hit]:
     """The winners' messages and the neighbours that they need, or with all if asked; all read at once."""
     rows = [gathered.rows[winner.row] for winner in winners]
-    alone = not (prepared.asked.neighbours or prepared.asked.explained)
-    reaches = [(0, 0) if alone else _choose_reach(row, rank, prepared.asked) for rank, row in enumerate(rows)]
+    alone = not (prepared.request.neighbours or prepared.request.explained)
+    reaches = [(0, 0) if alone else _choose_reach(row, rank, prepared.request) for rank, row in enumerate(rows)]
     read = await messages_of(
         tx,
         scope,
@@ -402,13 +402,13 @@ async def _read_hits(
     return hits
 
 
-def _choose_reach(row: IndexedRow, rank: int, asked: RecallRequest) -> tuple[int, int]:
+def _choose_reach(row: IndexedRow, rank: int, request: RecallRequest) -> tuple[int, int]:
     """How many messages before and after a hit are shown with it."""
     if row.thread_uid.startswith(PLACE) or read_note_place(row.thread_uid) is not None:
         return 0, 0
-    if asked.neighbours:
+    if request.neighbours:
         return MESSAGES_BEFORE, MESSAGES_AFTER
-    if not asked.explained or rank >= _EXPLAINED_HITS:
+    if not request.explained or rank >= _EXPLAINED_HITS:
         return 0, 0
     asks = row.asks >= _ASKING
     return int(not asks and row.content_words <= _SHORT_REPLY), int(asks)

@@ -130,22 +130,22 @@ def _describe_marks(act: Act) -> Iterator[str]:
             yield "an entry pinned" if part.after_version else "an entry no longer pinned"
 
 
-async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Undone:
+async def undo(engine: Engine, scope: Scope, request: str, *, check: Callable[[Act], None], sent: Sent) -> Undone:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
     raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
     ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
 
     Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
     """
-    if sent.key and (told := await engine.kept_answer(scope, sent, [asked])) is not None:
+    if sent.key and (told := await engine.kept_answer(scope, sent, [request])) is not None:
         return cast("Undone", told)
     if sent.key:
-        repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]]
+        repeated = [await engine.kept_answer(of, sent, [request]) for of in _list_memories(scope)[1:]]
     else:
         repeated = []
     if told := next((each for each in repeated if each is not None), None):
         return cast("Undone", told)
-    found, scope = await _find_act(engine, scope, asked)
+    found, scope = await _find_act(engine, scope, request)
     check(found)
     undo_id, now = found.undo_id, engine.now()
     since = undoable_since(engine, now)
@@ -172,7 +172,7 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
             answer["left"] = undoing.left
         return answer
 
-    return await engine.write(scope, sent, [asked], now, write)
+    return await engine.write(scope, sent, [request], now, write)
 
 
 class _UndoneCounts(TypedDict, total=False):
@@ -287,7 +287,7 @@ class _UndoTransaction:
         thread = await self._find_thread(part.thread_uid)
         history = await plans.read_history(self.tx, self.scope, thread.thread_id, [part.before_version])
         if history:
-            was = history.asked.get(part.before_version)
+            was = history.request.get(part.before_version)
         else:
             was = None
         if history is None or was is None:

@@ -167,10 +167,10 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
         return list(range(len(messages)))
     front = min(first, most)
     places = [*range(front), *range(len(messages) - (most - front), len(messages))]
-    asked = find_newest_from_user(messages)
-    if asked is not None and asked not in places:
+    request = find_newest_from_user(messages)
+    if request is not None and request not in places:
         del places[front if front < most else -1]
-        places = sorted([*places, asked])
+        places = sorted([*places, request])
     return places
 
 
@@ -207,9 +207,9 @@ class RunFitter:
     @cached_property
     def _lone(self) -> int | None:
         """The place of the user's newest message, if it lies before the newest."""
-        asked = find_newest_from_user(self._run)
-        if asked is not None and asked < self._newest:
-            return asked
+        request = find_newest_from_user(self._run)
+        if request is not None and request < self._newest:
+            return request
         return None
 
     @cached_property
@@ -257,19 +257,19 @@ def _cut_required(
     weigh: Weigh,
 ) -> FittedMessages:
     """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
-    asked = find_newest_from_user(run)
-    if asked is None:
+    request = find_newest_from_user(run)
+    if request is None:
         question = None
     else:
-        question = run[asked]
+        question = run[request]
 
     def count_least(message: Message) -> int:
         return _count_least(message, overhead, int(budget * ASKED_SHARE) if message is question else 0)
 
     required: list[Message] = []
     for start in starts:
-        if asked is not None and asked < start:
-            lone = [run[asked]]
+        if request is not None and request < start:
+            lone = [run[request]]
         else:
             lone = []
         required = [*lone, *run[start:]]
@@ -325,11 +325,11 @@ def _cut_to_fit(
 def _rank(messages: Sequence[Message]) -> list[int]:
     """The places of the user's newest message and of the newest of all, then of the user's from the newest on, then of the
     others."""
-    asked = find_newest_from_user(messages)
+    request = find_newest_from_user(messages)
 
     def rank(place: int) -> tuple[bool, bool, bool, int]:
         by_user = messages[place].role == "user"
-        return place != asked, place != len(messages) - 1, not by_user, -place
+        return place != request, place != len(messages) - 1, not by_user, -place
 
     return sorted(range(len(messages)), key=rank)
 
@@ -357,13 +357,13 @@ def find_settled_start(
     if not run:
         return 0
     costs = [message.tokens + overhead for message in run]
-    asked = find_newest_from_user(run)
+    request = find_newest_from_user(run)
 
     def find_place(wide: int, most: int) -> int:
         begins = _find_grid_place(costs, positions, most, wide)
-        if asked is not None and asked < begins:
+        if request is not None and request < begins:
             # It is shown wherever it stands.
-            begins = _find_grid_place(costs, positions, most - costs[asked], wide)
+            begins = _find_grid_place(costs, positions, most - costs[request], wide)
         return begins
 
     wanted = max(find_place(1, budget), len(run) - floor)

@@ -483,7 +483,7 @@ async def _write(
     kept = None
     with contextlib.suppress(NotFound):  # the thread was deleted since the first of the repeated requests
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
-    was = kept.asked.get(replaced) if kept and replaced else None
+    was = kept.request.get(replaced) if kept and replaced else None
     change = _show_change(stored)
     if was:
         change["replaced_goal"] = was.plan["goal"]
@@ -517,10 +517,10 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
         if elsewhere:
             answer["elsewhere"] = elsewhere
         return answer
-    if kept is None or revision not in kept.asked:
+    if kept is None or revision not in kept.request:
         there = f"{kept.oldest} to {kept.newest.revision} are kept" if kept else "there is no plan yet"
         raise NotFound(f"revision: thread {thread_id!r} has no plan of revision {revision}; {there}")
-    return _answer(thread_id, PlanHistory(kept.asked[revision], kept.oldest, {}))
+    return _answer(thread_id, PlanHistory(kept.request[revision], kept.oldest, {}))
 
 
 async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Plan | None:

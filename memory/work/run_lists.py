@@ -123,8 +123,8 @@ class RunListing:
     metadata: StoredJson = field(default_factory=dict)
 
     def fingerprint(self) -> str:
-        asked = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
-        return hashlib.sha256(make_equality_key(asked).encode()).hexdigest()[:16]
+        request = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
+        return hashlib.sha256(make_equality_key(request).encode()).hexdigest()[:16]
 
 
 def is_resumable(run: Run, now: int) -> bool:
@@ -221,17 +221,17 @@ def _fit_run(shown: RunDetail, most: int) -> RunDetail:
     return fitting
 
 
-async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: int, cursor: str) -> RunPage:
+async def list_runs(engine: Engine, scope: Scope, request: RunListing, *, limit: int, cursor: str) -> RunPage:
     """List runs whose metadata has every given key with an equal value; ``next_cursor`` continues. An unknown thread
     has none.
 
     Raises InvalidInput, LimitExceeded.
     """
-    _check_listing(engine, asked)
+    _check_listing(engine, request)
     now = engine.now()
-    wanted = _make_filter(engine, asked, now)
+    wanted = _make_filter(engine, request, now)
     if cursor:
-        after = _parse_place(cursor, asked)
+        after = _parse_place(cursor, request)
     else:
         after = None
     try:
@@ -247,29 +247,29 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
         next_place = (last.created_at, last.run_id)
     answer: RunPage = {"runs": shown}
     if next_place:
-        answer["next_cursor"] = write_cursor([asked.fingerprint(), *next_place])
+        answer["next_cursor"] = write_cursor([request.fingerprint(), *next_place])
     return answer
 
 
-def _check_listing(engine: Engine, asked: RunListing) -> None:
-    check_metadata(asked.metadata, "metadata", engine.limits)
-    if asked.workflow_id:
-        check_id(asked.workflow_id, "workflow_id", engine.limits.id_chars)
-    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+def _check_listing(engine: Engine, request: RunListing) -> None:
+    check_metadata(request.metadata, "metadata", engine.limits)
+    if request.workflow_id:
+        check_id(request.workflow_id, "workflow_id", engine.limits.id_chars)
+    if request.since is not None and request.until is not None and request.since > request.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
 
 
-def _make_filter(engine: Engine, asked: RunListing, now: int) -> RunFilter:
-    wanted_values = {key: make_equality_key(value) for key, value in asked.metadata.items()}
-    stored: list[Status] = [status for status in get_args(Status) if status in asked.statuses]
-    resumable = "resumable" in asked.statuses
+def _make_filter(engine: Engine, request: RunListing, now: int) -> RunFilter:
+    wanted_values = {key: make_equality_key(value) for key, value in request.metadata.items()}
+    stored: list[Status] = [status for status in get_args(Status) if status in request.statuses]
+    resumable = "resumable" in request.statuses
 
     def has(run: Run) -> bool:
         if pending_calls.is_expired(run, now):
             shown = "expired"
         else:
             shown = run.status
-        if resumable and shown not in asked.statuses and not is_resumable(run, now):
+        if resumable and shown not in request.statuses and not is_resumable(run, now):
             return False
         values = run.metadata
         return all(key in values and make_equality_key(values[key]) == value for key, value in wanted_values.items())
@@ -277,16 +277,16 @@ def _make_filter(engine: Engine, asked: RunListing, now: int) -> RunFilter:
     return RunFilter(
         now=now,
         statuses=[*stored, *(("suspended", "running") if resumable else ())],
-        expired="expired" in asked.statuses,
-        workflow_id=engine.masked(asked.workflow_id)[0],
-        thread_id=asked.thread_id,
-        since=asked.since,
-        until=asked.until,
+        expired="expired" in request.statuses,
+        workflow_id=engine.masked(request.workflow_id)[0],
+        thread_id=request.thread_id,
+        since=request.since,
+        until=request.until,
         has=has if wanted_values or resumable else None,
     )
 
 
-def _parse_place(cursor: str, asked: RunListing) -> Place:
+def _parse_place(cursor: str, request: RunListing) -> Place:
     unknown = InvalidInput("cursor: not one that list_runs gave; leave it out to begin at the first page")
     place: Any = read_cursor(cursor, unknown)
     if not isinstance(place, list) or len(place) != 3:
@@ -294,6 +294,6 @@ def _parse_place(cursor: str, asked: RunListing) -> Place:
     made_for, time, run_id = place
     if type(time) is not int or abs(time) >= _LARGEST or not isinstance(run_id, str):
         raise unknown
-    if made_for != asked.fingerprint():
+    if made_for != request.fingerprint():
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
     return time, check_text(run_id, "cursor")

@@ -110,13 +110,13 @@ class ByForm:
 
     async def principal(self, token: str) -> Principal | None:
         if token.startswith(API_KEY_PREFIX):
-            asked = self._keys
+            request = self._keys
         elif self._jwt is not None and token.count(".") == _JWT_DOTS:
-            asked = self._jwt
+            request = self._jwt
         else:
-            asked = self._local
-        if asked is not None and token:
-            return await asked.principal(token)
+            request = self._local
+        if request is not None and token:
+            return await request.principal(token)
         return None
 
 

@@ -118,11 +118,11 @@ class RemoteServer:
             if not isinstance(message, JSONRPCRequest):
                 await self._post_only(line, message)
                 continue
-            asked = self._asked[message.id] = _OpenRequest(line, message)
+            request = self._asked[message.id] = _OpenRequest(line, message)
             if message.method == "initialize":
-                await self._ask(asked)
+                await self._ask(request)
             else:
-                self._tasks.start_soon(self._ask, asked)
+                self._tasks.start_soon(self._ask, request)
         self._all_passed_on.set()
 
     async def end(self) -> None:
@@ -130,66 +130,66 @@ class RemoteServer:
         self._taken.close()
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):
             await self._all_passed_on.wait()
-            for asked in list(self._asked.values()):
-                if asked.message.method != "subscriptions/listen":
-                    await asked.done.wait()
+            for request in list(self._asked.values()):
+                if request.message.method != "subscriptions/listen":
+                    await request.done.wait()
         if self._session:
             with anyio.move_on_after(LEAVING_SECONDS), contextlib.suppress(httpx2.HTTPError):
                 await self._client.delete(self._url, headers=self._headers_of_session())
 
-    async def _ask(self, asked: _OpenRequest) -> None:
-        id_ = asked.message.id
+    async def _ask(self, request: _OpenRequest) -> None:
+        id_ = request.message.id
         try:
-            with asked.asking:
-                await self._answer(asked)
+            with request.asking:
+                await self._answer(request)
         except (httpx2.HTTPError, NoAnswer) as error:
             line = error_line(id_, INTERNAL_ERROR, self._describe(error))
-            if not asked.cancelled:
+            if not request.cancelled:
                 await self._send(line)
         finally:
-            if self._asked.get(id_) is asked:
+            if self._asked.get(id_) is request:
                 del self._asked[id_]
-            asked.done.set()
+            request.done.set()
 
-    async def _answer(self, asked: _OpenRequest) -> None:
+    async def _answer(self, request: _OpenRequest) -> None:
         session = self._session
-        async with self._post(asked.line, asked.message) as response:
-            forgotten = response.status_code == HTTPStatus.NOT_FOUND and session and not _headers_of(asked.message)
-            if not forgotten or asked.message.method == "initialize":
-                await self._relay(response, asked, self._send)
+        async with self._post(request.line, request.message) as response:
+            forgotten = response.status_code == HTTPStatus.NOT_FOUND and session and not _headers_of(request.message)
+            if not forgotten or request.message.method == "initialize":
+                await self._relay(response, request, self._send)
                 return
         await self._begin_again(session)
-        async with self._post(asked.line, asked.message) as response:
-            await self._relay(response, asked, self._send)
+        async with self._post(request.line, request.message) as response:
+            await self._relay(response, request, self._send)
 
-    async def _relay(self, response: httpx2.Response, asked: _OpenRequest, send: Send) -> None:
+    async def _relay(self, response: httpx2.Response, request: _OpenRequest, send: Send) -> None:
         """Pass on the answer to a request. Raises NoAnswer if none exists, httpx2.HTTPError."""
         if _kind(response) == "text/event-stream":
             async for event in httpx2.EventSource(response, MOST_EVENT_BYTES):
-                if await self._pass_back(event.data.encode(), response, asked, send):
+                if await self._pass_back(event.data.encode(), response, request, send):
                     return
             raise NoAnswer(f"{self._url.host} ended its answer too early")
         body = await response.aread()
-        if _kind(response) != "application/json" or not await self._pass_back(body, response, asked, send):
+        if _kind(response) != "application/json" or not await self._pass_back(body, response, request, send):
             raise self._refusal(response)
 
-    async def _pass_back(self, data: bytes, response: httpx2.Response, asked: _OpenRequest, send: Send) -> bool:
+    async def _pass_back(self, data: bytes, response: httpx2.Response, request: _OpenRequest, send: Send) -> bool:
         """Send a message to the host, if the data is one. Returns whether it was the answer."""
         message = decode(data)
         if isinstance(message, bytes):
             return False
         if isinstance(message, JSONRPCResponse):
             self._last_reported = ""
-            if asked.message.method == "initialize":
-                self._first = asked
+            if request.message.method == "initialize":
+                self._first = request
                 self._session = response.headers.get(SESSION_HEADER, "")
                 self._version = str(message.result.get("protocolVersion", ""))
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             await send(encode(message))
             return False
-        message.id = asked.message.id  # an error may have no id
+        message.id = request.message.id  # an error may have no id
         # Before 2026-07-28 a server must end a cancelled request over HTTP with an error; on stdio it must not answer.
-        if not asked.cancelled:
+        if not request.cancelled:
             await send(encode(message))
         return True
 
@@ -202,13 +202,13 @@ class RemoteServer:
         if method == "notifications/cancelled" and isinstance(message, JSONRPCNotification):
             id_ = (message.params or {}).get("requestId")
             if isinstance(id_, int | str):
-                asked = self._asked.get(id_)
+                request = self._asked.get(id_)
             else:
-                asked = None
-            if asked is not None:
-                asked.cancelled = True
-                if _headers_of(asked.message):
-                    asked.asking.cancel()
+                request = None
+            if request is not None:
+                request.cancelled = True
+                if _headers_of(request.message):
+                    request.asking.cancel()
                     return
         if not self._version:
             return  # from 2026-07-28 on there are no such messages over HTTP

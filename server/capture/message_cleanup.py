@@ -88,11 +88,11 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
         queries = [_find_query(text, marks) for text in texts]
     else:
         queries = []
-    asked = max((at for at, query in enumerate(queries) if query is not None), default=None)
-    if asked is None:
+    request = max((at for at, query in enumerate(queries) if query is not None), default=None)
+    if request is None:
         return [_strip_notes(text, marks).strip() for text in texts]
     # The host wrote every text that stands beside the query.
-    return [_kept_beside(text) if at != asked else (queries[at] or "").strip() for at, text in enumerate(texts)]
+    return [_kept_beside(text) if at != request else (queries[at] or "").strip() for at, text in enumerate(texts)]
 
 
 def _kept_beside(text: str) -> str:

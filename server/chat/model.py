@@ -85,14 +85,14 @@ class LitellmModel:
 
     async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
         litellm = await asyncio.to_thread(load_litellm)
-        asked = {"model": self.name, "messages": messages, **self._options, **({"tools": tools} if tools else {})}
+        request = {"model": self.name, "messages": messages, **self._options, **({"tools": tools} if tools else {})}
         try:
             if say is None:
-                answer = await litellm.acompletion(**asked)
+                answer = await litellm.acompletion(**request)
             else:
                 chunks = []
                 async for chunk in await litellm.acompletion(
-                    **asked, stream=True, stream_options={"include_usage": True}
+                    **request, stream=True, stream_options={"include_usage": True}
                 ):
                     chunks.append(chunk)
                     say((chunk.choices and chunk.choices[0].delta.content) or "")

@@ -204,8 +204,8 @@ def run() -> int:
     return 0
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(request: bool) -> None:
+    if request:
         sys.stdout.write(f"layerlore {VERSION}\n")
         raise typer.Exit
 

@@ -61,30 +61,30 @@ class Asked:
         return self
 
 
-async def read_view(call: Call, asked: Asked) -> Json:
+async def read_view(call: Call, request: Asked) -> Json:
     """The content of the view. Lists are cut to ``limit`` and say in ``more`` that there is more. Raises NotFound,
     InvalidInput, LimitExceeded."""
-    match asked.view:
+    match request.view:
         case "all":
             return await _count(call)
-        case "threads" if asked.everybody:
-            return await _list(call, _read_everybody, "threads", asked)
+        case "threads" if request.everybody:
+            return await _list(call, _read_everybody, "threads", request)
         case "threads":
-            return await _list(call, list_threads, "threads", asked)
+            return await _list(call, list_threads, "threads", request)
         case "thread":
-            return await _read_thread(call, asked)
+            return await _read_thread(call, request)
         case "entries":
-            return await _list(call, read_entries, "entries", asked)
+            return await _list(call, read_entries, "entries", request)
         case "profile":
             return await _ask(call, get_working_memory, scope="resource", format="json")
-        case "plan" if asked.thread_id:
-            return await _ask(call, plan, action="review", thread_id=asked.thread_id, format="json")
+        case "plan" if request.thread_id:
+            return await _ask(call, plan, action="review", thread_id=request.thread_id, format="json")
         case "plan":
             return {**await open_work.list_open(call.engine, call.scope)}
         case "runs":
-            return await _list(call, list_runs, "runs", asked, **_of(asked))
+            return await _list(call, list_runs, "runs", request, **_of(request))
         case "events":
-            return await _read_events(call, asked)
+            return await _read_events(call, request)
 
 
 async def _read_everybody(call: Call, cursor: str) -> Json:
@@ -92,9 +92,9 @@ async def _read_everybody(call: Call, cursor: str) -> Json:
     return {**await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)}
 
 
-def _of(asked: Asked) -> Json:
-    if asked.thread_id:
-        return {"thread_id": asked.thread_id}
+def _of(request: Asked) -> Json:
+    if request.thread_id:
+        return {"thread_id": request.thread_id}
     return {}
 
 
@@ -104,39 +104,39 @@ async def _ask(call: Call, tool: Declaration, **arguments: Any) -> Json:
     return answer
 
 
-async def _list(call: Call, source: Declaration | Callable[..., Any], rows: str, asked: Asked, **fixed: Any) -> Json:
+async def _list(call: Call, source: Declaration | Callable[..., Any], rows: str, request: Asked, **fixed: Any) -> Json:
     """The rows of all pages, up to the limit."""
     found: list[Json] = []
     cursor = ""
     while True:
         if isinstance(source, Declaration):
-            page = await _ask(call, source, limit=min(_PAGE, asked.limit), cursor=cursor, **fixed)
+            page = await _ask(call, source, limit=min(_PAGE, request.limit), cursor=cursor, **fixed)
         else:
             page = await source(call, cursor=cursor)
         found += page[rows]
         cursor = page.get("next_cursor", "")
-        if not cursor or len(found) > asked.limit:
-            return _cut({rows: found, **({"next_cursor": cursor} if cursor else {})}, rows, asked)
+        if not cursor or len(found) > request.limit:
+            return _cut({rows: found, **({"next_cursor": cursor} if cursor else {})}, rows, request)
 
 
-def _cut(found: Json, rows: str, asked: Asked) -> Json:
-    more = "next_cursor" in found or len(found[rows]) > asked.limit
-    return {rows: found[rows][: asked.limit], **({"more": True} if more else {})}
+def _cut(found: Json, rows: str, request: Asked) -> Json:
+    more = "next_cursor" in found or len(found[rows]) > request.limit
+    return {rows: found[rows][: request.limit], **({"more": True} if more else {})}
 
 
-async def _read_thread(call: Call, asked: Asked) -> Json:
-    listed = (await _ask(call, list_threads, thread_id=asked.thread_id))["threads"]
+async def _read_thread(call: Call, request: Asked) -> Json:
+    listed = (await _ask(call, list_threads, thread_id=request.thread_id))["threads"]
     if not listed:
-        raise NotFound(f"there is no conversation {asked.thread_id!r}; `layerlore show threads` lists them")
+        raise NotFound(f"there is no conversation {request.thread_id!r}; `layerlore show threads` lists them")
     found: list[Json] = []
     before = 0
-    while len(found) < asked.limit:
+    while len(found) < request.limit:
         if before:
             place = {"before": before}
         else:
             place = {}
-        most = min(200, asked.limit - len(found))
-        page = await _ask(call, get_messages, thread_id=asked.thread_id, limit=most, format="json", **place)
+        most = min(200, request.limit - len(found))
+        page = await _ask(call, get_messages, thread_id=request.thread_id, limit=most, format="json", **place)
         found = page["messages"] + found
         if not page["messages"] or not (before := page.get("next", {}).get("before", 0)):
             break
@@ -144,10 +144,10 @@ async def _read_thread(call: Call, asked: Asked) -> Json:
     return {**listed[0], "messages": found, "total": listed[0]["messages"], **({"more": True} if more else {})}
 
 
-async def _read_events(call: Call, asked: Asked) -> Json:
+async def _read_events(call: Call, request: Asked) -> Json:
     found: list[Json] = []
-    of = _of(asked) or {"scope": "resource"}
-    begin = after = max(0, (await _ask(call, list_events, limit=1, **of))["last_seq"] - asked.limit)
+    of = _of(request) or {"scope": "resource"}
+    begin = after = max(0, (await _ask(call, list_events, limit=1, **of))["last_seq"] - request.limit)
     while True:
         page = await _ask(call, list_events, after=after, limit=200, **of)
         found, after = [*found, *page["events"]], page["next"]

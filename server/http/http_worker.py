@@ -213,7 +213,7 @@ class WorkerLink:
             self._channel.flush()
         except OSError:
             self._stop.ask()
-        if self._stop.asked or not self._channel.waiting:
+        if self._stop.request or not self._channel.waiting:
             self._loop.remove_writer(self._channel.fileno())
 
     def _hear(self) -> None:

@@ -270,7 +270,7 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         self._connections.close_overdue()
-        return self._stop.asked or await super().on_tick(counter)
+        return self._stop.request or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stop.ask()

@@ -188,7 +188,7 @@ class LocalServer:
 
     async def _serve_host(self, connection: HostConnection) -> None:
         try:
-            if self._stop.asked:
+            if self._stop.request:
                 connection.drain()
             await connection.run()
         except Exception:
@@ -207,16 +207,16 @@ class LocalServer:
         return found
 
     async def _answer(
-        self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
         """The request: a host's connection, or to know of this server, or that it stops."""
-        match asked.get("want"):
+        match request.get("want"):
             case "session":
-                return self._open(asked, reader, writer)
+                return self._open(request, reader, writer)
             case "status":
                 _say(writer, self.describe())
             case found if found == HOOK:
-                await self._serve_hook(asked, reader, writer)
+                await self._serve_hook(request, reader, writer)
             case "stop":
                 _say(writer, self.describe())
                 self._told_at_the_end.add(writer)
@@ -225,9 +225,9 @@ class LocalServer:
                 raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
         return None
 
-    async def _serve_hook(self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_hook(self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Say what a host's hook is to show, and store what it handed over."""
-        if self._is_older_than(asked):
+        if self._is_older_than(request):
             self._leave_to_newer()
             return
 
@@ -237,9 +237,9 @@ class LocalServer:
                 return await reader.readline() == TAKEN
 
         self._idle_since = time.monotonic()
-        if asked.get("shows"):
+        if request.get("shows"):
             try:
-                await (await self._hook_service()).answer(Path(str(asked.get("name"))).name, show)
+                await (await self._hook_service()).answer(Path(str(request.get("name"))).name, show)
             except (LayerloreError, OSError, ValueError, RecursionError) as error:
                 log.warning("a hook shows nothing: %s", error)
         self._store_handed()
@@ -268,26 +268,26 @@ class LocalServer:
         return bool(self._connections or self._greeting or self._storing)
 
     def _open(
-        self, asked: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
         """A host's connection; None where a server of its own version is to serve it."""
-        if self._is_older_than(asked):
+        if self._is_older_than(request):
             self._leave_to_newer()
             _say(writer, {"leaving": True, "version": VERSION})
             return None
         try:
-            settings = self._settings_for(asked)
+            settings = self._settings_for(request)
         except SettingsError as error:
             raise _Unwelcome(str(error)) from None
         _say(writer, {"version": VERSION, "pid": os.getpid()})
-        session = str(asked.get("session", ""))[:_SESSION_CHARS]
+        session = str(request.get("session", ""))[:_SESSION_CHARS]
         state = HostState(self._process, settings, session)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
 
-    def _is_older_than(self, asked: Greeting) -> bool:
+    def _is_older_than(self, request: Greeting) -> bool:
         """Whether another server is to serve who asks: this one ends, or is of an older version."""
-        return self._stop.asked or _release(asked.get("layerlore")) > _release(VERSION)
+        return self._stop.request or _release(request.get("layerlore")) > _release(VERSION)
 
     def _leave_to_newer(self) -> None:
         self._listener.withdraw()
@@ -305,9 +305,9 @@ class LocalServer:
             "data_dir": str(self._settings.data_dir),
         }
 
-    def _settings_for(self, asked: Greeting) -> Settings:
+    def _settings_for(self, request: Greeting) -> Settings:
         """The settings of a host: those of the process, with its own agent, resource, thread and tools."""
-        flags, variables = _texts(asked.get("flags")), _texts(asked.get("variables"))
+        flags, variables = _texts(request.get("flags")), _texts(request.get("variables"))
         if not flags and not variables:
             return self._settings
         return load_launched({**self._flags, **flags}, {**os.environ, **variables})

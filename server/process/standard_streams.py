@@ -83,16 +83,16 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.exit_code = 0
-        self.asked = False
+        self.request = False
         self._requested = threading.Event()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def ask(self, exit_code: int = 0) -> None:
         """Request the stop. Later requests change nothing."""
         # A signal may interrupt this very call, so nothing below the flag may run twice: locks do not nest.
-        if self.asked:
+        if self.request:
             return
-        self.asked = True
+        self.request = True
         self.exit_code = exit_code
         self._requested.set()
         if self._wake is not None:
@@ -104,7 +104,7 @@ class StopRequest:
         """Wait until the stop is requested. For one task at a time."""
         event = asyncio.Event()
         self._wake = (asyncio.get_running_loop(), event)
-        if not self.asked:
+        if not self.request:
             await event.wait()
 
     def wait_in_thread(self) -> None:

@@ -156,10 +156,10 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     thread = call.thread(thread_id, reads=True)
     loaded = await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=BUDGET, format="text")
     assert isinstance(loaded, str)
-    asked = ""
+    request = ""
     if query.strip():
-        asked = f", and answer from it: {quotation.escape_tags(quotation.join_lines(query))!r}"
-    return [_LOAD.format(thread=quotation.escape_tags(repr(thread)), query=asked), loaded]
+        request = f", and answer from it: {quotation.escape_tags(quotation.join_lines(query))!r}"
+    return [_LOAD.format(thread=quotation.escape_tags(repr(thread)), query=request), loaded]
 
 
 @prompt(
@@ -180,15 +180,15 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
     texts = [*work.own, *([work.elsewhere] if work.elsewhere else [])]
     if work.own:
         tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in call.tools]
-        asked = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
+        request = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
     else:
         if "plan" in call.tools:
             look = "; plan(action='review') with its thread_id reads a plan"
         else:
             look = ""
-        asked = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
+        request = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
     most = BUDGET - DEFAULT_LINE_TOKENS
-    return await asyncio.to_thread(fit_texts, call.engine.tokens, [asked, *texts], most)
+    return await asyncio.to_thread(fit_texts, call.engine.tokens, [request, *texts], most)
 
 
 @prompt("Review memory", "Have the model show what is remembered about you, and how to correct or erase it.")

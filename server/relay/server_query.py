@@ -86,7 +86,7 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
     read = _read_arguments(arguments)
     if read is None:
         return None
-    flags, asked, as_json = read
+    flags, request, as_json = read
     launch = read_launch(flags, environ)
     if launch is None:
         return None
@@ -97,7 +97,7 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
     connection.settimeout(SECONDS)
     channel = SharedChannel(connection, key, launch, os.urandom(6).hex())
     try:
-        result = _call(channel, {**asked, "format": "json" if as_json else "text"})
+        result = _call(channel, {**request, "format": "json" if as_json else "text"})
     except (OSError, ValueError, KeyError):
         return None
     finally:
@@ -115,30 +115,30 @@ def mask_controls(text: str) -> str:
 def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:
     """The launch's flags, the tool's arguments, and whether JSON is requested; None for anything else."""
     flags: dict[str, str] = {}
-    asked: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
+    request: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
     as_json = False
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if argument == "--json":
             as_json = True
-        elif not argument.startswith("-") and "query" not in asked:
-            asked["query"] = argument
+        elif not argument.startswith("-") and "query" not in request:
+            request["query"] = argument
         elif name in FLAGS or name == "--limit":
             if not equals:
                 value = next(rest, "")
             if name == "--limit":
                 if not value.isdigit() or not 1 <= int(value) <= _MOST_HITS:
                     return None
-                asked["limit"] = int(value)
+                request["limit"] = int(value)
             elif name == "--thread":
-                asked["thread_id"] = value
+                request["thread_id"] = value
             else:
                 flags[FLAGS[name]] = value
         else:
             return None
-    if asked.get("query"):
-        return (flags, asked, as_json)
+    if request.get("query"):
+        return (flags, request, as_json)
     return None
 
 

@@ -217,7 +217,7 @@ class NotificationHub:
 
     async def _listen(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         try:
-            asked = SubscriptionsListenRequestParams.model_validate(ctx.params or {}, by_name=False)
+            request = SubscriptionsListenRequestParams.model_validate(ctx.params or {}, by_name=False)
         except ValidationError:
             return await call_next(ctx)  # the server's own check answers it
         with contextlib.ExitStack() as while_open:
@@ -231,16 +231,16 @@ class NotificationHub:
                     await self._rules.begin(ctx, scope)
                 return EmptyResult()
 
-            await convert_errors(begin)(ctx, asked)
+            await convert_errors(begin)(ctx, request)
             return await call_next(ctx)
 
-    def _uris(self, ctx: Ctx, asked: SubscriptionsListenRequestParams) -> set[str]:
-        uris = set(asked.notifications.resource_subscriptions or ())
+    def _uris(self, ctx: Ctx, request: SubscriptionsListenRequestParams) -> set[str]:
+        uris = set(request.notifications.resource_subscriptions or ())
         if len(uris) > MAX_WATCHED_URIS:
             raise LimitExceeded(f"{len(uris)} resources; a stream may listen to {MAX_WATCHED_URIS}")
         for uri in uris:
             self._rules.check(ctx, uri)
-        return uris | ({LIST} if asked.notifications.resources_list_changed else set())
+        return uris | ({LIST} if request.notifications.resources_list_changed else set())
 
     def _watch_of(self, ctx: Ctx) -> _Watch:
         connection = connection_of(ctx.session)

@@ -138,21 +138,21 @@ class ScopeWatch:
         resource, totals = self._resource_seq is not None, self._totals is not None
         return Watched(dict(self._thread_marks), list(self._run_marks), resource, self._resource_seq, totals)
 
-    def mark(self, asked: Watched, found: Found) -> None:
+    def mark(self, request: Watched, found: Found) -> None:
         """Where things were found is what they are marked with. A watch that was dropped since the query stays
         dropped."""
         self._thread_marks |= {thread_id: mark for thread_id, mark in found.marks.items() if thread_id in self._threads}
-        self._run_marks |= {run_id: found.runs.get(run_id) for run_id in asked.run_ids if run_id in self._runs}
-        if asked.resource and self._alone:
+        self._run_marks |= {run_id: found.runs.get(run_id) for run_id in request.run_ids if run_id in self._runs}
+        if request.resource and self._alone:
             self._resource_seq = found.resource_seq
-        if asked.totals and self._needs_totals:
+        if request.totals and self._needs_totals:
             self._totals = found.totals
 
-    def news(self, asked: Watched, found: Found) -> list[ServerEvent]:
+    def news(self, request: Watched, found: Found) -> list[ServerEvent]:
         """The resources that differ from their marks; moves the marks on. Each URI is spelled as the client watches
         it."""
-        changed = set(self._changed(asked, found))
-        self.mark(asked, found)
+        changed = set(self._changed(request, found))
+        self.mark(request, found)
         events: list[ServerEvent] = []
         for uri, address in self._addresses.items():
             if address is None:
@@ -162,8 +162,8 @@ class ScopeWatch:
                 events.append(ResourceUpdated(uri=uri))
         return events
 
-    def _changed(self, asked: Watched, found: Found) -> Iterator[Change]:
-        for thread_id, before in asked.threads.items():
+    def _changed(self, request: Watched, found: Found) -> Iterator[Change]:
+        for thread_id, before in request.threads.items():
             mark = found.marks[thread_id]
             if before is not None and before != mark:
                 if before.uid == mark.uid:
@@ -171,11 +171,11 @@ class ScopeWatch:
                 else:
                     known = None
                 yield from ((kind, thread_id) for kind in kinds_of(known))
-        for run_id in asked.run_ids:
+        for run_id in request.run_ids:
             if run_id in self._run_marks and self._run_marks[run_id] != found.runs.get(run_id):
                 yield from (("run", run_id), ("run-state", run_id))
         yield from changes_of_resource(found.resource_events)
-        if asked.totals and self._totals is not None and self._totals != found.totals:
+        if request.totals and self._totals is not None and self._totals != found.totals:
             yield from (("threads", ""), ("status", ""), ("recall", ""))
 
 

@@ -58,8 +58,10 @@ async def remember(
         thread = call.thread(thread_id)
     else:
         thread = call.caller.default_thread
-    asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)
-    return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
+    request = remember_requests.RememberRequest(
+        content, evidence, source, kind or "", about or "", replaces, expires_at
+    )
+    return await remember_requests.remember(call.engine, call.scope, thread, request, sent=call.sent(thread_id))
 
 
 def _rights_of_forget(arguments: Mapping[str, Any]) -> frozenset[Right]:

@@ -121,7 +121,7 @@ async def get_messages(
     begins, ends = parse_time(since, "since") if since else None, parse_until(until) if until else None
     if begins is not None and ends is not None and begins > ends:
         raise InvalidInput(f"since ({since}) is after until ({until})")
-    asked = reader.PageRequest(
+    request = reader.PageRequest(
         limit,
         offset,
         before,
@@ -138,12 +138,14 @@ async def get_messages(
             raise InvalidInput(
                 "turn: takes thread_id, limit, max_tokens and detail=normal or high beside it, nothing else"
             )
-        page = await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, asked)
+        page = await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, request)
     elif (since or until) and not thread_id:
-        page = await reader.get_messages_of_all(call.engine, call.scope, asked)
+        page = await reader.get_messages_of_all(call.engine, call.scope, request)
     else:
         thread = call.thread(thread_id, reads=True)
-        page = await reader.get_messages(call.engine, call.scope, thread, replace(asked, reserved=call.reserved_tokens))
+        page = await reader.get_messages(
+            call.engine, call.scope, thread, replace(request, reserved=call.reserved_tokens)
+        )
     if format == "text":
         return await asyncio.to_thread(reader.render_page, page)
     return page

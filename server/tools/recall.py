@@ -78,7 +78,7 @@ async def recall_memory(
     from layerlore.storage.core import scopes
     from layerlore.storage.threads import threads
 
-    asked = recall.RecallRequest(
+    request = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
         thread_id=call.thread(thread_id) if thread_id else None,
@@ -94,9 +94,9 @@ async def recall_memory(
         subject=check_text(subject, "subject").strip(),
     )
     # The caller's own thread may be one that nobody wrote to yet.
-    if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:
-        await call.engine.database.read(threads.find, call.scope, asked.thread_id)
-    found = await recall.recall(call.engine, call.scope, asked)
+    if request.thread_id is not None and request.thread_id != call.caller.default_thread:
+        await call.engine.database.read(threads.find, call.scope, request.thread_id)
+    found = await recall.recall(call.engine, call.scope, request)
     if opening:
         begins = await _make_opening(call, max_tokens)
     else:

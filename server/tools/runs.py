@@ -266,7 +266,7 @@ async def list_runs(
     """List runs, newest first, without their state. `next_cursor` continues a long list."""
     from layerlore.memory.work import run_lists
 
-    asked = run_lists.RunListing(
+    request = run_lists.RunListing(
         statuses=list(status),
         workflow_id=workflow_id,
         thread_id=call.thread(thread_id) if thread_id else "",
@@ -274,4 +274,4 @@ async def list_runs(
         until=parse_until(until) if until else None,
         metadata=metadata,
     )
-    return await run_lists.list_runs(call.engine, call.scope, asked, limit=limit, cursor=cursor)
+    return await run_lists.list_runs(call.engine, call.scope, request, limit=limit, cursor=cursor)

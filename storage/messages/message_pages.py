@@ -225,10 +225,10 @@ async def fill(
 async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     """How many messages a thread has of some roles. It counts those that models are shown itself, and those of user
     interfaces are searched for only where seqs are missing."""
-    asked: list[str] = of["roles"]
-    if not {*ROLES} <= {*asked}:
+    request: list[str] = of["roles"]
+    if not {*ROLES} <= {*request}:
         return int(await tx.scalar(_COUNT, **of))
-    if CUSTOM not in asked or thread.next_seq - 1 == thread.message_count:
+    if CUSTOM not in request or thread.next_seq - 1 == thread.message_count:
         return thread.message_count
     return thread.message_count + int(await tx.scalar(_COUNT, **{**of, "roles": [CUSTOM]}))
 

@@ -78,7 +78,7 @@ class PlanHistory:
 
     newest: Revision
     oldest: int
-    asked: dict[int, Revision]
+    request: dict[int, Revision]
 
 
 async def change(
@@ -145,8 +145,8 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, revisions: Sequence
         rows = await tx.all(_SOME, **of, revisions=list(revisions))
     else:
         rows = []
-    asked = [found for found in map(_revision, rows) if found is not None]
-    return PlanHistory(newest, oldest, {found.revision: found for found in asked})
+    request = [found for found in map(_revision, rows) if found is not None]
+    return PlanHistory(newest, oldest, {found.revision: found for found in request})
 
 
 async def read_newest(tx: Tx, scope: Scope, thread: Thread) -> Revision | None:

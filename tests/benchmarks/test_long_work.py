@@ -36,8 +36,8 @@ def test_a_run_has_150_to_400_messages_in_turns_that_go_on_in_time(run: LongRun)
     times = [datetime.fromisoformat(message["created_at"]) for message in run.messages]
     assert all(earlier < later for earlier, later in pairwise(times))
     for turn in run.turns:
-        asked, *steps, (answer,) = turn.calls
-        assert {message["role"] for message in asked} == {"user"}
+        request, *steps, (answer,) = turn.calls
+        assert {message["role"] for message in request} == {"user"}
         assert all([message["role"] for message in step] == ["assistant", "tool"] for step in steps)
         assert answer["role"] == "assistant"
 
@@ -152,9 +152,9 @@ def test_a_real_model_takes_notes_and_does_nothing_else(
     with fake_openai(reply=lambda _: nothing) as server:
         monkeypatch.setenv(long_work.BASE_URL, server.url)
         long_work.main(arguments)
-        asked = len(server.requests)
+        request = len(server.requests)
     (run,) = json.loads(file.read_text(encoding="utf-8"))["real"]
-    assert run["done"]["observe"] == asked >= 1
+    assert run["done"]["observe"] == request >= 1
     assert not {"entries", "profile", "session_memory"} & set(run["done"])
     assert "## Model: real" in capsys.readouterr().out
     monkeypatch.delenv(long_work.BASE_URL)

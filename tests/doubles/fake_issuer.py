@@ -168,7 +168,7 @@ class Issuer:
         self.headers: dict[str, str] = {}
         self.body: bytes | None = None
         self.hung: threading.Event | None = None
-        self.asked = 0
+        self.request = 0
         self.accepted: str | None = None
         self.being_asked = threading.Event()
 
@@ -188,7 +188,7 @@ class _Answering(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         issuer = self.server.issuer
-        issuer.asked += 1
+        issuer.request += 1
         issuer.accepted = self.headers["Accept-Encoding"]
         issuer.being_asked.set()
         self.send_response(issuer.status)

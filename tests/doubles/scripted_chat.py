@@ -23,7 +23,7 @@ class ScriptedChat:
     def __init__(self, name: str = "scripted/one", **replies: Reply) -> None:
         """``replies``: by kind."""
         self.name = name
-        self.asked: list[tuple[str, Material]] = []
+        self.request: list[tuple[str, Material]] = []
         self.spends = Spent(1, 100, 20, 3_000)
         self.begun = anyio.Event()
         self._replies: dict[str, deque[Reply]] = defaultdict(deque)
@@ -43,14 +43,14 @@ class ScriptedChat:
 
     def of(self, kind: str) -> list[Material]:
         """The material of every answer of a kind that was asked for."""
-        return [material for asked, material in self.asked if asked == kind]
+        return [material for request, material in self.request if request == kind]
 
     def model(self, kind: str) -> str:
         """Its name, for the kinds that it was told something for."""
         return self.name if self._replies.get(kind) else ""
 
     async def answer(self, kind: str, material: Material) -> ChatAnswer:
-        self.asked.append((kind, material))
+        self.request.append((kind, material))
         self.begun.set()
         await self._gate.wait()
         line = self._replies[kind]

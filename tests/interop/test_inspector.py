@@ -22,13 +22,13 @@ class Inspected:
 
     run: Callable[..., Ended]
 
-    def asked(self, *arguments: str) -> Any:
+    def request(self, *arguments: str) -> Any:
         ended = self.run(*arguments)
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)["result"]
 
     def called(self, tool: str, **given: Any) -> Any:
-        answer = self.asked(*_call(tool, given))
+        answer = self.request(*_call(tool, given))
         assert not answer.get("isError")
         return answer["content"][0]["text"]
 
@@ -58,16 +58,16 @@ def test_what_one_command_adds_the_next_ones_find(inspected: Inspected) -> None:
     inspected.called("add_messages", thread_id=THREAD, messages=[said])
     assert said["content"] in inspected.called("recall_memory", query="What does Ana never eat?")
     messages = f"memory://threads/{THREAD}/messages"
-    (read,) = inspected.asked("--method", "resources/read", "--uri", messages)["contents"]
+    (read,) = inspected.request("--method", "resources/read", "--uri", messages)["contents"]
     assert [each["parts"][0]["text"] for each in json.loads(read["text"])["messages"]] == [said["content"]]
 
 
 def test_tools_resources_and_prompts_are_listed(inspected: Inspected) -> None:
-    tools = inspected.asked("--method", "tools/list")["tools"]
+    tools = inspected.request("--method", "tools/list")["tools"]
     assert {"add_messages", "recall_memory", "get_context"} <= {tool["name"] for tool in tools}
-    resources = inspected.asked("--method", "resources/list")["resources"]
+    resources = inspected.request("--method", "resources/list")["resources"]
     assert {"memory://profile", "memory://threads"} <= {resource["uri"] for resource in resources}
-    assert "load_memory" in {prompt["name"] for prompt in inspected.asked("--method", "prompts/list")["prompts"]}
+    assert "load_memory" in {prompt["name"] for prompt in inspected.request("--method", "prompts/list")["prompts"]}
 
 
 def test_a_call_that_is_refused_ends_the_command_with_the_reason(inspected: Inspected) -> None:

@@ -146,15 +146,15 @@ class Life:
         await deletion.delete_messages(self.engine, self.scope, thread, "ids", ids=some, roles=ROLES, sent=SENT)
 
     async def _remember(self, thread: str, number: int) -> None:
-        asked = RememberRequest(
+        request = RememberRequest(
             f"Walnut tea {number} is kept in the cellar.", kind="fact" if number % 2 else "correction"
         )
-        await remember(self.engine, self.scope, "", asked, sent=SENT)
+        await remember(self.engine, self.scope, "", request, sent=SENT)
 
     async def _prove(self, thread: str, number: int) -> None:
         said = f"The walnut tea number {number} is best."
-        asked = RememberRequest(said, said.lower().removesuffix("."), "user_assertion", "preference")
-        await remember(self.engine, self.scope, thread, asked, sent=SENT)
+        request = RememberRequest(said, said.lower().removesuffix("."), "user_assertion", "preference")
+        await remember(self.engine, self.scope, thread, request, sent=SENT)
 
     async def _forget(self, thread: str, number: int) -> None:
         lines = await export_lines(self.engine, self.scope)
@@ -187,8 +187,8 @@ class Life:
         )
 
     async def _run(self, thread: str, number: int) -> None:
-        asked = Suspension(f"r{number}", {"state": number, "nul": "\0"})
-        await runs.suspend_run(self.engine, self.scope, thread, asked, sent=SENT)
+        request = Suspension(f"r{number}", {"state": number, "nul": "\0"})
+        await runs.suspend_run(self.engine, self.scope, thread, request, sent=SENT)
 
     async def _steps(self, thread: str, number: int) -> None:
         ids = await self._ids(thread)

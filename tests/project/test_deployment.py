@@ -78,9 +78,9 @@ def test_our_program_takes_what_a_service_gives_it(name: str, secrets: Path) -> 
 
 def test_caddy_asks_each_server_and_holds_nothing_back() -> None:
     told = (ROOT / "configs" / "compose" / "Caddyfile").read_text(encoding="utf-8")
-    asked = re.search(r"reverse_proxy (.*) \{", told)
-    assert asked
-    assert asked[1].split() == [f"{name}:8765" for name in OURS[1:]]
+    request = re.search(r"reverse_proxy (.*) \{", told)
+    assert request
+    assert request[1].split() == [f"{name}:8765" for name in OURS[1:]]
     assert "flush_interval -1" in told
 
 

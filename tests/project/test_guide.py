@@ -46,11 +46,11 @@ def run_command(line: str, folder: Path) -> str:
 
 def test_each_command_of_the_guide_does_what_its_page_says(tmp_path: Path) -> None:
     printed = {page: {line: run_command(line, tmp_path) for line in commands_of(page)} for page in PAGES}
-    morning, noon, asked, explained = printed["ask"].values()
+    morning, noon, request, explained = printed["ask"].values()
     assert '"scope":"resource"' in morning
-    for text in (noon, asked, explained):
+    for text in (noon, request, explained):
         assert "I am allergic to peanuts" in text
-    assert len(explained) > len(asked)
+    assert len(explained) > len(request)
     preview, forgotten = printed["forget"].values()
     assert "This would be forgotten" in preview
     assert "Forgotten: " in forgotten

@@ -99,7 +99,7 @@ def test_a_package_that_belongs_to_one_place_is_imported_only_there() -> None:
 
 
 def test_only_drivers_know_which_database_it_is() -> None:
-    asked = re.compile(
+    request = re.compile(
         r"sqlalchemy\.dialects|import dialects|\bdialect\b\W+==|backend\.name\W+==|\bkind\W+==\W+(sqlite|postgres)"
         r"|isinstance\([^)]*(Sqlite|Postgres)|storage\.drivers\.(sqlite|postgres)|sqlite_path|on_postgres"
     )
@@ -108,7 +108,7 @@ def test_only_drivers_know_which_database_it_is() -> None:
         (name, found[0])
         for name, path in sources().items()
         if not name.startswith("storage.drivers")
-        for pattern in ((asked, named) if name.startswith("storage.") else (asked,))
+        for pattern in ((request, named) if name.startswith("storage.") else (request,))
         for found in pattern.finditer(path.read_text(encoding="utf-8"))
     }
     assert elsewhere == set()

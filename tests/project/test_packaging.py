@@ -118,9 +118,9 @@ SESSION = Path(__file__).with_name("session_of_wheel.py")
 
 def interpreter(minor: str) -> str:
     """A Python of that version on this machine. Skips the test if there is none. LAYERLORE_TEST_PYTHONS may name more."""
-    asked = [f"{folder}/python{minor}" for folder in os.environ.get("LAYERLORE_TEST_PYTHONS", "").split(os.pathsep)]
+    request = [f"{folder}/python{minor}" for folder in os.environ.get("LAYERLORE_TEST_PYTHONS", "").split(os.pathsep)]
     homes = sorted(Path.home().glob(f".pyenv/versions/{minor}.*/bin/python"))
-    for candidate in [*asked, *map(str, homes), shutil.which(f"python{minor}") or ""]:
+    for candidate in [*request, *map(str, homes), shutil.which(f"python{minor}") or ""]:
         if candidate and Path(candidate).exists():
             shown = subprocess.run([candidate, "-V"], check=False, capture_output=True, text=True, timeout=60)
             if shown.stdout.startswith(f"Python {minor}."):

@@ -131,13 +131,13 @@ def test_the_entry_for_the_registry_has_the_limits_of_its_schema() -> None:
 
 def test_what_a_form_asks_for_are_settings_that_may_stay_empty() -> None:
     manifest = read("plugins/claude-desktop/manifest.json")
-    asked = {f"LAYERLORE_{name.upper()}": each["default"] for name, each in manifest["user_config"].items()}
+    request = {f"LAYERLORE_{name.upper()}": each["default"] for name, each in manifest["user_config"].items()}
     assert manifest["server"]["mcp_config"]["env"] == {
-        variable: f"${{user_config.{variable.removeprefix('LAYERLORE_').lower()}}}" for variable in asked
+        variable: f"${{user_config.{variable.removeprefix('LAYERLORE_').lower()}}}" for variable in request
     }
-    assert load_settings({}, environ=asked) == load_settings({}, environ={})
+    assert load_settings({}, environ=request) == load_settings({}, environ={})
     declared = {each["name"] for each in read("server.json")["packages"][0]["environmentVariables"]}
-    assert declared == {*asked, "LAYERLORE_DATABASE"}
+    assert declared == {*request, "LAYERLORE_DATABASE"}
     assert [each["name"] for each in manifest["tools"]] == [each.name for each in choose_tools(Settings())]
 
 

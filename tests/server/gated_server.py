@@ -59,10 +59,10 @@ class Told:
     def __init__(self, **principals: Principal) -> None:
         self.principals = principals
         self.failure: Exception | None = None
-        self.asked: list[str] = []
+        self.request: list[str] = []
 
     async def principal(self, token: str) -> Principal | None:
-        self.asked.append(token)
+        self.request.append(token)
         if self.failure is not None:
             raise self.failure
         return self.principals.get(token)

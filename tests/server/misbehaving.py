@@ -25,11 +25,11 @@ _CASE = re.compile(r"Case (\w+):")
 
 def exchange(case: str) -> list[Json]:
     """A turn of more than 200 tokens: the user's words after a block of ours, a tool's result, and an answer."""
-    asked = f"Case {case}: the gate at dock {case} opens with {SECRET}. {_FILLING}"
+    request = f"Case {case}: the gate at dock {case} opens with {SECRET}. {_FILLING}"
     told = f"Case {case}: I found the hinge of dock {case} bent, though {SECRET} works. {_FILLING}"
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
-        {"role": "user", "content": f"{wrap_block('memory', f'- {INJECTED}')}\n{asked}"},
+        {"role": "user", "content": f"{wrap_block('memory', f'- {INJECTED}')}\n{request}"},
         {"role": "assistant", "content": f"Case {case}: I look.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": f"Case {case}: the sensor says 41"},
         {"role": "assistant", "content": told},
@@ -80,8 +80,8 @@ def good_entry(case: str) -> Json:
     return entry(f"The gate at dock {case} opens with a word.", f"gate at dock {case} opens with")
 
 
-def notes(*texts: str, asked: Asked, nothing: bool = False) -> Json:
-    first, last = asked.lines[0]["seq"], asked.lines[-1]["seq"]
+def notes(*texts: str, request: Asked, nothing: bool = False) -> Json:
+    first, last = request.lines[0]["seq"], request.lines[-1]["seq"]
     made = [
         {"marker": "info", "text": text, "from_seq": first, "to_seq": last, "refers_to": None, "details": []}
         for text in texts
@@ -89,22 +89,22 @@ def notes(*texts: str, asked: Asked, nothing: bool = False) -> Json:
     return {"observations": made, "nothing_to_note": nothing, "current_task": None, "next_step": None}
 
 
-def good(asked: Asked) -> Json:
-    match asked.kind:
+def good(request: Asked) -> Json:
+    match request.kind:
         case "entries":
-            return {"entries": [good_entry(asked.case)]}
+            return {"entries": [good_entry(request.case)]}
         case "profile":
             document = f"- Has a gate at dock {asked.case}"
             return {"changed": True, "evidence": f"gate at dock {asked.case} opens", "document": document}
         case "session_memory":
             note = {"category": "decision", "text": f"Dock {asked.case} stays open."}
-            if "already_noted" in asked.content:
+            if "already_noted" in request.content:
                 return {"notes": [note], "nothing_to_note": False}
             return {"document": note["text"]}
         case "title":
             return {"title": f"The gate at dock {asked.case}"}
     # Each part of a conversation is told of once.
-    return notes(f"Dock {asked.case} was told of up to message {asked.lines[-1]['seq']}.", asked=asked)
+    return notes(f"Dock {asked.case} was told of up to message {asked.lines[-1]['seq']}.", request=request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +176,20 @@ def _always(fault: Fault) -> Callable[[Asked], Fault]:
 
 def _repeating_what_was_sent() -> dict[str, Way]:
     return {
-        "an error with the material in it": Way("an error there", lambda asked: refusing(500, asked.text)),
+        "an error with the material in it": Way("an error there", lambda request: refusing(500, request.text)),
         "a pace with the material in it": Way(
-            "too many requests", lambda asked: refusing(429, asked.text, retry_after="0.2")
+            "too many requests", lambda request: refusing(429, request.text, retry_after="0.2")
         ),
         "a refusal with the material in it": Way(
-            "it refused to answer", lambda asked: saying(None, refusal=asked.text)
+            "it refused to answer", lambda request: saying(None, refusal=request.text)
         ),
-        "the material as prose": Way("its answer cannot be used", lambda asked: saying(asked.text)),
+        "the material as prose": Way("its answer cannot be used", lambda request: saying(request.text)),
         "the material as keys": Way(
-            "its answer cannot be used", lambda asked: saying(json.dumps({SECRET: {asked.text: SECRET}}))
+            "its answer cannot be used", lambda request: saying(json.dumps({SECRET: {request.text: SECRET}}))
         ),
         "the material as a value": Way(
             "its answer cannot be used",
-            lambda asked: saying(json.dumps({"entries": asked.text, "observations": [{"marker": asked.text}]})),
+            lambda request: saying(json.dumps({"entries": request.text, "observations": [{"marker": request.text}]})),
         ),
     }
 
@@ -199,7 +199,7 @@ HOW_IT_OPENS = ("slowly", "outwards", "silently", "halfway", "daily", "upwards",
 
 def _of_entries() -> dict[str, Way]:
     def of(error: str, made: Callable[[str], Any], kept: int = 1) -> Way:
-        return Way(error, says={"entries": lambda asked: {"entries": made(asked.case)}}, entries=kept)
+        return Way(error, says={"entries": lambda request: {"entries": made(request.case)}}, entries=kept)
 
     def also(case: str, *more: Json) -> list[Json]:
         return [good_entry(case), *more]
@@ -244,14 +244,15 @@ def _of_notes() -> dict[str, Way]:
         return Way(error, says={"observe": made})
 
     return {
-        "no notes and no word why": of("there is none", lambda asked: notes(asked=asked)),
-        "the same notes again and again": of("repeat", lambda asked: notes(*["It opens."] * 50, asked=asked)),
+        "no notes and no word why": of("there is none", lambda request: notes(request=request)),
+        "the same notes again and again": of("repeat", lambda request: notes(*["It opens."] * 50, request=request)),
         "notes longer than what they tell": of(
             "notes are to be shorter",
-            lambda asked: notes(*[f"{n} {n + 1}: {asked.text[n : n + 300]}" for n in range(9)], asked=asked),
+            lambda request: notes(*[f"{n} {n + 1}: {asked.text[n : n + 300]}" for n in range(9)], request=request),
         ),
         "notes of other messages": of(
-            "", lambda asked: {**good(asked), "observations": [{**good(asked)["observations"][0], "to_seq": 10**12}]}
+            "",
+            lambda request: {**good(request), "observations": [{**good(request)["observations"][0], "to_seq": 10**12}]},
         ),
     }
 
@@ -274,9 +275,9 @@ class Misbehaving:
         self.instead: Fault | None = None
         fake.fault_of, fake.reply = self._fault, self._answer
 
-    def _way(self, asked: Asked) -> Way | None:
-        way = self.cases.get(asked.case)
-        return None if way is None or (asked.kind, asked.case) in self.seen else way
+    def _way(self, request: Asked) -> Way | None:
+        way = self.cases.get(request.case)
+        return None if way is None or (request.kind, request.case) in self.seen else way
 
     def _fault(self, request: Json) -> Fault | None:
         if self.instead is not None:

@@ -119,11 +119,11 @@ class Runs:
     async def one(self, run_id: str) -> Json:
         return await run_lists.get_run(self.engine, self.scope, run_id)
 
-    async def page(self, *, limit: int = 100, cursor: str = "", **asked: Any) -> Json:
-        return await run_lists.list_runs(self.engine, self.scope, RunListing(**asked), limit=limit, cursor=cursor)
+    async def page(self, *, limit: int = 100, cursor: str = "", **request: Any) -> Json:
+        return await run_lists.list_runs(self.engine, self.scope, RunListing(**request), limit=limit, cursor=cursor)
 
-    async def ids(self, **asked: Any) -> list[str]:
-        return [row["run_id"] for row in (await self.page(**asked))["runs"]]
+    async def ids(self, **request: Any) -> list[str]:
+        return [row["run_id"] for row in (await self.page(**request))["runs"]]
 
     async def log(self, thread: str = "main") -> list[tuple[str, Json]]:
         """The events of a thread: type and payload."""

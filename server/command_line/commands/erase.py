@@ -70,7 +70,7 @@ class ErasureRequest:
     thread: str
 
 
-def run_erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure: bool, as_json: bool) -> int:
+def run_erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sure: bool, as_json: bool) -> int:
     """Erase, or (``dry_run``) only count, and print the receipt. Without ``sure`` it asks first. Returns the exit code.
 
     Raises SettingsError without a terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
@@ -81,86 +81,86 @@ def run_erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure:
             "erase asks before it erases, and there is no terminal to ask at: use --yes to erase without asking, or "
             "--dry-run to see how much it would erase"
         )
-    receipt = asyncio.run(_erase(settings, asked, dry_run=dry_run, sure=sure))
+    receipt = asyncio.run(_erase(settings, request, dry_run=dry_run, sure=sure))
     if receipt is None:
         sys.stderr.write("layerlore: nothing was erased\n")
         return 1
     if as_json:
-        answer = {"asked": _as_json(asked), **show_receipt(receipt)}
+        answer = {"asked": _as_json(request), **show_receipt(receipt)}
         print_json(answer)
     else:
-        sys.stdout.write(_text(asked, receipt))
+        sys.stdout.write(_text(request, receipt))
     return 0
 
 
-async def _erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, sure: bool) -> ErasureReceipt | None:
+async def _erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sure: bool) -> ErasureReceipt | None:
     """The receipt; None if the person at the terminal declined."""
     async with open_known_memory(
         settings, off="there is nothing to erase", absent="there is nothing to erase"
     ) as engine:
         if not (dry_run or sure):
-            expected = await _act(engine, asked, dry_run=True)
-            if expected.rows and not await asyncio.to_thread(_agreed, asked, expected):
+            expected = await _act(engine, request, dry_run=True)
+            if expected.rows and not await asyncio.to_thread(_agreed, request, expected):
                 return None
-        receipt = await _act(engine, asked, dry_run=dry_run)
-    if not dry_run and asked.tenant == LOCAL_TENANT:
-        erase_hook_files(settings, asked.resource, asked.agent, asked.thread)
+        receipt = await _act(engine, request, dry_run=dry_run)
+    if not dry_run and request.tenant == LOCAL_TENANT:
+        erase_hook_files(settings, request.resource, request.agent, request.thread)
     return receipt
 
 
-async def _act(engine: Engine, asked: ErasureRequest, *, dry_run: bool) -> ErasureReceipt:
+async def _act(engine: Engine, request: ErasureRequest, *, dry_run: bool) -> ErasureReceipt:
     return await erase_for_good(
         engine,
-        Tenant(check_id(asked.tenant, "--tenant", engine.limits.id_chars)),
-        asked.resource,
-        agent_id=asked.agent,
-        thread_id=asked.thread,
+        Tenant(check_id(request.tenant, "--tenant", engine.limits.id_chars)),
+        request.resource,
+        agent_id=request.agent,
+        thread_id=request.thread,
         dry_run=dry_run,
         origin=_BY_ERASE,
     )
 
 
-def _agreed(asked: ErasureRequest, expected: ErasureReceipt) -> bool:
-    sys.stderr.write(f"{_counted(expected)}This erases it all for good, for {_whose(asked)}. Continue? [y/N] ")
+def _agreed(request: ErasureRequest, expected: ErasureReceipt) -> bool:
+    sys.stderr.write(f"{_counted(expected)}This erases it all for good, for {_whose(request)}. Continue? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _whose(asked: ErasureRequest) -> str:
-    if asked.thread:
-        thread = f"thread {join_lines(asked.thread)!r} of "
+def _whose(request: ErasureRequest) -> str:
+    if request.thread:
+        thread = f"thread {join_lines(request.thread)!r} of "
     else:
         thread = ""
-    if asked.agent is None:
+    if request.agent is None:
         agent = "all agents"
     else:
-        agent = f"agent {join_lines(asked.agent)!r}"
-    return f"{thread}resource {join_lines(asked.resource)!r} of tenant {join_lines(asked.tenant)!r} with {agent}"
+        agent = f"agent {join_lines(request.agent)!r}"
+    return f"{thread}resource {join_lines(request.resource)!r} of tenant {join_lines(request.tenant)!r} with {agent}"
 
 
 def _counted(receipt: ErasureReceipt) -> str:
     return "".join(f"{number:>9,}  {name}\n" for name, number in sorted(receipt.counts.items()))
 
 
-def _text(asked: ErasureRequest, receipt: ErasureReceipt) -> str:
+def _text(request: ErasureRequest, receipt: ErasureReceipt) -> str:
     if not receipt.rows:
-        return f"nothing is stored for {_whose(asked)}\n"
+        return f"nothing is stored for {_whose(request)}\n"
     if receipt.dry_run:
         head = "would be erased"
     else:
         head = "erased"
-    lines = [f"{head}, for {_whose(asked)}:", *_counted(receipt).splitlines(), f"{receipt.rows:>9,}  rows in all"]
+    lines = [f"{head}, for {_whose(request)}:", *_counted(receipt).splitlines(), f"{receipt.rows:>9,}  rows in all"]
     if receipt.bytes is not None:
         lines += [_BYTES_ERASED[receipt.bytes], f"receipt {receipt.id}, resource mark {receipt.resource}"]
     return "\n".join(lines) + "\n"
 
 
-def _as_json(asked: ErasureRequest) -> Json:
+def _as_json(request: ErasureRequest) -> Json:
     return {
-        "tenant": asked.tenant,
-        "resource": asked.resource,
-        **({"agent": asked.agent} if asked.agent is not None else {}),
-        **({"thread": asked.thread} if asked.thread else {}),
+        "tenant": request.tenant,
+        "resource": request.resource,
+        **({"agent": request.agent} if request.agent is not None else {}),
+        **({"thread": request.thread} if request.thread else {}),
     }
 
 
@@ -299,8 +299,8 @@ def erase(
     as_json: AsJson = False,
 ) -> int:
     """Erase everything stored about a person, or one conversation, for good. Prints a receipt."""
-    asked = ErasureRequest(tenant, resource, agent, thread)
-    return run_erase(read_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=as_json)
+    request = ErasureRequest(tenant, resource, agent, thread)
+    return run_erase(read_settings(flags), request, dry_run=dry_run, sure=yes, as_json=as_json)
 
 
 def redact(

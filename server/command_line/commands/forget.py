@@ -179,24 +179,24 @@ class EditRequest:
         return self
 
 
-def run_edit(settings: Settings, tenant: str, asked: EditRequest, consent: Consent, *, as_json: bool) -> int:
+def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool) -> int:
     """Change a text that is remembered, after a look at what changes. Returns the exit code: 1 if nothing was changed.
 
     Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
-    asked.check()
-    if asked.text is None and not sys.stdin.isatty():
+    request.check()
+    if request.text is None and not sys.stdin.isatty():
         raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
     consent.check("edit")
-    return asyncio.run(_edit(settings, scope_of(settings, tenant), asked, consent, as_json))
+    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json))
 
 
-async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: Consent, as_json: bool) -> int:
+async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool) -> int:
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
-        before, version = await _read_text(ask, asked)
-        if asked.text is not None:
-            after = asked.text
+        before, version = await _read_text(ask, request)
+        if request.text is not None:
+            after = request.text
         else:
             after = await asyncio.to_thread(_open_editor, before)
         after = after.strip()
@@ -208,7 +208,7 @@ async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: C
         if not await consent.ask("Keep this?"):
             said = "nothing was changed"
             return _finish({"changed": False, "preview": shown}, said, as_json, 0 if consent.dry_run else 1)
-        answer: Json = await _write_text(ask, asked, after, version)
+        answer: Json = await _write_text(ask, request, after, version)
     undo_id = answer.get("undo", "")
     if undo_id:
         undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it"
@@ -217,17 +217,17 @@ async def _edit(settings: Settings, scope: Scope, asked: EditRequest, consent: C
     return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
 
 
-async def _read_text(ask: Ask, asked: EditRequest) -> tuple[str, int]:
+async def _read_text(ask: Ask, request: EditRequest) -> tuple[str, int]:
     """The text as it is, and of a document its version."""
-    match asked.what:
+    match request.what:
         case "entries":
-            return (await ask(_show_entry, entry_id=asked.id))["content"], 0
+            return (await ask(_show_entry, entry_id=request.id))["content"], 0
         case "thread":
-            listed = (await ask(threads.list_threads, thread_id=asked.id))["threads"]
+            listed = (await ask(threads.list_threads, thread_id=request.id))["threads"]
             if not listed:
-                raise NotFound(f"there is no conversation {asked.id!r}; `layerlore show threads` lists them")
+                raise NotFound(f"there is no conversation {request.id!r}; `layerlore show threads` lists them")
             return listed[0].get("title", ""), 0
-    document = await ask(working_memory.get_working_memory, format="json", **_of_document(asked))
+    document = await ask(working_memory.get_working_memory, format="json", **_of_document(request))
     content = document["content"]
     if isinstance(content, str):
         text = content
@@ -236,30 +236,30 @@ async def _read_text(ask: Ask, asked: EditRequest) -> tuple[str, int]:
     return text, document["version"]
 
 
-def _of_document(asked: EditRequest) -> Json:
-    if asked.what == "profile":
+def _of_document(request: EditRequest) -> Json:
+    if request.what == "profile":
         return {"scope": "resource"}
-    return {"scope": "thread", "thread_id": asked.id}
+    return {"scope": "thread", "thread_id": request.id}
 
 
-async def _write_text(ask: Ask, asked: EditRequest, text: str, version: int) -> Json:
+async def _write_text(ask: Ask, request: EditRequest, text: str, version: int) -> Json:
     answer: Json
-    match asked.what:
+    match request.what:
         case "entries" if not text:
-            raise InvalidInput(f"an entry cannot be empty; `layerlore forget {asked.id}` forgets it")
+            raise InvalidInput(f"an entry cannot be empty; `layerlore forget {request.id}` forgets it")
         case "entries":
-            answer = await ask(_correct, entry_id=asked.id, content=text)
+            answer = await ask(_correct, entry_id=request.id, content=text)
         case "thread":
-            answer = await ask(threads.update_thread, thread_id=asked.id, title=text)
+            answer = await ask(threads.update_thread, thread_id=request.id, title=text)
         case _ if not text:
-            answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(asked))
+            answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(request))
         case _:
             answer = await ask(
                 working_memory.update_working_memory,
                 content=text,
                 mode="replace",
                 expected_version=version,
-                **_of_document(asked),
+                **_of_document(request),
             )
     return answer
 
@@ -380,8 +380,8 @@ def edit(
     as_json: AsJson = False,
 ) -> int:
     """Correct what is remembered. It shows first what changes; undo brings back the former text."""
-    asked = EditRequest(what, id_, text)
-    return run_edit(read_settings(flags), tenant, asked, Consent(dry_run, yes), as_json=as_json)
+    request = EditRequest(what, id_, text)
+    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json)
 
 
 def undo(

@@ -67,75 +67,75 @@ class ImportRequest:
     as_json: bool
 
 
-def run_import(settings: Settings, asked: ImportRequest) -> int:
+def run_import(settings: Settings, request: ImportRequest) -> int:
     """Import a file, and print what became of what is in it. Returns the exit code: 1 where the file ended too early.
 
     Raises InvalidInput, LimitExceeded beyond the quota, StorageUnavailable, DatabaseTooNew or OSError.
     """
-    return asyncio.run(_import(settings, asked))
+    return asyncio.run(_import(settings, request))
 
 
-async def _import(settings: Settings, asked: ImportRequest) -> int:
+async def _import(settings: Settings, request: ImportRequest) -> int:
     if settings.memory != "on":
         raise InvalidInput(f"memory is {settings.memory}: nothing is stored, and so nothing can be imported")
-    if asked.project:
-        scope = find_project_scope(settings, asked.tenant, asked.project)
+    if request.project:
+        scope = find_project_scope(settings, request.tenant, request.project)
     else:
-        scope = scope_of(settings, asked.tenant)
-    source = _find_source(asked)
-    async with _open(settings, dry_run=asked.dry_run) as engine:
-        placing, sent = _Placing(scope, asked), _sent(settings, asked)
+        scope = scope_of(settings, request.tenant)
+    source = _find_source(request)
+    async with _open(settings, dry_run=request.dry_run) as engine:
+        placing, sent = _Placing(scope, request), _sent(settings, request)
         if source == "shared":
-            given = read_shared(engine, find_shared_file(_path(asked)))
+            given = read_shared(engine, find_shared_file(_path(request)))
             report, ended = (
-                await take_shared(engine, scope, given, sent, accept=asked.accept, dry_run=asked.dry_run),
+                await take_shared(engine, scope, given, sent, accept=request.accept, dry_run=request.dry_run),
                 True,
             )
         elif source == "layerlore":
-            taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
-            report, ended = await _import_lines(asked, taking), taking.ended
+            taking = Import(engine, placing.place, request.mode, sent, dry_run=request.dry_run)
+            report, ended = await _import_lines(request, taking), taking.ended
         else:
             storing = ForeignImport(
-                engine, placing.place_resource, asked.mode, sent, source=source, dry_run=asked.dry_run
+                engine, placing.place_resource, request.mode, sent, source=source, dry_run=request.dry_run
             )
-            report, ended = await _import_foreign(settings, asked, source, storing), True
-    _print(asked, scope, source, report)
+            report, ended = await _import_foreign(settings, request, source, storing), True
+    _print(request, scope, source, report)
     if not ended:
         sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
         return 1
     return 0
 
 
-def _path(asked: ImportRequest) -> Path:
-    return Path(asked.file).expanduser()
+def _path(request: ImportRequest) -> Path:
+    return Path(request.file).expanduser()
 
 
-def _find_source(asked: ImportRequest) -> Format:
-    if asked.file == STANDARD_INPUT:
-        if asked.source not in ("", "layerlore"):
-            raise InvalidInput(f"an import from {asked.source} needs a file, and no standard input")
-        if asked.accept:
+def _find_source(request: ImportRequest) -> Format:
+    if request.file == STANDARD_INPUT:
+        if request.source not in ("", "layerlore"):
+            raise InvalidInput(f"an import from {request.source} needs a file, and no standard input")
+        if request.accept:
             raise InvalidInput("--accept needs the file that a project shares, and no standard input")
         return "layerlore"
-    if not asked.source:
-        path = find_shared_file(_path(asked))
+    if not request.source:
+        path = find_shared_file(_path(request))
     else:
-        path = _path(asked)
-    if asked.source == "shared" or (path.is_file() and not asked.source and looks_shared(path)):
-        if not asked.project:
+        path = _path(request)
+    if request.source == "shared" or (path.is_file() and not request.source and looks_shared(path)):
+        if not request.project:
             raise InvalidInput(
-                f"{asked.file} is what a project shares: --project auto (that of this folder) or --project NAME says whose "
+                f"{request.file} is what a project shares: --project auto (that of this folder) or --project NAME says whose "
                 "memory takes it in"
             )
         return "shared"
-    if asked.accept:
-        raise InvalidInput(f"--accept is for what a project shares, and {asked.file} is another kind of file")
-    return next((each for each in FORMATS if each == asked.source), None) or find_format(_path(asked))
+    if request.accept:
+        raise InvalidInput(f"--accept is for what a project shares, and {request.file} is another kind of file")
+    return next((each for each in FORMATS if each == request.source), None) or find_format(_path(request))
 
 
-async def _import_lines(asked: ImportRequest, taking: Import) -> ImportReport:
+async def _import_lines(request: ImportRequest, taking: Import) -> ImportReport:
     try:
-        with _input(asked.file) as source, show_progress("import", _size(source)) as came:
+        with _input(request.file) as source, show_progress("import", _size(source)) as came:
             await _take_lines(taking, source, came)
         return await taking.finish()
     finally:
@@ -143,12 +143,12 @@ async def _import_lines(asked: ImportRequest, taking: Import) -> ImportReport:
 
 
 async def _import_foreign(
-    settings: Settings, asked: ImportRequest, source: Format, storing: ForeignImport
+    settings: Settings, request: ImportRequest, source: Format, storing: ForeignImport
 ) -> ImportReport:
     progress = ReadProgress()
-    found = read_foreign(_path(asked), source, settings.capture, progress)
+    found = read_foreign(_path(request), source, settings.capture, progress)
     stored = storing.report
-    with show_progress("import", _path_size(_path(asked))) as came:
+    with show_progress("import", _path_size(_path(request))) as came:
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             await storing.take(each)
             came(progress.done, f"{stored.count('message'):,} messages, {stored.count('entry'):,} entries")
@@ -174,9 +174,9 @@ async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
         await close_engine(engine)
 
 
-def _sent(settings: Settings, asked: ImportRequest) -> Sent:
+def _sent(settings: Settings, request: ImportRequest) -> Sent:
     rates = settings.rates
-    limited = asked.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
+    limited = request.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
     if limited:
         quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
     else:
@@ -187,9 +187,9 @@ def _sent(settings: Settings, asked: ImportRequest) -> Sent:
 class _Placing:
     """Where a scope of the file is to be stored."""
 
-    def __init__(self, scope: Scope, asked: ImportRequest) -> None:
+    def __init__(self, scope: Scope, request: ImportRequest) -> None:
         self._scope = scope
-        self._asked = asked
+        self._asked = request
         self._first: Scope | None = None
 
     def place_resource(self, resource: str) -> Scope:
@@ -265,18 +265,18 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
     return found, number, size
 
 
-def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
-    if asked.as_json:
-        print_json({"from": source, "dry_run": asked.dry_run, **report.show()})
+def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
+    if request.as_json:
+        print_json({"from": source, "dry_run": request.dry_run, **report.show()})
         return
     if is_project(scope.resource_id):
         whose = describe_project(scope)
     else:
         whose = describe_scope(scope)
-    if asked.everyone:
+    if request.everyone:
         whose = f"all agents and resources of tenant {scope.tenant_id!r}"
-    what = f"{asked.file} ({source})"
-    sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} {what} for {whose}\n")
+    what = f"{request.file} ({source})"
+    sys.stdout.write(f"{'would import' if request.dry_run else 'imported'} {what} for {whose}\n")
     used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]
     rows = [
         [kind, *(f"{counts[name]:,}" if counts[name] else "" for name in used)]
@@ -341,5 +341,5 @@ def import_(
     """Store what a file holds. It stores nothing twice, so it can be repeated, and says what it leaves out and why."""
     if project and everyone:
         return fail("import takes --project or --everyone, not both", 2)
-    asked = ImportRequest(tenant, file, from_ or "", existing, project, everyone, accept, dry_run, as_json)
-    return run_import(read_settings(flags), asked)
+    request = ImportRequest(tenant, file, from_ or "", existing, project, everyone, accept, dry_run, as_json)
+    return run_import(read_settings(flags), request)

@@ -41,29 +41,29 @@ class InstallRequest:
     projects: bool = False
 
 
-def run_install(settings: Settings, asked: InstallRequest) -> int:
+def run_install(settings: Settings, request: InstallRequest) -> int:
     """Add this server to the configuration of the hosts. Returns the exit code: 1 if a file had to stay as it is.
 
     Raises SettingsError for a host, URL or combination that is not allowed.
     """
     places = Places()
-    if not asked.hosts:
+    if not request.hosts:
         return _list(places)
-    chosen = _choose(asked, places)
+    chosen = _choose(request, places)
     if not chosen:
         sys.stdout.write(
             "none of the hosts that this knows is installed here: name one to write its file all the same\n"
         )
         return 1
-    planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, asked, host, places)]
-    if asked.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
+    planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, request, host, places)]
+    if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
     stage_runtime(settings.data_dir)
     told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
-    if asked.capture:
+    if request.capture:
         without = [host.title for host in chosen if not find_hooks(host.name, ())]
         sys.stdout.write(
             f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
@@ -71,27 +71,27 @@ def run_install(settings: Settings, asked: InstallRequest) -> int:
     return _code(told)
 
 
-def show_plan(settings: Settings, asked: InstallRequest) -> int:
+def show_plan(settings: Settings, request: InstallRequest) -> int:
     """Print what ``install`` would write, and the link that does it where a host has one; write nothing."""
     places = Places()
-    for host in _choose(asked, places) if asked.hosts else HOSTS:
-        for file, changes in _plan(settings, asked, host, places):
+    for host in _choose(request, places) if request.hosts else HOSTS:
+        for file, changes in _plan(settings, request, host, places):
             sys.stdout.write(f"{host.title}: {file.path}\n\n")
             text: str | None = None
             for change in changes:
                 text = file.with_value(text, change.keys, change.value)
             sys.stdout.write("".join(f"    {line}\n" for line in (text or "").splitlines()) + "\n")
-        if link := make_link(host, _launch(settings, asked, host)):
+        if link := make_link(host, _launch(settings, request, host)):
             sys.stdout.write(f"  or open: {link}\n\n")
     return 0
 
 
-def run_uninstall(settings: Settings, asked: InstallRequest) -> int:
+def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
     places = Places()
-    hosts = _choose(replace(asked, hosts=asked.hosts or (ALL,)), places, installed=False)
+    hosts = _choose(replace(request, hosts=request.hosts or (ALL,)), places, installed=False)
     written = list(read_records(settings.data_dir))
-    ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, asked, places)]
+    ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, request, places)]
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
     told = [untell_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
@@ -101,81 +101,81 @@ def run_uninstall(settings: Settings, asked: InstallRequest) -> int:
     return _code(told)
 
 
-def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) -> list[Host]:
-    unknown = [name for name in asked.hosts if name not in BY_NAME and name != ALL]
+def _choose(request: InstallRequest, places: Places, *, installed: bool = True) -> list[Host]:
+    unknown = [name for name in request.hosts if name not in BY_NAME and name != ALL]
     if unknown:
         raise SettingsError(f"no host is named {unknown[0]!r}; there are: {', '.join([*BY_NAME, ALL])}")
-    if ALL not in asked.hosts:
-        return [host for host in HOSTS if host.name in asked.hosts]
+    if ALL not in request.hosts:
+        return [host for host in HOSTS if host.name in request.hosts]
     hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
-    if asked.project:
+    if request.project:
         return [host for host in hosts if host.project]
     return hosts
 
 
 def _plan(
-    settings: Settings, asked: InstallRequest, host: Host, places: Places
+    settings: Settings, request: InstallRequest, host: Host, places: Places
 ) -> list[tuple[HostFile, list[HostChange]]]:
     """The new content of each of a host's files."""
-    server = HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))
-    files = [(_file(host, asked, places), [server])]
-    if asked.capture:
-        if asked.url:
+    server = HostChange((*host.keys, NAME), host.write(_launch(settings, request, host)))
+    files = [(_file(host, request, places), [server])]
+    if request.capture:
+        if request.url:
             raise SettingsError("--capture needs the server of this machine: leave --http out")
         program = find_command(settings.data_dir)
-        for written, changes in find_hooks(host.name, program, _options(asked, host)):
-            path = _path_of(written, asked, places)
+        for written, changes in find_hooks(host.name, program, _options(request, host)):
+            path = _path_of(written, request, places)
             same = next((kept for file, kept in files if file.path == path), None)
             if same is not None:
                 same.extend(changes)
             elif path is not None:
-                files.append((HostFile(path, written.format, _top(asked)), changes))
+                files.append((HostFile(path, written.format, _top(request)), changes))
     return files
 
 
-def _find_ours(host: Host, asked: InstallRequest, places: Places) -> list[tuple[HostFile, list[tuple[str, ...]]]]:
+def _find_ours(host: Host, request: InstallRequest, places: Places) -> list[tuple[HostFile, list[tuple[str, ...]]]]:
     """A host's files in which ours may stand, and under which keys."""
-    files = [(_file(host, asked, places), [(*host.keys, NAME)])]
+    files = [(_file(host, request, places), [(*host.keys, NAME)])]
     for written, changes in find_hooks(host.name, ()):
-        path = _path_of(written, asked, places)
+        path = _path_of(written, request, places)
         if path is not None and path != files[0][0].path:
-            files.append((HostFile(path, written.format, _top(asked)), [change.keys for change in changes]))
+            files.append((HostFile(path, written.format, _top(request)), [change.keys for change in changes]))
     return files
 
 
-def _path_of(written: HookFile, asked: InstallRequest, places: Places) -> Path | None:
-    if not asked.project:
+def _path_of(written: HookFile, request: InstallRequest, places: Places) -> Path | None:
+    if not request.project:
         return places.find(written.file)
     if written.project:
         return Path.cwd() / written.project
     return None
 
 
-def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
-    if not asked.project:
+def _file(host: Host, request: InstallRequest, places: Places) -> HostFile:
+    if not request.project:
         return HostFile(host.find_file(places), host.format)
     if not host.project:
         of_projects = ", ".join(each.name for each in HOSTS if each.project)
         raise SettingsError(f"{host.title} has no file for one project; these have: {of_projects}")
-    return HostFile(Path.cwd() / host.project, host.format, _top(asked))
+    return HostFile(Path.cwd() / host.project, host.format, _top(request))
 
 
-def _top(asked: InstallRequest) -> Path | None:
-    if asked.project:
+def _top(request: InstallRequest) -> Path | None:
+    if request.project:
         return Path.cwd()
     return None
 
 
-def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
+def _launch(settings: Settings, request: InstallRequest, host: Host) -> HostLaunch:
     """The program that a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands
     in its file."""
     program = find_command(settings.data_dir)
-    options = _options(asked, host)
-    if not asked.url:
+    options = _options(request, host)
+    if not request.url:
         return HostLaunch((*program, *options))
-    endpoint = str(parse_endpoint(asked.url))
-    if asked.key_file:
-        key = str(Path(asked.key_file).expanduser().absolute())
+    endpoint = str(parse_endpoint(request.url))
+    if request.key_file:
+        key = str(Path(request.key_file).expanduser().absolute())
         return HostLaunch((*program, "bridge", endpoint, "--key-file", key, *options))
     if not host.url:
         raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
@@ -184,10 +184,10 @@ def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch
     return HostLaunch((), endpoint)
 
 
-def _options(asked: InstallRequest, host: Host) -> tuple[str, ...]:
+def _options(request: InstallRequest, host: Host) -> tuple[str, ...]:
     flags = {setting: flag for flag, setting in FLAGS.items()}
-    given = dict(asked.options)
-    if asked.projects and host.opens_folders:
+    given = dict(request.options)
+    if request.projects and host.opens_folders:
         given["project"] = AUTO
     return tuple(part for name, value in given.items() for part in (flags[name], _absolute(name, value)))
 
@@ -265,9 +265,9 @@ def install(
     if key_file and not http:
         return fail("install: --key-file goes with --http", 2)
     options = {name: value for name, value in flags.items() if isinstance(value, str)}
-    asked = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
+    request = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
     settings = read_settings(flags)
-    return show_plan(settings, asked) if print_ else run_install(settings, asked)
+    return show_plan(settings, request) if print_ else run_install(settings, request)
 
 
 def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:

@@ -56,26 +56,26 @@ class JournalRequest:
     limit: int = 100
 
 
-def show_journal(settings: Settings, asked: JournalRequest, *, as_json: bool) -> int:
+def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) -> int:
     """Print the newest lines, the newest last, as a table or as one JSON object a line. Returns the exit code.
 
     Raises SettingsError for an invalid time, NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     now = time.time_ns() // 1_000_000
     since, until = (
-        _parse_time(given, flag, now) for given, flag in ((asked.since, "--since"), (asked.until, "--until"))
+        _parse_time(given, flag, now) for given, flag in ((request.since, "--since"), (request.until, "--until"))
     )
 
     async def read(database: Database) -> list[Journaled]:
         key = await database.read_installation(hmac_key)
-        if asked.resource is None:
+        if request.resource is None:
             mark = None
         else:
-            mark = resource_mark(key, asked.resource)
+            mark = resource_mark(key, request.resource)
         wanted = JournalFilter(
-            asked.tenant, asked.agent, since, until, asked.principal, asked.tool, asked.outcome, mark
+            request.tenant, request.agent, since, until, request.principal, request.tool, request.outcome, mark
         )
-        return await database.read_installation(stored.read_lines, wanted, limit=asked.limit)
+        return await database.read_installation(stored.read_lines, wanted, limit=request.limit)
 
     rows = asyncio.run(_in_database(settings, "SELECT", read))
     if as_json:

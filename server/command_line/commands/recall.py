@@ -44,7 +44,7 @@ def run_recall(
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
     """
-    asked: Json = {
+    request: Json = {
         "query": question,
         "limit": limit,
         "thread_id": thread_id,
@@ -58,21 +58,21 @@ def run_recall(
         forms = [{"format": "text"}]
     if explain and not as_json:
         forms.append({"format": "json", "explain": True})
-    answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [asked | form for form in forms]))
+    answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [request | form for form in forms]))
     sys.stdout.write(mask_controls(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
     for parts in explained:
         _show(parts["hits"])
     return 0
 
 
-async def _call(settings: Settings, scope: Scope, asked: list[Json]) -> list[Any]:
+async def _call(settings: Settings, scope: Scope, request: list[Json]) -> list[Any]:
     """Call the tool once with each set of arguments. Returns its answers."""
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS})
     settings = settings.model_copy(update={"embedding": patient})
     async with open_known_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
         caller = make_terminal_caller(scope, settings.thread)
         answers = []
-        for arguments in asked:
+        for arguments in request:
             values, given = check_arguments(recall_memory.tool, arguments)
             call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, given)
             answers.append(await recall_memory.function(call, **values))

@@ -24,14 +24,14 @@ from layerlore.storage.core.records import Json, Scope
 _UNCUT = 10_000  # columns
 
 
-def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -> int:
+def show_view(settings: Settings, tenant: str, request: Asked, *, as_json: bool) -> int:
     """Print what a tenant's agent remembers about the resource of the settings. Returns the exit code.
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
     """
-    asked.check()
+    request.check()
     scope = scope_of(settings, tenant)
-    found = asyncio.run(_read(settings, scope, asked))
+    found = asyncio.run(_read(settings, scope, request))
     if as_json:
         print_json(found)
         return 0
@@ -41,12 +41,12 @@ def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -
     console = Console(
         file=written, width=size.columns, force_terminal=terminal, highlight=False, markup=False, emoji=False
     )
-    if asked.everybody:
+    if request.everybody:
         whose = f"everybody of tenant {scope.tenant_id!r}"
     else:
         whose = describe_scope(scope)
     console.print(f"What is remembered of {whose}:", style="dim")
-    console.print(lay_out(asked.view, found))
+    console.print(lay_out(request.view, found))
     text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
     if terminal and text.count("\n") >= size.lines:
         os.environ.setdefault("LESS", "-R")  # shows colours
@@ -56,14 +56,14 @@ def show_view(settings: Settings, tenant: str, asked: Asked, *, as_json: bool) -
     return 0
 
 
-async def _read(settings: Settings, scope: Scope, asked: Asked) -> Json:
+async def _read(settings: Settings, scope: Scope, request: Asked) -> Json:
     # Nothing here is found by its meaning.
     embedding = settings.embedding.model_copy(update={"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
     async with open_known_memory(settings, off="there is nothing to show", absent="nothing is remembered") as engine:
         caller = make_terminal_caller(scope, settings.thread)
         call = Call("show", engine.for_agent(scope.agent_id), settings, caller, frozenset())
-        return await read_view(call, asked)
+        return await read_view(call, request)
 
 
 def show(
@@ -87,5 +87,5 @@ def show(
     as_json: AsJson = False,
 ) -> int:
     """Show what is remembered, and how to correct it. Changes nothing."""
-    asked = Asked(what, conversation, limit, everybody)
-    return show_view(read_settings(flags), tenant, asked, as_json=as_json)
+    request = Asked(what, conversation, limit, everybody)
+    return show_view(read_settings(flags), tenant, request, as_json=as_json)

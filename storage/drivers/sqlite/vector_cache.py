@@ -71,11 +71,11 @@ class ScopeCodes:
 
     def distances(self, code: bytes) -> NDArray[np.uint16]:
         """In how many bits each code differs from this one."""
-        asked = _split(code, len(code))[:, 0]
+        request = _split(code, len(code))[:, 0]
         found = np.zeros(len(self.row_ids), np.uint16)
         for at in range(0, len(found), _AT_ONCE):
             part = found[at : at + _AT_ONCE]
-            for word, of_rows in zip(asked, self.words, strict=True):
+            for word, of_rows in zip(request, self.words, strict=True):
                 part += np.bitwise_count(of_rows[at : at + _AT_ONCE] ^ word)
         return found
 
@@ -194,20 +194,20 @@ class VectorCache:
         of float32, rounded whether they come from the cache or from the file. The rows must be there in the snapshot
         whose stamp this is."""
         key, known_by = (model, *tokens), (stamp.removed, stamp.schema)
-        asked = sort_distinct(row_ids)
+        request = sort_distinct(row_ids)
         with self._lock:
             if known_by != self._known_by:
                 self._known_by = known_by
                 self._clear(0)
             places = self._places.get(key, {})
-            at = np.array([places.get(row_id, -1) for row_id in asked.tolist()], np.int64)
+            at = np.array([places.get(row_id, -1) for row_id in request.tolist()], np.int64)
             kept = self._kept[at[at >= 0]]
-        if len(kept) == len(asked):
-            return asked, _widen(kept)
-        found, vectors = await read(asked[at < 0])
+        if len(kept) == len(request):
+            return request, _widen(kept)
+        found, vectors = await read(request[at < 0])
         if not len(found):
             if len(kept):
-                return (asked[at >= 0], _widen(kept))
+                return (request[at >= 0], _widen(kept))
             return (found, vectors)
         fixed = np.rint(vectors * _ONE).astype(np.int16)
         with self._lock:
@@ -215,7 +215,7 @@ class VectorCache:
                 self._keep(key, found, fixed)
         if not len(kept):
             return found, _widen(fixed)
-        row_ids = np.concatenate([asked[at >= 0], found])
+        row_ids = np.concatenate([request[at >= 0], found])
         order = np.argsort(row_ids)
         return row_ids[order], _widen(np.concatenate([kept, fixed])[order])
 

@@ -58,9 +58,9 @@ def test_keys_alone_ask_nobody(name: str) -> None:
 
 def test_a_kind_may_have_a_model_of_its_own_or_none() -> None:
     settings = LlmSettings(model="auto", models=LlmModels(title="none", observe="openai/big", reflect="auto"))
-    asked = open_chat(settings, {"GOOGLE_API_KEY": "key"})
-    assert asked is not None
-    found = {kind: asked.model(kind) for kind in MODEL_KINDS}
+    request = open_chat(settings, {"GOOGLE_API_KEY": "key"})
+    assert request is not None
+    found = {kind: request.model(kind) for kind in MODEL_KINDS}
     assert found == dict.fromkeys(MODEL_KINDS, GEMINI) | {"title": "", "observe": "openai/big"}
     only_titles = open_chat(LlmSettings(models=LlmModels(title="openai/small")), {})
     assert only_titles is not None

@@ -52,13 +52,13 @@ def chat(fake: FakeOpenAI, model: str = LISTED, **options: Any) -> LitellmChat:
     return LitellmChat(Models(dict.fromkeys(MODEL_KINDS, model)), **chosen)
 
 
-async def answered(asked: LitellmChat) -> ChatAnswer:
-    return await asked.answer("entries", MATERIAL)
+async def answered(request: LitellmChat) -> ChatAnswer:
+    return await request.answer("entries", MATERIAL)
 
 
-async def failure(asked: LitellmChat) -> ChatFailed:
+async def failure(request: LitellmChat) -> ChatFailed:
     with pytest.raises(ChatFailed) as caught:
-        await answered(asked)
+        await answered(request)
     return caught.value
 
 
@@ -160,20 +160,20 @@ async def test_whatever_comes_is_an_answer_that_fits_or_a_failure_that_says_why(
     assert set(ways) == set(OUTCOMES)
     fake.chat_faults.append(ways[name])
     quick = name in ("no answer", "an answer that never ends")
-    asked = chat(fake, timeout_seconds=0.5 if quick else 20.0, grace=0.5)
+    request = chat(fake, timeout_seconds=0.5 if quick else 20.0, grace=0.5)
     if outcome in (READ, AGAIN):
-        answer = await answered(asked)
+        answer = await answered(request)
         assert answer.json == GOOD
         assert len(fake.requests) == (1 if outcome == READ else 2)
         assert answer.usage.input_tokens > 0
     else:
-        error = await failure(asked)
+        error = await failure(request)
         assert outcome in str(error)
         assert str(error).startswith(LISTED)
         assert error.retryable
         assert len(str(error)) <= 300
         assert len(fake.requests) == 1
-        assert (await answered(asked)).json == GOOD
+        assert (await answered(request)).json == GOOD
 
 
 @pytest.mark.parametrize("name", [name for name, outcome in OUTCOMES.items() if outcome == AGAIN])
@@ -192,13 +192,13 @@ async def test_what_stays_wrong_fails_after_two_requests_and_counts_both(fake: F
 async def test_the_second_request_shows_the_model_its_answer_and_what_is_wrong_with_it(fake: FakeOpenAI) -> None:
     fake.replies.append({"entries": [{"content": 5, "mood": "Ada is sad"}]})
     await answered(chat(fake))
-    *before, shown, asked = fake.requests[1]["messages"]
+    *before, shown, request = fake.requests[1]["messages"]
     assert before == fake.requests[0]["messages"]
     assert json.loads(shown["content"]) == {"entries": [{"content": 5, "mood": "Ada is sad"}]}
-    assert (shown["role"], asked["role"]) == ("assistant", "user")
-    assert "answer.entries[0].content: must be a string, not a number" in asked["content"]
-    assert "unknown key 'mood'" in asked["content"]
-    assert json.dumps(SCHEMA) in asked["content"]
+    assert (shown["role"], request["role"]) == ("assistant", "user")
+    assert "answer.entries[0].content: must be a string, not a number" in request["content"]
+    assert "unknown key 'mood'" in request["content"]
+    assert json.dumps(SCHEMA) in request["content"]
 
 
 async def test_a_failure_repeats_nothing_of_what_the_model_wrote(fake: FakeOpenAI) -> None:
@@ -272,9 +272,9 @@ async def test_material_that_is_too_long_is_not_sent_again(fake: FakeOpenAI) -> 
 
 
 async def test_a_kind_without_a_model_asks_nobody(fake: FakeOpenAI) -> None:
-    asked = LitellmChat(Models({"title": LISTED}), api_base=fake.url)
-    assert (asked.model("title"), asked.model("entries")) == (LISTED, "")
-    assert str(await failure(asked)) == "no model is set for entries"
+    request = LitellmChat(Models({"title": LISTED}), api_base=fake.url)
+    assert (request.model("title"), request.model("entries")) == (LISTED, "")
+    assert str(await failure(request)) == "no model is set for entries"
     assert fake.requests == []
 
 
@@ -304,40 +304,40 @@ async def test_a_key_in_an_error_reaches_the_log_only(fake: FakeOpenAI, caplog: 
 
 
 async def test_who_is_cancelled_does_not_wait_for_the_model(fake: FakeOpenAI) -> None:
-    asked = chat(fake)
-    await answered(asked)
+    request = chat(fake)
+    await answered(request)
     fake.chat_faults.append(fake.hang)  # for a minute
     with anyio.fail_after(30), anyio.move_on_after(0.2) as scope:
-        await answered(asked)
+        await answered(request)
     assert scope.cancelled_caught
 
 
 async def test_answers_do_not_wait_for_each_other(fake: FakeOpenAI) -> None:
-    asked = chat(fake)
-    await answered(asked)
+    request = chat(fake)
+    await answered(request)
     fake.chat_faults.append(fake.hang)
     late: list[ChatAnswer] = []
 
     async def held() -> None:
-        late.append(await answered(asked))
+        late.append(await answered(request))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(held)
         while fake.chat_faults:
             await anyio.sleep(0.005)
-        assert (await answered(asked)).json == GOOD
+        assert (await answered(request)).json == GOOD
         assert late == []
         fake.closing.set()
     assert late[0].json == GOOD
 
 
 async def test_requests_that_never_end_are_not_piled_up(fake: FakeOpenAI) -> None:
-    asked = chat(fake, timeout_seconds=0.5, grace=-0.4)
+    request = chat(fake, timeout_seconds=0.5, grace=-0.4)
     await answered(chat(fake))
     fake.chat_faults.extend([misbehaviours(fake)["an answer that never ends"]] * 20)
     for _ in range(8):
-        assert "no answer in 0.5 s" in str(await failure(asked))
-    error = await failure(asked)
+        assert "no answer in 0.5 s" in str(await failure(request))
+    error = await failure(request)
     assert str(error) == f"{LISTED}: 8 requests were given up and have not ended"
     assert error.retryable
     assert len(fake.requests) == 9

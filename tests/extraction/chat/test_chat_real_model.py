@@ -174,8 +174,8 @@ def _note_each(material: Material) -> Json:
 
 
 async def _add(engine: Engine, turns: Sequence[tuple[str, str]]) -> None:
-    for asked, answered in turns:
-        raw = [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    for request, answered in turns:
+        raw = [{"role": "user", "content": request}, {"role": "assistant", "content": answered}]
         await add_messages(engine, SCOPE, "main", raw, replace=False, sent=SENT)
 
 

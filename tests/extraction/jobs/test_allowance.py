@@ -47,7 +47,7 @@ async def test_a_tenant_that_has_spent_its_tokens_waits_for_the_next_day(
             assert {(row.due_at, row.attempts, row.error) for row in rows} == {(next_day(START), 0, None)}
             await work.ask("t9")
             await work.until(_put_off(work, "t9"))
-            assert len(chat.asked) == 3
+            assert len(chat.request) == 3
             assert await work.database.read(usage_rows.read_of_tenant, OURS, day) == 2 * spends
             (said,) = [record.getMessage() for record in caplog.records]
             told = f"its {2 * spends:,} tokens are spent ({2 * spends:,})"

@@ -252,21 +252,21 @@ async def test_small_turns_are_read_together_with_the_next_that_says_something(t
 
 @pytest.mark.databases
 async def test_small_turns_wait_no_longer_than_a_bound_by_number_and_one_by_age(tools: Tools, queue: Queue) -> None:
-    asked = (
+    request = (
         {"role": "user", "content": "And what is the capital of France?"},
         {"role": "assistant", "content": "Paris."},
     )
-    await say(tools, queue, *asked)
+    await say(tools, queue, *request)
     await queue.change("UPDATE jobs SET done_seq = requested_seq WHERE kind = 'title'")
     assert (await tools("next_memory_job"))["status"] == "nothing_due"
     await pass_time(queue, GATHERED_MS)
     job = await take(tools)
     await submit(tools, job, {"entries": [], "profile": None, "session_memory": ""})
     for _ in range(GATHERED // 2 - 1):
-        await say(tools, queue, *asked)
+        await say(tools, queue, *request)
         await queue.change("UPDATE jobs SET done_seq = requested_seq WHERE kind = 'title'")
         assert (await tools("next_memory_job"))["status"] == "nothing_due"
-    await say(tools, queue, *asked)
+    await say(tools, queue, *request)
     assert len((await take(tools))["material"]["messages"]) == GATHERED
 
 

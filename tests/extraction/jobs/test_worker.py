@@ -52,7 +52,7 @@ async def test_a_job_is_done_once_by_the_model_that_is_named_with_it(work: Work)
         await work.ask("t", 3)
         assert await work.until_effects(1) == [("observe", "t", 3, chat.name, "observe/1")]
         await work.until_done()
-    assert len(chat.asked) == 1
+    assert len(chat.request) == 1
     lines = await work.database.read(usage_rows.of_resource, ANA)
     assert [(line.model, line.source, line.spent) for line in lines] == [(chat.name, "observe", chat.spends)]
 
@@ -117,7 +117,7 @@ async def test_a_refused_answer_is_asked_for_again_and_at_last_the_job_is_dead(w
         await work.ask("other", kind="observe")
         await work.until_failed(1, "other")
     assert (await work.waiting())["t", "observe"].state == "dead"
-    assert len(chat.asked) == MOST_FAILURES + 1
+    assert len(chat.request) == MOST_FAILURES + 1
     assert await work.effects() == []
 
 
@@ -152,7 +152,7 @@ async def test_a_provider_that_wants_to_be_left_alone_is_and_the_worker_says_so(
         await work.until_effects(1)
         assert worker.pause is not None
         assert (worker.pause.reason, worker.pause.until) == ("it is down", START + 90_000)
-        assert len(chat.asked) == 1
+        assert len(chat.request) == 1
         work.now += 90_000
         await work.until_effects(3)
         assert worker.pause is None
@@ -181,7 +181,7 @@ async def test_no_model_is_asked_through_a_pause_that_begins_while_a_job_is_clai
             return bool(claimed) and (await work.waiting())["t", "observe"].state == "waiting"
 
         await work.until(handed_back)
-        assert chat.asked == []
+        assert chat.request == []
         assert (await work.waiting())["t", "observe"].attempts == 0
         work.now += 90_000
         assert len(await work.until_effects(1)) == 1
@@ -217,7 +217,7 @@ async def test_a_model_that_fails_again_and_again_is_left_alone_whatever_the_job
         await work.ask(f"t{n}")
     async with work.working([Counting()], chat, concurrency=1) as worker:
         await work.until(lambda: worker.pause)
-        assert len(chat.asked) == OUTAGE
+        assert len(chat.request) == OUTAGE
         assert len(await work.waiting()) == 10
 
 
@@ -231,7 +231,7 @@ async def test_a_spent_budget_stops_the_models_until_the_next_day_and_nothing_el
         await work.until(lambda: worker.pause)
         await work.ask("t9", kind="digest")
         await work.until_effects(3)
-        assert len(chat.asked) == 2
+        assert len(chat.request) == 2
         assert worker.pause is not None
         assert worker.pause.reason == f"today's budget of {2 * each} tokens is spent ({2 * each})"
         assert worker.pause.until == next_day(START)
@@ -249,7 +249,7 @@ async def test_money_is_a_budget_too(work: Work) -> None:
         await work.until(lambda: worker.pause)
         assert worker.pause is not None
         assert worker.pause.reason == "today's budget of $0.05 is spent ($0.0600)"
-        assert len(chat.asked) == 2
+        assert len(chat.request) == 2
 
 
 @pytest.mark.parametrize("how", ["an answer that is refused", "no answer"])
@@ -270,7 +270,7 @@ async def test_jobs_under_way_are_handed_back_when_the_worker_ends(work: Work) -
         await work.ask(f"t{n}")
     with anyio.fail_after(PATIENCE):
         async with work.working([Counting()], chat, concurrency=2):
-            await work.until(lambda: len(chat.asked) == 2)
+            await work.until(lambda: len(chat.request) == 2)
     rows = (await work.waiting()).values()
     assert {(row.state, row.attempts) for row in rows} == {("waiting", 0)}
     async with work.working([Counting(own_answer={})]):
@@ -285,7 +285,7 @@ async def test_no_more_calls_at_a_time_than_allowed_and_what_needs_no_model_goes
     await work.ask("t", kind="digest")
     async with work.working([Counting(), Counting("digest", own_answer={})], chat, concurrency=2):
         await work.until_effects(1)
-        await work.until(lambda: len(chat.asked) == 2)
+        await work.until(lambda: len(chat.request) == 2)
         chat.release()
         await work.until_effects(7)
 
@@ -372,7 +372,7 @@ async def test_a_job_without_anything_to_do_is_done(work: Work, how: str) -> Non
     async with work.working([Counting(nothing=True, on_prepare=gone)], chat):
         await work.ask()
         await work.until_done()
-    assert (chat.asked, await work.effects()) == ([], [])
+    assert (chat.request, await work.effects()) == ([], [])
 
 
 async def test_two_workers_share_the_jobs(work: Work) -> None:

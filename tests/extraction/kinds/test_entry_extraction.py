@@ -70,7 +70,7 @@ class Turns:
         """Look through what is new, as a worker does; the model answers with these. Returns what it was given."""
         chat = ScriptedChat(entries=answer(*made))
         await attempt(self.talk.engine, EXTRACTOR, await self.claim(), chat)
-        return chat.of("entries")[0] if chat.asked else None
+        return chat.of("entries")[0] if chat.request else None
 
     async def given(self) -> Json:
         found = await self.look()
@@ -79,8 +79,8 @@ class Turns:
         return content
 
     async def kept(self) -> list[Message]:
-        asked = RecallRequest(["subscription record gate apple pear checks"], kinds=("entry",), limit=50)
-        return [hit.message for hit in (await recall(self.talk.engine, self.talk.scope, asked)).hits]
+        request = RecallRequest(["subscription record gate apple pear checks"], kinds=("entry",), limit=50)
+        return [hit.message for hit in (await recall(self.talk.engine, self.talk.scope, request)).hits]
 
     async def texts(self) -> list[str]:
         return sorted(message.parts[0]["text"] for message in await self.kept())

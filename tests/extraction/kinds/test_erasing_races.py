@@ -59,7 +59,7 @@ class Race:
         self.tags = (f"ORD-{seed * 100 + number}x" for number in itertools.count())
         self.gone: list[str] = []
         self.kept: list[str] = []
-        self.asked = False
+        self.request = False
 
     async def say(self, name: str) -> None:
         self.talk.thread = name
@@ -107,11 +107,11 @@ class Race:
             tasks.start_soon(attempt)
             with anyio.fail_after(120):
                 await begun.wait()
-            self.asked = asked = not ended
+            self.request = request = not ended
             receipt = await self.erase()
             assert receipt > 0
             chat.release()
-        assert not asked or ended == [f"{claim.kind} fenced off"]
+        assert not request or ended == [f"{claim.kind} fenced off"]
 
     async def erase(self) -> int:
         thread = "" if self.whole else "a"
@@ -145,7 +145,7 @@ async def race(database: Database, seeds: range) -> None:
     races = [Race(database, seed) for seed in seeds]
     for each in races:
         await each.run()
-    assert sum(each.asked for each in races) > 0.9 * len(races), "a model was at it"
+    assert sum(each.request for each in races) > 0.9 * len(races), "a model was at it"
     stored = await database.read_installation(everything, database.backend.name)
     for each in races:
         assert not [tag for tag in each.gone if tag in stored]
@@ -183,4 +183,4 @@ async def test_of_what_a_running_job_cost_only_the_sum_of_the_day_stays(database
     await each.run()
     assert not await database.read(erasure.count, each.talk.scope)
     spent = await database.read_installation(usage_rows.read_of_day, usage_rows.day_of(each.talk.now))
-    assert spent.tokens == 120 * len(each.talk.chat.asked)
+    assert spent.tokens == 120 * len(each.talk.chat.request)

@@ -225,7 +225,7 @@ async def test_silent_messages_need_no_model(database: Database) -> None:
     assert material is not None
     assert KINDS["observe"].digest(material) == noting()
     await attempt(talk.engine, KINDS["observe"], claim, talk.chat)
-    assert talk.chat.asked == []
+    assert talk.chat.request == []
     assert (await talk.found()).buffered_seq == 3
 
 
@@ -234,7 +234,7 @@ async def test_a_job_of_a_deleted_thread_asks_no_model(database: Database) -> No
     await talk.say(*(words(f"m{n}") for n in range(5)))
     await delete_thread(talk.engine, talk.scope, "main", sent=SENT)
     assert await talk.work() == ["observe"]
-    assert talk.chat.asked == []
+    assert talk.chat.request == []
 
 
 async def test_notes_are_found_by_recall_until_a_message_of_theirs_is_deleted(database: Database) -> None:

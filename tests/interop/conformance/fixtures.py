@@ -175,8 +175,8 @@ def _add_conversations(fixtures: MCPServer[Any]) -> None:
     @fixtures.tool()
     async def test_sampling(prompt: str, ctx: Context[Any, Any]) -> str:
         """Asks the client's model."""
-        asked = [SamplingMessage(role="user", content=TextContent(type="text", text=prompt))]
-        answer = await ctx.session.create_message(messages=asked, max_tokens=100, related_request_id=ctx.request_id)
+        request = [SamplingMessage(role="user", content=TextContent(type="text", text=prompt))]
+        answer = await ctx.session.create_message(messages=request, max_tokens=100, related_request_id=ctx.request_id)
         assert isinstance(answer.content, TextContent)
         return f"LLM response: {answer.content.text}"
 

@@ -22,8 +22,8 @@ def _ask(message: str, name: str, kind: str = "string") -> ElicitRequest:
 
 
 def _sample(text: str) -> CreateMessageRequest:
-    asked = [SamplingMessage(role="user", content=TextContent(type="text", text=text))]
-    return CreateMessageRequest(params=CreateMessageRequestParams(messages=asked, max_tokens=100))
+    request = [SamplingMessage(role="user", content=TextContent(type="text", text=text))]
+    return CreateMessageRequest(params=CreateMessageRequestParams(messages=request, max_tokens=100))
 
 
 def _answer(ctx: Context[Any, Any], key: str) -> dict[str, Any]:
@@ -70,25 +70,25 @@ def _add_single_inputs(fixtures: MCPServer[Any]) -> None:
     @fixtures.tool()
     async def test_input_required_result_multiple_inputs(ctx: Context[Any, Any]) -> str | InputRequiredResult:
         """Asks the user, the model and the client at once."""
-        asked = {
+        request = {
             "user_name": _ask("What is your name?", "name"),
             "greeting": _sample("Greet."),
             "roots": ListRootsRequest(),
         }
-        if all(_answer(ctx, key) for key in asked):
+        if all(_answer(ctx, key) for key in request):
             return "all given"
-        return InputRequiredResult(input_requests=asked, request_state="asked for three")
+        return InputRequiredResult(input_requests=request, request_state="asked for three")
 
     @fixtures.tool()
     async def test_input_required_result_capabilities(ctx: Context[Any, Any]) -> InputRequiredResult:
         """Asks only for what the client said it can give."""
         able = ctx.client_capabilities
-        asked: dict[str, Any] = {}
+        request: dict[str, Any] = {}
         if able is not None and able.sampling is not None:
-            asked["greeting"] = _sample("Greet.")
+            request["greeting"] = _sample("Greet.")
         if able is not None and able.elicitation is not None:
-            asked["user_name"] = _ask("What is your name?", "name")
-        return InputRequiredResult(input_requests=asked, request_state="asked for what can be given")
+            request["user_name"] = _ask("What is your name?", "name")
+        return InputRequiredResult(input_requests=request, request_state="asked for what can be given")
 
 
 def _add_states(fixtures: MCPServer[Any]) -> None:

@@ -15,10 +15,10 @@ from mcp.types import ListToolsResult
 class Gemini(BaseHTTPRequestHandler):
     """Keeps what is asked of it, and says nothing."""
 
-    asked: dict[str, Any]
+    request: dict[str, Any]
 
     def do_POST(self) -> None:
-        Gemini.asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        Gemini.request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         said = {"role": "model", "parts": [{"text": "ok"}]}
         answer = json.dumps({"candidates": [{"content": said, "finishReason": "STOP"}]}).encode()
         self.send_response(200)
@@ -35,7 +35,7 @@ def declared(client: genai.Client, tools: list[Any]) -> list[Any]:
     """The declarations in a request of generate_content with such tools."""
     config = types.GenerateContentConfig(tools=tools)
     client.models.generate_content(model="gemini-2.5-flash", contents="hello", config=config)
-    return [each for tool in Gemini.asked["tools"] for each in tool["functionDeclarations"]]
+    return [each for tool in Gemini.request["tools"] for each in tool["functionDeclarations"]]
 
 
 def main() -> None:

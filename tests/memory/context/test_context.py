@@ -331,9 +331,9 @@ async def test_what_is_deleted_is_in_no_context(tools: Tools) -> None:
 async def test_load_memory_gives_the_context_as_a_prompt(tools: Tools) -> None:
     await tools.say("main", "My cat is called Tom.")
     prompt = await tools.client.get_prompt("load_memory", {"thread_id": "main", "query": "What is my cat called?"})
-    asked, context = (message.content.text for message in prompt.messages)  # type: ignore[union-attr]
-    assert "'main'" in asked
-    assert "What is my cat called?" in asked
+    request, context = (message.content.text for message in prompt.messages)  # type: ignore[union-attr]
+    assert "'main'" in request
+    assert "What is my cat called?" in request
     assert "My cat is called Tom." in context
 
 

@@ -84,22 +84,22 @@ def test_each_scope_has_its_own_and_one_is_forgotten_alone() -> None:
 
 
 def test_an_answer_is_given_again_within_its_minute_until_something_is_committed() -> None:
-    cache, asked, now = AnswerCache(), ("main", "tea?", 8000), 60_000
-    cache.keep(ANA, asked, 7, now, "tea")
-    assert cache.find(ANA, asked, 7, now + 59_999) == "tea"
+    cache, request, now = AnswerCache(), ("main", "tea?", 8000), 60_000
+    cache.keep(ANA, request, 7, now, "tea")
+    assert cache.find(ANA, request, 7, now + 59_999) == "tea"
     for scope, question, version, at in (
-        (ANA, asked, 8, now),
-        (ANA, asked, None, now),
-        (ANA, asked, 7, now + 60_000),
+        (ANA, request, 8, now),
+        (ANA, request, None, now),
+        (ANA, request, 7, now + 60_000),
         (ANA, ("main", "tea?", 500), 7, now),
-        (BEN, asked, 7, now),
+        (BEN, request, 7, now),
     ):
         assert cache.find(scope, question, version, at) is None
-    cache.keep(BEN, asked, None, now, "not known from when")
-    cache.keep(BEN, asked, 7, now, "large " * 20_000)
-    assert cache.find(BEN, asked, 7, now) is None
+    cache.keep(BEN, request, None, now, "not known from when")
+    cache.keep(BEN, request, 7, now, "large " * 20_000)
+    assert cache.find(BEN, request, 7, now) is None
     cache.forget(ANA)
-    assert cache.find(ANA, asked, 7, now) is None
+    assert cache.find(ANA, request, 7, now) is None
 
 
 def test_a_message_that_is_found_again_is_the_same_until_any_column_of_its_row_is_another() -> None:

@@ -18,8 +18,8 @@ async def test_entries_that_fit_the_question_or_the_newest_message_stand_before_
     assert "bread" not in memory
     assert "<conversation>" in before
     assert "<current-turn>" in after
-    asked = await tools("get_context", thread_id="main", query="When does the user bake bread?")
-    assert "bread on Sundays" in asked.partition("<memory>")[2].partition("</memory>")[0]
+    request = await tools("get_context", thread_id="main", query="When does the user bake bread?")
+    assert "bread on Sundays" in request.partition("<memory>")[2].partition("</memory>")[0]
     openai = (await tools("get_context", thread_id="main", format="openai"))["messages"]
     assert "<memory>" in openai[-1]["content"]
     assert openai[-1]["content"].endswith("What is my dog called?")

@@ -133,13 +133,13 @@ async def test_resuming_in_a_new_thread_offers_what_is_open(tools: Tools) -> Non
     (nothing,) = await prompted(tools)
     assert nothing.startswith("No work is open")
     await begin(tools)
-    asked, block = await prompted(tools)
-    assert "ask me which of it to go on with" in asked
+    request, block = await prompted(tools)
+    assert "ask me which of it to go on with" in request
     assert block.startswith("<open-work>")
     assert f"\n{RUN_LINE}\n{PLAN_LINE}\n" in block
     await tools("log_attempt", task_key="tea", action="boil", result="done", thread_id="new")
-    asked, own, block = await prompted(tools)
-    assert asked.startswith("Go on with the work of the conversation 'new'")
+    request, own, block = await prompted(tools)
+    assert request.startswith("Go on with the work of the conversation 'new'")
     assert own.startswith("<previous-attempts>")
     assert PLAN_LINE in block
 

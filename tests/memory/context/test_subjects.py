@@ -61,8 +61,8 @@ async def test_one_of_the_same_subject_or_of_none_is_shown_it(all_tools: Tools) 
 async def test_what_is_about_another_subject_is_shown_if_it_is_asked_for(all_tools: Tools) -> None:
     await fill(all_tools)
     here: Any = {"meta": {"layerlore/thread": "case-1004"}, "query": QUESTION}
-    for asked in ({"thread_id": "case-1001"}, {"subject": "*"}, {"subject": "1001"}):
-        assert "0664" in await all_tools("recall_memory", **here, **asked), asked
+    for request in ({"thread_id": "case-1001"}, {"subject": "*"}, {"subject": "1001"}):
+        assert "0664" in await all_tools("recall_memory", **here, **request), request
     elsewhere: Any = {"query": QUESTION, "meta": {"layerlore/thread": "free"}}
     assert "0664" not in await all_tools("recall_memory", **elsewhere, subject="1004")
 
@@ -126,8 +126,8 @@ async def test_a_note_of_one_subject_touches_none_of_another(all_tools: Tools) -
     same = await all_tools("remember", content="The customer lives in Graz.", thread_id="case-1004")
     assert (same["status"], same["id"] == first["id"]) == ("kept", False)
     for subject, homes in (("1001", {"Graz"}), ("1004", {"Linz", "Graz"})):
-        asked: Any = {"query": "Where does the customer live?", "meta": {"layerlore/thread": f"case-{subject}"}}
-        answer = await all_tools("recall_memory", **asked, kinds=["entry"], format="json")
+        request: Any = {"query": "Where does the customer live?", "meta": {"layerlore/thread": f"case-{subject}"}}
+        answer = await all_tools("recall_memory", **request, kinds=["entry"], format="json")
         assert {hit["text"].split()[-1].rstrip(".") for hit in answer["hits"]} == homes
 
 

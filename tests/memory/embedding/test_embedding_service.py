@@ -422,11 +422,11 @@ async def test_nobody_makes_way_where_there_are_no_queries_or_a_remote_model(
 
 
 async def test_a_text_that_was_asked_is_not_embedded_again(service: EmbeddingService, model: Model) -> None:
-    asked = (await service.query("asked"))[0]
-    assert asked is not None
+    request = (await service.query("asked"))[0]
+    assert request is not None
     vectors = await service.embed(["one", "asked", "three"])
     assert model.seen == [["asked"], ["one", "three"]]
-    assert [row.tolist() for row in vectors if row is not None] == [[3, 1, 0], asked.vector.tolist(), [0, 1, 0]]
+    assert [row.tolist() for row in vectors if row is not None] == [[3, 1, 0], request.vector.tolist(), [0, 1, 0]]
 
 
 async def test_whoever_waits_can_be_cancelled(service: EmbeddingService, model: Model, gate: threading.Event) -> None:

@@ -55,10 +55,10 @@ async def test_without_evidence_the_answer_shows_the_sentence_that_was_found(too
 async def test_no_text_of_a_message_or_an_entry_is_kept_with_the_answer(tools: Tools, queue: Queue) -> None:
     await tools.say("main", "My cat is called Mila and she is 3.")
     meta = {"layerlore/idempotency-key": "k1"}
-    asked = {"content": "The user's cat is called Mila, not Tom.", "evidence": "My cat is called Mila"}
-    first = await tools("remember", **asked, thread_id="main", meta=meta)
+    request = {"content": "The user's cat is called Mila, not Tom.", "evidence": "My cat is called Mila"}
+    first = await tools("remember", **request, thread_id="main", meta=meta)
     assert first["unproven"] == ["Tom"]
-    assert await tools("remember", **asked, thread_id="main", meta=meta) == first
+    assert await tools("remember", **request, thread_id="main", meta=meta) == first
 
     async def read(tx: Tx) -> str:
         await see_all(tx)

@@ -22,8 +22,8 @@ async def tools(connect: Connect) -> AsyncIterator[Tools]:
         yield opened
 
 
-async def entries(tools: Tools, **asked: Any) -> list[Json]:
-    found: list[Json] = (await tools("explore_entries", **asked))["entries"]
+async def entries(tools: Tools, **request: Any) -> list[Json]:
+    found: list[Json] = (await tools("explore_entries", **request))["entries"]
     return found
 
 
@@ -37,9 +37,9 @@ async def mark_wrong(tools: Tools, entry_id: str, wrong: bool = True) -> Json:
     return answer
 
 
-async def noted(tools: Tools, query: str = OFF, **asked: Any) -> list[str]:
+async def noted(tools: Tools, query: str = OFF, **request: Any) -> list[str]:
     """The lines of notes that a new conversation is told."""
-    text: str = await tools("get_context", thread_id="new", **({"query": query} if query else {}), **asked)
+    text: str = await tools("get_context", thread_id="new", **({"query": query} if query else {}), **request)
     return [line for line in text.splitlines() if line.startswith("- ")]
 
 

@@ -370,8 +370,8 @@ def test_every_language_of_the_stop_words_has_its_telling_words() -> None:
 
 def called(tool: str, result: Any, **arguments: Any) -> DigestNote:
     call, answer = tool_call_part("c1", tool, arguments), tool_result_part("c1", None, result)
-    asked, answered = message(1, "assistant", ""), message(2, "tool", "")
-    (note,) = take_notes([replace(asked, parts=[call]), replace(answered, parts=[answer])])
+    request, answered = message(1, "assistant", ""), message(2, "tool", "")
+    (note,) = take_notes([replace(request, parts=[call]), replace(answered, parts=[answer])])
     return note
 
 

@@ -37,10 +37,10 @@ def test_what_tells_something_neither_asks_nor_says_nothing() -> None:
 
 def test_a_long_message_is_judged_by_the_share_that_asks() -> None:
     told = "We moved to Graz in May and found a flat with a garden near the river. "
-    asked = "Do you know a good baker there? "
-    assert index(asked).asks == 100
-    assert 20 <= index(told + asked).asks <= 40
-    assert index(told * 20 + asked).asks < 5
+    request = "Do you know a good baker there? "
+    assert index(request).asks == 100
+    assert 20 <= index(told + request).asks <= 40
+    assert index(told * 20 + request).asks < 5
 
 
 def test_only_the_clause_that_asks_counts() -> None:

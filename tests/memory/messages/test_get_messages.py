@@ -342,7 +342,7 @@ async def test_a_page_is_plain_lines_under_heads_of_day_unless_structure_is_aske
 
 async def test_the_last_line_of_a_page_names_what_goes_on(tools: Tools) -> None:
     await tools.say("main", *TEN)
-    for asked, last in (
+    for request, last in (
         ({"limit": 3}, "[messages #8-#10; 10 in all; earlier ones: before=8]"),
         ({"limit": 3, "before": 8}, "[messages #5-#7; 10 in all; earlier ones: before=5]"),
         ({"limit": 1, "after": 3}, "[messages #4; 10 in all; later ones: after=4]"),
@@ -350,7 +350,7 @@ async def test_the_last_line_of_a_page_names_what_goes_on(tools: Tools) -> None:
         ({"after": 8}, "[messages #9-#10; 10 in all]"),
         ({"offset": 10}, "[messages: none from here on; 10 in all]"),
     ):
-        assert (await tools("get_messages", thread_id="main", **asked)).splitlines()[-1] == last
+        assert (await tools("get_messages", thread_id="main", **request)).splitlines()[-1] == last
 
 
 async def test_what_was_said_then_is_lines_under_the_heads_of_its_conversations(tools: Tools) -> None:

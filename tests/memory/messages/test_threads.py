@@ -64,11 +64,11 @@ async def test_the_cursor_walks_every_thread_exactly_once(tools: Tools, metadata
         await tools("update_thread", thread_id=f"t{number}", title=f"same {number % 3}", metadata={"kept": 1})
     for order in ("created_at", "updated_at", "title"):
         for descending in (True, False):
-            asked = {"order_by": order, "descending": descending, "metadata": metadata, "limit": 4}
+            request = {"order_by": order, "descending": descending, "metadata": metadata, "limit": 4}
             seen: list[str] = []
             cursor: str | None = ""
             while cursor is not None:
-                page = await tools("list_threads", cursor=cursor, **asked)
+                page = await tools("list_threads", cursor=cursor, **request)
                 seen += [row["thread_id"] for row in page["threads"]]
                 assert len(page["threads"]) <= 4
                 assert len(seen) <= 11

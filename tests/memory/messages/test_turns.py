@@ -54,11 +54,11 @@ class Talk:
     async def add(self, *raw: Json, replace: bool = False) -> None:
         await add_messages(self.engine, ANA, "main", list(raw), replace=replace, sent=SENT)
 
-    async def asked(self) -> list[JobRow]:
+    async def request(self) -> list[JobRow]:
         return await self.engine.database.read(job_rows.list_waiting, ANA, self.now)
 
     async def kinds(self) -> set[str]:
-        return {job.kind for job in await self.asked()}
+        return {job.kind for job in await self.request()}
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ async def test_an_assistants_answer_asks_for_all_that_is_made_of_a_turn(talk: Ta
     for batch in batches:
         assert await talk.kinds() == set()
         await talk.add(*batch)
-    asked = await talk.asked()
-    assert {job.kind for job in asked} == EACH_TURN | {"title"}
+    request = await talk.request()
+    assert {job.kind for job in request} == EACH_TURN | {"title"}
     last = sum(map(len, batches))
-    assert {(job.requested_seq, job.due_at, job.thread_id) for job in asked} == {(last, NOW + DEBOUNCE_MS, "main")}
+    assert {(job.requested_seq, job.due_at, job.thread_id) for job in request} == {(last, NOW + DEBOUNCE_MS, "main")}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ async def test_turns_in_quick_succession_are_one_piece_of_work(talk: Talk) -> No
     await talk.add(USER, REPLY)
     talk.now += DEBOUNCE_MS - 1
     await talk.add(USER, REPLY)
-    asked = await talk.asked()
-    assert {(job.requested_seq, job.due_at) for job in asked} == {(4, NOW + DEBOUNCE_MS)}
+    request = await talk.request()
+    assert {(job.requested_seq, job.due_at) for job in request} == {(4, NOW + DEBOUNCE_MS)}
 
 
 async def test_the_same_messages_sent_again_ask_for_nothing(talk: Talk) -> None:
@@ -145,5 +145,5 @@ async def test_work_that_is_under_way_is_asked_for_again(talk: Talk) -> None:
     talk.now += DEBOUNCE_MS
     await talk.add(USER, REPLY)
     await database.write(job_rows.finish, claim, now=talk.now)
-    (job,) = [job for job in await talk.asked() if job.kind == "profile"]
+    (job,) = [job for job in await talk.request() if job.kind == "profile"]
     assert (job.done_seq, job.requested_seq, job.due_at) == (2, 4, talk.now + DEBOUNCE_MS)

@@ -171,8 +171,8 @@ async def test_pins_and_what_is_wrong_move_too_and_no_older_file_makes_it_right(
 
 async def test_when_an_entry_ends_moves_with_it(engine: Engine) -> None:
     scope = Scope("local", "agent", "ends")
-    asked = RememberRequest("Tea is kept in the attic.", expires_at="2100-01-01")
-    await remember(engine, scope, "", asked, sent=SENT)
+    request = RememberRequest("Tea is kept in the attic.", expires_at="2100-01-01")
+    await remember(engine, scope, "", request, sent=SENT)
     elsewhere = Scope("local", "agent", "elsewhere")
     await bring(engine, elsewhere, await export_lines(engine, scope))
     (row,) = [line for line in await export_lines(engine, elsewhere) if line["record"] == "entry"]

@@ -81,8 +81,8 @@ class Store:
         return [entry.content for entry in await self.told() if entry.pinned_at is not None]
 
     async def bring_back(self) -> None:
-        asked = self.forgotten[-1] if self.forgotten else "u_none"
-        await undo(self.engine, self.scope, asked, check=lambda _: None, sent=SENT)
+        request = self.forgotten[-1] if self.forgotten else "u_none"
+        await undo(self.engine, self.scope, request, check=lambda _: None, sent=SENT)
 
     async def write(self, text: str) -> None:
         await working_memory.update_document(

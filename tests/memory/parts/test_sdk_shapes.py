@@ -62,14 +62,14 @@ def test_a_tool_that_the_provider_runs_is_a_call_with_its_result(item, name, arg
 
 def test_geminis_calls_without_ids_find_their_responses_by_name_and_order():
     call, answer = {"name": "look", "args": {"at": 1}}, {"name": "look", "response": {"output": "one"}}
-    asked = read({"role": "model", "parts": [{"functionCall": call}, {"function_call": {**call, "args": {"at": 2}}}]})
+    request = read({"role": "model", "parts": [{"functionCall": call}, {"function_call": {**call, "args": {"at": 2}}}]})
     told = read(
         {
             "role": "user",
             "parts": [{"functionResponse": answer}, {"functionResponse": {**answer, "response": {"error": "no"}}}],
         }
     )
-    assert [part["id"] for part in asked.parts] == ["function:look", "function:look:2"]
+    assert [part["id"] for part in request.parts] == ["function:look", "function:look:2"]
     assert told.role == "tool"
     assert told.parts == [
         tool_result_part("function:look", "look", "one"),

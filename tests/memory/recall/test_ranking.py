@@ -341,15 +341,15 @@ def test_a_long_question_tells_what_it_is_about() -> None:
 
 
 def test_what_answered_the_same_question_stands_for_it() -> None:
-    asked = Said(1, has(*WORDS), 1.0, asks=100, content_words=3)
+    request = Said(1, has(*WORDS), 1.0, asks=100, content_words=3)
     answer = Said(2, cosine=0.0, role="assistant", content_words=2, candidate=False)
     other = Said(30, has("beach"), 0.3, session=3)
-    assert sorted(order([asked, answer, other])) == [2, 30]
+    assert sorted(order([request, answer, other])) == [2, 30]
     full = replace(answer, has=has(*WORDS), cosine=1.0, candidate=True, content_words=9)
-    assert len(set(ranked([asked, full, other]).scores.tolist())) == 1
-    assert order([asked, replace(answer, empty=100), other]) == [30]
-    assert order([replace(asked, candidate=False), answer, other]) == [30]
-    assert order([asked]) == []
+    assert len(set(ranked([request, full, other]).scores.tolist())) == 1
+    assert order([request, replace(answer, empty=100), other]) == [30]
+    assert order([replace(request, candidate=False), answer, other]) == [30]
+    assert order([request]) == []
 
 
 def test_what_nothing_speaks_for_is_not_found() -> None:

@@ -109,8 +109,8 @@ async def test_no_answer_is_larger_than_its_budget(tools: Tools, detail: str, ex
     query = "violin " + " ".join(f"word{number}" for number in range(20))
     await tools.say("main", *[LONG, QUOTED, "🜁🜂 violin " * 500, query] * 3)
     for most in (300, 500, 1500, 6000):
-        asked = {"query": query, "limit": 10, "max_tokens": most, "detail": detail, "explain": explain}
-        text, answer, tokens = await text_and_json(tools, **asked)
+        request = {"query": query, "limit": 10, "max_tokens": most, "detail": detail, "explain": explain}
+        text, answer, tokens = await text_and_json(tools, **request)
         assert tokens <= most
         assert "violin" in answer["hits"][0]["text"]
         assert "violin" in text
@@ -120,13 +120,13 @@ async def test_no_answer_is_larger_than_its_budget(tools: Tools, detail: str, ex
 
 async def test_an_answer_that_had_to_be_cut_says_what_is_missing(tools: Tools) -> None:
     await tools.say("main", *(f"violin lesson {number}: " + "scales " * 40 for number in range(10)))
-    asked = {"query": "violin", "limit": 10, "neighbours": False}
-    text, answer, _ = await text_and_json(tools, max_tokens=500, **asked)
+    request = {"query": "violin", "limit": 10, "neighbours": False}
+    text, answer, _ = await text_and_json(tools, max_tokens=500, **request)
     shown = text.count("\n#") + text.count("\n* #")
     assert 0 < shown < 10
     assert text.splitlines()[-1].startswith(f"[{shown} of 10 hits fit in max_tokens; signals: lexical; ")
     assert answer["cut"] == "max_tokens=500 reached"
-    text, answer, _ = await text_and_json(tools, max_tokens=5000, **asked)
+    text, answer, _ = await text_and_json(tools, max_tokens=5000, **request)
     assert "[10 hits; " in text
     assert "cut" not in answer
 
@@ -134,8 +134,8 @@ async def test_an_answer_that_had_to_be_cut_says_what_is_missing(tools: Tools) -
 async def test_the_best_hit_is_shown_rather_than_what_stands_around_it(tools: Tools) -> None:
     around = "a long story " * 200
     await tools.say("main", around, around, "my violin is from Cremona", around)
-    asked = {"query": "violin", "detail": "high", "neighbours": True}
-    text, answer, tokens = await text_and_json(tools, max_tokens=200, **asked)
+    request = {"query": "violin", "detail": "high", "neighbours": True}
+    text, answer, tokens = await text_and_json(tools, max_tokens=200, **request)
     assert tokens <= 200
     assert "\n#3 user: my violin is from Cremona\n[1 hit; " in text
     assert answer["hits"][0]["text"] == "my violin is from Cremona"

@@ -136,7 +136,7 @@ TOLD = (
 )
 
 
-async def asked(engine: Engine, query: str, **more: object) -> RecallResult:
+async def request(engine: Engine, query: str, **more: object) -> RecallResult:
     return await recall(engine, SCOPE, RecallRequest([query], **more))  # type: ignore[arg-type]
 
 
@@ -154,7 +154,7 @@ async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
-    found = await asked(engine, "wann wurde unser hund operiert?")
+    found = await request(engine, "wann wurde unser hund operiert?")
     assert texts(found)[0] == TOLD[0]
     assert (found.signals, found.degraded) == (("lexical", "semantic"), ())
     best = found.hits[0]
@@ -162,7 +162,7 @@ async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
     assert best.explain().cosine is not None
     assert best.explain().cosine > 0.5
     assert 0.3 < best.score <= 1
-    alone = await asked(engine_of(None), "wann wurde unser hund operiert?")
+    alone = await request(engine_of(None), "wann wurde unser hund operiert?")
     assert (alone.hits, alone.signals, alone.degraded) == ([], ("lexical",), ())
 
 
@@ -172,16 +172,16 @@ async def test_an_operators_floor_holds_back_what_is_less_relevant_and_counts_it
     engine = engine_of(embedding, RecallRules(floor=1))
     await told(engine)
     query = "the schedule of the bakery lecture"
-    found = await asked(engine, query)
+    found = await request(engine, query)
     assert (found.hits, found.confidence) == ([], "nothing")
     assert found.held_back > 0
-    assert len((await asked(engine_of(embedding), query)).hits) == found.held_back
+    assert len((await request(engine_of(embedding), query)).hits) == found.held_back
 
 
 async def test_a_query_without_a_common_word_finds_nothing_by_words_alone(engine_of: MakeEngine) -> None:
     engine = engine_of(None)
     await told(engine)
-    found = await asked(engine, "quantum chromodynamics lecture schedule")
+    found = await request(engine, "quantum chromodynamics lecture schedule")
     assert (found.hits, found.confidence, found.held_back) == ([], "nothing", 0)
 
 
@@ -190,7 +190,7 @@ async def test_below_the_sure_bound_hits_are_shown_and_called_not_sure(
 ) -> None:
     engine = engine_of(embedding, RecallRules(sure=1))
     await told(engine)
-    found = await asked(engine, "the schedule of the bakery lecture")
+    found = await request(engine, "the schedule of the bakery lecture")
     assert TOLD[1] in texts(found)
     assert (found.confidence, found.held_back) == ("unsure", 0)
 
@@ -198,12 +198,12 @@ async def test_below_the_sure_bound_hits_are_shown_and_called_not_sure(
 async def test_a_filter_makes_nothing_less_relevant(engine_of: MakeEngine, embedding: EmbeddingService) -> None:
     engine = engine_of(embedding)
     await told(engine)
-    every = await asked(engine, TOLD[0])
-    alone = await asked(engine, TOLD[0], thread_id="thread 0")
+    every = await request(engine, TOLD[0])
+    alone = await request(engine, TOLD[0], thread_id="thread 0")
     assert (every.confidence, alone.confidence) == ("sure", "sure")
     assert alone.hits[0].score == pytest.approx(every.hits[0].score)
     for thread in range(1, len(TOLD)):
-        assert (await asked(engine, TOLD[0], thread_id=f"thread {thread}")).confidence != "sure"
+        assert (await request(engine, TOLD[0], thread_id=f"thread {thread}")).confidence != "sure"
 
 
 async def test_an_embedder_that_fails_degrades_to_words_and_says_why(
@@ -212,7 +212,7 @@ async def test_an_embedder_that_fails_degrades_to_words_and_says_why(
     engine = engine_of(embedding)
     await told(engine)
     stub.failing = True
-    found = await asked(engine, "the bakery in Lisbon")
+    found = await request(engine, "the bakery in Lisbon")
     assert texts(found)[0] == TOLD[1]
     assert found.signals == ("lexical",)
     assert found.degraded == ("the stub is broken",)
@@ -224,7 +224,7 @@ async def test_an_embedder_that_loads_too_long_degrades_to_words(
     engine = engine_of(embedding)
     await told(engine)
     stub.gate.clear()
-    found = await asked(engine, "the bakery in Lisbon")
+    found = await request(engine, "the bakery in Lisbon")
     assert (texts(found)[0], found.signals) == (TOLD[1], ("lexical",))
     (reason,) = found.degraded
     assert "loading" in reason
@@ -236,7 +236,7 @@ async def test_what_was_just_stored_is_found_by_its_meaning_at_once(
     engine = engine_of(embedding)
     await told(engine)
     await say(engine, "new", "the puppy of my sister is called Rex", embedded=False)
-    found = await asked(engine, "hund")
+    found = await request(engine, "hund")
     assert "the puppy of my sister is called Rex" in texts(found)
     assert (found.signals, found.degraded) == (("lexical", "semantic"), ())
 
@@ -248,11 +248,11 @@ async def test_many_messages_without_a_vector_are_found_by_their_words_for_now(
     await told(engine)
     others = [f"the piano lesson number {number}" for number in range(MOST_ROWS)]
     await say(engine, "new", *others, "the violin lesson moved to Tuesday", embedded=False)
-    found = await asked(engine, "violin lesson")
+    found = await request(engine, "violin lesson")
     assert texts(found)[0] == "the violin lesson moved to Tuesday"
     assert found.hits[0].explain().cosine is None
     assert found.degraded == (NOT_ALL_EMBEDDED,)
-    newest = await asked(engine, "hund", thread_id="new")
+    newest = await request(engine, "hund", thread_id="new")
     assert (newest.newest_only, newest.degraded) == (True, (NOT_ALL_EMBEDDED,))
 
 
@@ -263,10 +263,10 @@ async def test_nothing_is_embedded_for_a_recall_where_that_takes_a_request(
     embedding = EmbeddingService(stub, patience_ms=5000)
     engine = engine_of(embedding)
     await told(engine, embedded=False)
-    found = await asked(engine, "the bakery in Lisbon")
+    found = await request(engine, "the bakery in Lisbon")
     assert (texts(found)[0], found.signals) == (TOLD[1], ("lexical",))
     assert found.degraded == (NOT_ALL_EMBEDDED,)
-    assert (await asked(engine, "hund operation")).degraded == (NOT_ALL_EMBEDDED,)
+    assert (await request(engine, "hund operation")).degraded == (NOT_ALL_EMBEDDED,)
     await embedding.close()
 
 
@@ -278,7 +278,7 @@ async def test_a_text_that_the_embedder_refuses_is_not_waited_for_again(
     await say(engine, "new", "the puppy is called Rex", embedded=False)
     (pending,) = await engine.database.read_installation(vectors.pending, "stub", after=0, most=1000)
     embedding.refused[SCOPE] = {pending.row_id}
-    found = await asked(engine, "hund operiert")
+    found = await request(engine, "hund operiert")
     assert (texts(found)[0], found.degraded) == (TOLD[0], ())
 
 
@@ -301,11 +301,11 @@ async def test_filters_narrow_what_is_near_as_they_do_what_has_the_words(
     await told(engine)
     await say(engine, "vet", "the puppy needs an operation", role="assistant")
     query = "hund operiert"
-    assert set(texts(await asked(engine, query))[:2]) == {TOLD[0], "the puppy needs an operation"}
-    assert texts(await asked(engine, query, roles=["assistant"])) == ["the puppy needs an operation"]
-    assert TOLD[0] == texts(await asked(engine, query, thread_id="thread 0"))[0]
-    assert texts(await asked(engine, query, thread_id="nowhere")) == []
-    assert texts(await asked(engine, query, until=1)) == []
+    assert set(texts(await request(engine, query))[:2]) == {TOLD[0], "the puppy needs an operation"}
+    assert texts(await request(engine, query, roles=["assistant"])) == ["the puppy needs an operation"]
+    assert TOLD[0] == texts(await request(engine, query, thread_id="thread 0"))[0]
+    assert texts(await request(engine, query, thread_id="nowhere")) == []
+    assert texts(await request(engine, query, until=1)) == []
 
 
 async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine, embedding: EmbeddingService) -> None:
@@ -324,14 +324,14 @@ async def test_as_many_hits_as_asked_for_however_few_candidates_the_settings_wan
     engine = engine_of(embedding, RecallRules(candidates=1, rescored=1))
     for number in range(7):
         await say(engine, f"thread {number}", f"the dog had surgery {number}")
-    assert len((await asked(engine, "dog surgery", limit=1)).hits) == 1
-    assert len((await asked(engine, "dog surgery", limit=5)).hits) == 5
+    assert len((await request(engine, "dog surgery", limit=1)).hits) == 1
+    assert len((await request(engine, "dog surgery", limit=5)).hits) == 5
 
 
 async def test_entries_alone_find_no_message(engine_of: MakeEngine) -> None:
     engine = engine_of(None)
     await told(engine, embedded=False)
-    assert (await asked(engine, "bakery", kinds=["entry"])).hits == []
+    assert (await request(engine, "bakery", kinds=["entry"])).hits == []
 
 
 async def test_a_word_weighs_what_it_is_worth_among_the_rows_that_are_searched(engine_of: MakeEngine) -> None:

@@ -348,9 +348,9 @@ async def test_watchers_and_the_journal_are_told_how_much_and_not_what(memory: M
     await before.say("main", f"first {ONE}", f"second {TWO} {ONE}")
     await before.remember(f"The key is {ONE}.")
     await masked(memory)
-    asked = {"after": 0, "types": ["memory_redacted"], "limit": 10}
-    of_thread = (await steps.list_events(memory.engine, ANA, "main", **asked))["events"]
-    of_resource = (await steps.list_events(memory.engine, ANA, None, **asked))["events"]
+    request = {"after": 0, "types": ["memory_redacted"], "limit": 10}
+    of_thread = (await steps.list_events(memory.engine, ANA, "main", **request))["events"]
+    of_resource = (await steps.list_events(memory.engine, ANA, None, **request))["events"]
     assert [event["payload"] for event in of_thread] == [{"what": "messages", "rows": 2}]
     assert [event["payload"] for event in of_resource] == [{"what": "entries", "rows": 1}]
     assert {(event["by"], event["tool"]) for event in (*of_thread, *of_resource)} == {("command line", "redact")}

@@ -130,8 +130,8 @@ def test_what_changes_often_stands_in_front_of_the_last_question():
 
 def test_in_front_of_a_question_with_an_image_it_is_a_block_of_its_own():
     image = image_part(MediaSource(encoded=PNG), "image")
-    [asked] = render_openai(ContextLayout(volatile=("<plan>",), turn=(message("user", image, "What is it?"),)))
-    assert asked["content"] == [
+    [request] = render_openai(ContextLayout(volatile=("<plan>",), turn=(message("user", image, "What is it?"),)))
+    assert request["content"] == [
         text_part("<plan>"),
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
         text_part("What is it?"),
@@ -249,8 +249,8 @@ def test_what_replaces_an_id_does_not_hang_on_other_calls():
     ],
 )
 def test_arguments_that_were_no_json_are_the_text_that_they_came_as(arguments, text):
-    asked = asking(tool_call_part("c1", "look", arguments), tool_result_part("c1", None, ""))[0]
-    assert asked["tool_calls"][0]["function"]["arguments"] == text
+    request = asking(tool_call_part("c1", "look", arguments), tool_result_part("c1", None, ""))[0]
+    assert request["tool_calls"][0]["function"]["arguments"] == text
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def test_no_older_message_falls_out_when_the_shares_of_the_first_grow_by_a_token
 
 
 def test_a_predefined_question_is_not_the_users_newest() -> None:
-    asked = message(0, "user", "abcd" * 26)
-    assert seqs(fit_messages([asked, *sized(30, 30)], 60, ROUGH).messages) == [1, 2]
+    request = message(0, "user", "abcd" * 26)
+    assert seqs(fit_messages([request, *sized(30, 30)], 60, ROUGH).messages) == [1, 2]
 
 
 BUDGETS = st.integers(1, 3000)
@@ -195,14 +195,14 @@ def test_a_budget_is_kept_and_a_larger_one_holds_no_less(
         return list(kept.messages)
 
     kept = within(budget)
-    asked = newest_user_seq(thread)
+    request = newest_user_seq(thread)
     assert seqs(kept) == sorted(seqs(kept))
     assert within(budget, kept) == kept
     larger = {each.seq: each for each in within(budget + more)}
     assert all(each.seq in larger and shows_no_less(larger[each.seq], each) for each in kept)
     assert within(budget, thread) == kept
     if thread:
-        assert asked is None or asked in seqs(kept)
+        assert request is None or request in seqs(kept)
         assert thread[-1].seq in seqs(kept) or budget < 2 * (FEWEST + overhead)
     if hard or not keep_newest:
         assert cost(kept, overhead) <= max(budget, 12 + overhead)

@@ -147,10 +147,10 @@ def test_what_is_set_goes_over_the_base_and_null_leaves_it() -> None:
 
 
 def test_predefined_messages_are_read_masked_counted_and_put_before_the_first_seq() -> None:
-    asked: list[Json] = []
+    request: list[Json] = []
 
     def masking(parts: list[Json]) -> tuple[list[Json], int]:
-        asked.extend(parts)
+        request.extend(parts)
         return [{**part, "text": part["text"].replace("secret", "[masked]")} for part in parts], 1
 
     raw = {
@@ -170,7 +170,7 @@ def test_predefined_messages_are_read_masked_counted_and_put_before_the_first_se
     assert (first.tokens, first.encoding) == (ROUGH.parts(first.parts), ROUGH.name)
     assert policy.summary_prompt == "keep the [masked]"
     assert second.parts == [{"type": "text", "text": "understood"}]
-    assert {part["text"] for part in asked} == {"my secret", "Ann secret", "understood", "keep the secret"}
+    assert {part["text"] for part in request} == {"my secret", "Ann secret", "understood", "keep the secret"}
     assert read({"predefined": []}, policy).predefined == ()
     assert read({"predefined": {"role": "user", "content": "hi"}}).predefined[0].seq == 0
 

@@ -56,9 +56,9 @@ def test_of_equal_ones_the_newest_is_cut_least() -> None:
 def test_the_rules_of_every_run(thread: list[Message], budget: int, floor: int) -> None:
     kept = fitted(thread, budget, floor)
     assert seqs(kept) == sorted({*seqs(kept)})
-    asked = newest_user_seq(thread)
+    request = newest_user_seq(thread)
     assert not thread or kept, "the newest message is always in"
-    assert asked is None or asked in seqs(kept) or cost(kept) + 2 * len(kept) > budget - 60
+    assert request is None or request in seqs(kept) or cost(kept) + 2 * len(kept) > budget - 60
     if budget >= 60:
         assert cost(kept) + 2 * len(kept) <= budget
     if cost(thread) + 2 * len(thread) <= budget:

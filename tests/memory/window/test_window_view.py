@@ -310,8 +310,8 @@ def test_the_rules_of_every_window(thread: list[Message], policy: WindowPolicy) 
     assert window.trimmed == len(thread) - sum(seq > 0 for seq in seqs(window.messages))
     assert window == build_window(list(thread), policy, ROUGH)
     assert set(window.shortened) <= set(seqs(window.messages))
-    asked = newest_user_seq(thread)
-    assert asked is None or asked in seqs(window.messages)
+    request = newest_user_seq(thread)
+    assert request is None or request in seqs(window.messages)
     for each in window.messages:
         assert any(map(says_something, each.parts))
         assert each.tokens == ROUGH.parts(each.parts)
@@ -433,9 +433,9 @@ def loaded(thread: list[Message], policy: WindowPolicy, spare: int) -> tuple[lis
     runs = (thread[-length:] for length in range(1, len(thread) + 1))
     enough = next((len(run) for run in runs if reaches_far_enough(run, policy)), len(thread))
     run = thread[max(0, len(thread) - enough - spare) :]
-    asked = newest_user_seq(thread)
+    request = newest_user_seq(thread)
     first = thread[: count_leading(policy)]
-    apart = [each for each in thread if each not in run and (each in first or each.seq == asked)]
+    apart = [each for each in thread if each not in run and (each in first or each.seq == request)]
     # A user's message may answer a call that stands in the gap, and is shown without that.
     if count_results(strip_orphans([*apart, *run], ROUGH)) < count_results([*apart, *run]):
         return [], thread

@@ -308,23 +308,25 @@ def test_any_valid_changes_make_valid_plans_and_never_give_an_id_again(data: st.
     ever = set(ids(plan))
     for _ in range(data.draw(st.integers(1, 6))):
         is_whole = data.draw(st.booleans())
-        asked = data.draw((wholes if is_whole else patches)(plan))
-        before = copy.deepcopy((plan, asked))
-        after = change_plan(plan, asked, PHASES)
-        assert (plan, asked) == before
+        request = data.draw((wholes if is_whole else patches)(plan))
+        before = copy.deepcopy((plan, request))
+        after = change_plan(plan, request, PHASES)
+        assert (plan, request) == before
         valid(after)
-        given_ids = {item.get("id") for item in asked["steps"]}
+        given_ids = {item.get("id") for item in request["steps"]}
         assert not (set(ids(after)) - set(ids(plan)) - given_ids) & ever
         ever |= set(ids(after))
         if is_whole:
-            assert [step["description"] for step in after["steps"]] == [item["description"] for item in asked["steps"]]
+            assert [step["description"] for step in after["steps"]] == [
+                item["description"] for item in request["steps"]
+            ]
             assert all(
                 step["id"] == (item["id"] or step["id"])
-                for step, item in zip(after["steps"], asked["steps"], strict=True)
+                for step, item in zip(after["steps"], request["steps"], strict=True)
             )
         else:
             assert ids(after)[: len(plan["steps"])] == ids(plan)
-            named = {item.get("id", ids(plan)[item["index"]] if "index" in item else None) for item in asked["steps"]}
+            named = {item.get("id", ids(plan)[item["index"]] if "index" in item else None) for item in request["steps"]}
             kept = [step for step in plan["steps"] if step["id"] not in named]
             assert [step for step in after["steps"][: len(plan["steps"])] if step["id"] not in named] == kept
         shown = {key: value for key, value in after.items() if key != "last_id"}
@@ -335,10 +337,10 @@ def test_any_valid_changes_make_valid_plans_and_never_give_an_id_again(data: st.
 @given(data=st.data())
 def test_a_valid_change_with_one_flaw_is_refused_whole(data: st.DataObject) -> None:
     plan = make("Boil", "Pour", "Taste")
-    asked = data.draw(st.one_of(wholes(plan), patches(plan)))
+    request = data.draw(st.one_of(wholes(plan), patches(plan)))
     flaw = data.draw(
         st.sampled_from(
             [{"id": "s1", "status": "nearly"}, {"index": 99}, {"phase": 1, "description": "x"}, {"what": 1}, 7]
         )
     )
-    refused(plan, {**asked, "steps": [*asked["steps"], flaw]})
+    refused(plan, {**request, "steps": [*request["steps"], flaw]})

@@ -314,8 +314,8 @@ async def test_lists_and_objects_may_come_as_json_text(runs: Tools) -> None:
 async def test_a_day_alone_as_until_means_the_whole_day(runs: Tools) -> None:
     await runs("suspend_run", run_id="r1", state=1)
     made = (await runs("list_runs"))["runs"][0]["created_at"]
-    for asked in ({"until": made[:10]}, {"since": made[:10]}, {"since": made, "until": made}):
-        assert len((await runs("list_runs", **asked))["runs"]) == 1
+    for request in ({"until": made[:10]}, {"since": made[:10]}, {"since": made, "until": made}):
+        assert len((await runs("list_runs", **request))["runs"]) == 1
     assert (await runs("list_runs", until="2025-01-01"))["runs"] == []
 
 

@@ -149,7 +149,7 @@ async def test_what_needs_no_credential_asks_for_none(tmp_path: Path) -> None:
     async with served(settings_in(tmp_path), told) as url, http_client(headers={"X-API-Key": WRONG}) as client:
         assert (await client.get(url + "/health")).text == "ok"
         assert (await client.get(url + "/nowhere")).status_code == 404
-    assert told.asked == []
+    assert told.request == []
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
@@ -251,8 +251,8 @@ async def test_form_decides_who_is_asked_about_a_token() -> None:
     assert await ByForm(local=local).principal("ll_local.key.dots") == ANA
     assert [await ByForm(local=local).principal(token) for token in ("", "llk_1", "a.b.c", "ll_local")] == [None] * 4
     assert [await ByForm().principal(token) for token in ("", "llk_1", "a.b.c", "ll_local.key.dots")] == [None] * 4
-    assert keys.asked == ["llk_1", "llk_a.b.c", "llk_2"]
-    assert jwt.asked == ["a.b.c", "a.b.d", "ll_local.key.dots"]
+    assert keys.request == ["llk_1", "llk_a.b.c", "llk_2"]
+    assert jwt.request == ["a.b.c", "a.b.d", "ll_local.key.dots"]
 
 
 async def test_a_server_without_credentials_takes_everybody_for_the_same(tmp_path: Path) -> None:

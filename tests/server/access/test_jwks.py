@@ -147,11 +147,11 @@ async def test_lookups_at_the_same_time_share_one_fetch_and_later_ones_need_none
     assert None not in found
     clock.seconds += 299
     await look_up()
-    assert issuer.asked == 1
+    assert issuer.request == 1
     assert issuer.accepted == "identity"
     clock.seconds += 1
     await look_up()
-    assert issuer.asked == 2
+    assert issuer.request == 2
 
 
 async def test_a_new_key_of_the_issuer_is_found_and_an_old_one_is_forgotten(
@@ -162,7 +162,7 @@ async def test_a_new_key_of_the_issuer_is_found_and_an_old_one_is_forgotten(
     clock.seconds += 10
     assert await keys.key("new", "RS256") is not None
     assert await keys.key("rsa", "RS256") is None
-    assert issuer.asked == 2
+    assert issuer.request == 2
 
 
 async def test_names_of_keys_that_nobody_has_make_one_fetch_in_ten_seconds(
@@ -173,7 +173,7 @@ async def test_names_of_keys_that_nobody_has_make_one_fetch_in_ten_seconds(
         for garbage in range(10):
             assert await keys.key(f"garbage {second} {garbage}", "RS256") is None
         clock.seconds += 1
-    assert issuer.asked == 2
+    assert issuer.request == 2
 
 
 DEEP = b'{"keys":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -217,8 +217,8 @@ async def test_an_answer_that_is_no_key_set_is_said_to_be_none(
         issuer.headers = {name: value.replace("OTHER", other.url) for name, value in issuer.headers.items()}
         with pytest.raises(IssuerUnavailable, match="cannot be fetched now; try again"):
             await keys.key("rsa", "RS256")
-        assert other.asked == 0
-    assert issuer.asked == 1
+        assert other.request == 0
+    assert issuer.request == 1
     assert len(warnings(caplog)) == 1
     assert reason in warnings(caplog)[0]
 
@@ -236,7 +236,7 @@ async def test_an_issuer_that_never_finishes_its_answer_is_given_up(issuer: Issu
     keys = KeySet(settings_for(issuer), now=clock, fetch_seconds=0.2)
     with anyio.fail_after(SOON), pytest.raises(IssuerUnavailable):
         await keys.key("rsa", "RS256")
-    assert issuer.asked == 1
+    assert issuer.request == 1
 
 
 async def test_nobody_waits_for_an_issuer_that_hangs_while_the_keys_at_hand_serve(
@@ -253,7 +253,7 @@ async def test_nobody_waits_for_an_issuer_that_hangs_while_the_keys_at_hand_serv
             with anyio.fail_after(SOON):
                 assert await keys.key("rsa", "RS256") is not None
         issuer.hung.set()
-    assert issuer.asked == 2
+    assert issuer.request == 2
 
 
 async def test_while_the_issuer_is_down_keys_serve_for_an_hour_and_that_is_told_once(
@@ -286,7 +286,7 @@ async def test_an_issuer_that_answers_nobody_is_asked_once_in_ten_seconds(
         with pytest.raises(IssuerUnavailable):
             await keys.key("rsa", "RS256")
         clock.seconds += 1
-    assert issuer.asked == 2
+    assert issuer.request == 2
 
 
 async def test_after_a_fetch_that_was_broken_off_no_genuine_key_is_called_unknown(issuer: Issuer, clock: Clock) -> None:
@@ -315,7 +315,7 @@ async def test_an_issuer_that_cannot_be_told_to_be_the_right_one_is_not_asked(
             stack.close()
         with pytest.raises(IssuerUnavailable):
             await KeySet(settings).key("rsa", "RS256")
-    assert issuer.asked == 0
+    assert issuer.request == 0
     assert "ConnectError" in warnings(caplog)[0]
 
 

@@ -235,7 +235,7 @@ async def test_an_address_in_a_token_is_not_asked(
         for kid in ("own", "rsa"):
             assert await verifier().principal(token(sign=by_rsa(STRANGER), kid=kid, **{where: other.url})) is None
         assert await verifier().principal(token(**{where: other.url})) is not None
-        assert other.asked == 0
+        assert other.request == 0
 
 
 @pytest.mark.parametrize(

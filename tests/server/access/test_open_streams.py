@@ -110,9 +110,9 @@ async def test_streams_stay_while_nobody_can_tell_and_end_once_it_is_told(tmp_pa
         stream(url, "ana", "POST subscriptions/listen") as lines,
     ):
         for failure in (StorageUnavailable("the disk is gone"), ValueError("a defect")):
-            told.failure, told.asked = failure, []
+            told.failure, told.request = failure, []
             with anyio.fail_after(PATIENCE):
-                while len(told.asked) < 3:
+                while len(told.request) < 3:
                     await anyio.sleep(SOON)
         told.failure = None
         del told.principals["ana"]

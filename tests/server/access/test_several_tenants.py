@@ -40,8 +40,8 @@ async def store_key(url: str, tenant: str) -> str:
 
 
 async def refused(url: str, **given: Any) -> str:
-    asked = settings(url, **given)
-    return await to_thread.run_sync(lambda: refusal(asked, lambda: look_up_served(asked)))
+    request = settings(url, **given)
+    return await to_thread.run_sync(lambda: refusal(request, lambda: look_up_served(request)))
 
 
 async def test_the_owner_of_the_tables_serves_this_machine_s_tenant_alone(postgres_url: str) -> None:

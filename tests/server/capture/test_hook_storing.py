@@ -246,7 +246,7 @@ async def test_an_erasure_leaves_no_word_of_it_in_the_data_folder_and_the_sessio
     hooks.mkdir(parents=True)
     word, resource = "quokkaword", "ana-quokkaword"
     transcript = tmp_path / f"{word}.jsonl"
-    asked = ErasureRequest(LOCAL_TENANT, resource, None, "")
+    request = ErasureRequest(LOCAL_TENANT, resource, None, "")
     async with opened(data, hooks, resource=resource) as store:
         store.transcript = transcript
         store.write(claude(1, "user", f"My word is {word}."))
@@ -258,7 +258,7 @@ async def test_an_erasure_leaves_no_word_of_it_in_the_data_folder_and_the_sessio
     (data / "local").mkdir()
     (data / "local" / "base-1.answers").write_text(word, encoding="utf-8")
     assert find_word(data, word)
-    assert await asyncio.to_thread(lambda: run_erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+    assert await asyncio.to_thread(lambda: run_erase(settings, request, dry_run=False, sure=True, as_json=True)) == 0
     assert find_word(data, word) == []
     async with opened(data, hooks, resource=resource) as store:
         store.transcript = transcript
@@ -273,7 +273,7 @@ async def test_a_server_that_runs_meanwhile_does_not_write_down_again_what_was_e
     hooks = Path(hook_folder(str(data), ""))
     hooks.mkdir(parents=True)
     word = "quokkaword"
-    asked = ErasureRequest(LOCAL_TENANT, "default", None, "")
+    request = ErasureRequest(LOCAL_TENANT, "default", None, "")
     async with opened(data, hooks) as store:
         store.transcript = tmp_path / "s.jsonl"
         store.write(claude(1, "user", f"My word is {word}."))
@@ -283,7 +283,9 @@ async def test_a_server_that_runs_meanwhile_does_not_write_down_again_what_was_e
         before = {each.session: each for each in Sessions(store.hooks).list_all()}
         assert (before["s"].messages, before["other"].shown) == (1, 1)
         settings = store.settings
-        assert await asyncio.to_thread(lambda: run_erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+        assert (
+            await asyncio.to_thread(lambda: run_erase(settings, request, dry_run=False, sure=True, as_json=True)) == 0
+        )
         store.write(claude(2, "user", "Something new."))
         await store.hook()
         assert await store.said() == ["Something new."]

@@ -242,16 +242,16 @@ async def test_a_model_is_shown_what_fits_its_prompt_once_and_nothing_where_noth
     shared.write("told", claude(1, "user", "The ferry to Hydra leaves from gate E8 at seven."))
     shared.hook("claude-code", "Stop", "told")
     async with shared.settled():
-        asked = {"prompt": "From which gate does the Hydra ferry leave?"}
+        request = {"prompt": "From which gate does the Hydra ferry leave?"}
         assert "#1 user: The ferry to Hydra leaves from gate E8 at seven." in shared.shown(
-            "UserPromptSubmit", "asking", **asked
+            "UserPromptSubmit", "asking", **request
         )
-        assert shared.shown("UserPromptSubmit", "asking", **asked) == ""
-        assert shared.shown("UserPromptSubmit", "told", **asked) == ""  # its own words
+        assert shared.shown("UserPromptSubmit", "asking", **request) == ""
+        assert shared.shown("UserPromptSubmit", "told", **request) == ""  # its own words
         assert shared.shown("UserPromptSubmit", "other", prompt="Quarterly zinc tariffs?") == ""
         # Its model has forgotten what it was shown.
         shared.hook("claude-code", "SessionStart", "asking", source="compact")
-        assert "gate E8" in shared.shown("UserPromptSubmit", "asking", **asked)
+        assert "gate E8" in shared.shown("UserPromptSubmit", "asking", **request)
 
 
 async def test_a_session_begins_with_the_profile_within_the_tokens_that_are_allowed(shared: HookedMachine) -> None:
@@ -370,17 +370,17 @@ async def test_what_a_host_did_not_wait_for_is_shown_the_next_time_and_a_prompt_
 ) -> None:
     shared.write("facts", claude(1, "user", "The museum of Naxos closes at three."))
     shared.hook("claude-code", "Stop", "facts")
-    asked = {"session_id": "impatient", "prompt": "When does the museum of Naxos close?"}
+    request = {"session_id": "impatient", "prompt": "When does the museum of Naxos close?"}
     async with shared.settled():
         (launch,) = filter(None, [read_launch({}, shared.environment())])
-        name = hand_over(shared.hooks, {"host": "claude-code", "event": "UserPromptSubmit", "given": asked})
+        name = hand_over(shared.hooks, {"host": "claude-code", "event": "UserPromptSubmit", "given": request})
         connection, key = connect(launch.base)
         with connection:
             greeting = {"layerlore": VERSION, "key": key, "want": "hook", "name": name, "shows": True}
             connection.sendall(json.dumps(greeting).encode() + b"\n")
             assert b"closes at three" in connection.recv(10_000)
-        assert "closes at three" in shared.shown("UserPromptSubmit", "impatient", prompt=asked["prompt"])
-        assert shared.shown("UserPromptSubmit", "impatient", prompt=asked["prompt"]) == ""
+        assert "closes at three" in shared.shown("UserPromptSubmit", "impatient", prompt=request["prompt"])
+        assert shared.shown("UserPromptSubmit", "impatient", prompt=request["prompt"]) == ""
     assert await shared.said("impatient") == []
 
 

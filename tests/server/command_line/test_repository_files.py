@@ -185,8 +185,8 @@ def test_what_is_taken_back_is_removed_through_no_link(clone: Path, cli: Cli) ->
 @pytest.mark.parametrize("name", ["a.jsonl", "a.md"])
 def test_an_import_passes_over_what_is_no_file(clone: Path, cli: Cli, name: str) -> None:
     os.mkfifo(clone / name)
-    for asked in ((".",), (name,), (name, "--from", "codex"), (name, "--from", "chatgpt")):
-        _, out, err = cli(f"--data-dir={clone.parent / 'data'}", "import", *asked)
+    for request in ((".",), (name,), (name, "--from", "codex"), (name, "--from", "chatgpt")):
+        _, out, err = cli(f"--data-dir={clone.parent / 'data'}", "import", *request)
         assert "no regular file" in out + err
 
 

@@ -137,14 +137,14 @@ def show_everywhere(folder: Path) -> dict[str, str]:
             "embedding": {"embedder": "none"},
             "resource": "project:shop",
         }
-        asked = {
+        request = {
             "get_context": {"thread_id": "new", "query": "How does the user like to deploy?"},
             "get_briefing": {"task": "Deploy the shop as the user prefers."},
             "recall_memory": {"query": "deploy without tests"},
         }
         async with Client(build_server(load_settings(given, environ={}))) as client:
             found = {"context without a question": str((await client.call_tool("get_context", {})).content)}
-            for name, arguments in asked.items():
+            for name, arguments in request.items():
                 found[name] = str((await client.call_tool(name, arguments)).content)
             found["resource"] = str((await client.read_resource("memory://entries")).contents)
         return found

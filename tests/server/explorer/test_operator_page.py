@@ -59,8 +59,8 @@ async def fill(url: str) -> None:
             await answer(client, "add_messages", thread_id="t", messages=said, meta=means)
 
 
-async def listed(client: Client, **asked: Any) -> list[str]:
-    page = await answer(client, "explore_memories", **asked)
+async def listed(client: Client, **request: Any) -> list[str]:
+    page = await answer(client, "explore_memories", **request)
     return [f"{row['agent']} {row['resource']}" for row in page["memories"]]
 
 
@@ -168,9 +168,9 @@ async def test_a_page_that_listens_in_another_tenant_goes_on_while_its_credentia
         async with http.stream("POST", f"{url}/mcp", json=listen, headers={**MODERN, **page}) as response:
             lines = response.aiter_lines()
             await said(lines)
-            told.asked = []
+            told.request = []
             with anyio.fail_after(PATIENCE):
-                while len(told.asked) < 3:
+                while len(told.request) < 3:
                     await anyio.sleep(SOON)
             async with connected(url, "abroad") as client:
                 await answer(client, "update_working_memory", scope="resource", content="Name: Carl", meta=means)

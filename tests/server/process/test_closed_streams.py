@@ -48,7 +48,7 @@ def test_with_all_of_them_closed_it_ends_as_well(tmp_path: Path) -> None:
 
 def test_without_standard_error_it_serves_and_nothing_of_the_log_reaches_the_host_or_the_memory(tmp_path: Path) -> None:
     kept = own_environment()
-    asked = [
+    request = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {
@@ -67,7 +67,7 @@ def test_without_standard_error_it_serves_and_nothing_of_the_log_reaches_the_hos
     ) as served:
         assert served.stdin is not None
         assert served.stdout is not None
-        served.stdin.writelines(f"{json.dumps(message)}\n" for message in asked)
+        served.stdin.writelines(f"{json.dumps(message)}\n" for message in request)
         served.stdin.flush()
         answers = [json.loads(served.stdout.readline()) for _ in (1, 2)]
         rest, _ = served.communicate(timeout=PATIENCE)

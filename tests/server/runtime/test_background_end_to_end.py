@@ -195,18 +195,18 @@ async def each_entry_has_its_evidence(folder: Path, url: str, model: Misbehaving
             assert contents == [good_entry(case)["content"]]
 
 
-async def of_database(folder: Path, url: str, asked: Callable[[Tx], Any]) -> Any:
+async def of_database(folder: Path, url: str, request: Callable[[Tx], Any]) -> Any:
     """What a database answers, when its server has ended."""
     database = await open_database(url, folder / "memory.db")
     try:
-        return await database.read_installation(_asked, asked)
+        return await database.read_installation(_asked, request)
     finally:
         await database.close()
 
 
-async def _asked(tx: Tx, asked: Callable[[Tx], Any]) -> Any:
+async def _asked(tx: Tx, request: Callable[[Tx], Any]) -> Any:
     await see_all(tx)
-    return await asked(tx)
+    return await request(tx)
 
 
 async def _holders(tx: Tx) -> Any:

@@ -66,16 +66,16 @@ def call(id_: str, tool: str, **arguments: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
-async def answers(lines: Lines, asked: list[dict[str, Any]]) -> dict[str, Any]:
+async def answers(lines: Lines, request: list[dict[str, Any]]) -> dict[str, Any]:
     """Send everything in one write, before anything can have been loaded. Returns the answers by their ids."""
     first = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": INITIALIZE}
     begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert lines.process.stdout is not None
-    await lines.send("\n".join(json.dumps(message) for message in (first, begun, *asked)).encode())
+    await lines.send("\n".join(json.dumps(message) for message in (first, begun, *request)).encode())
     found: dict[str, Any] = {}
     data = b""
     with anyio.fail_after(PATIENCE):
-        while len(found) < 1 + len(asked):
+        while len(found) < 1 + len(request):
             data += await lines.process.stdout.receive()
             *whole, data = data.split(b"\n")
             found |= {message["id"]: message for message in map(json.loads, whole) if "id" in message}
@@ -132,12 +132,12 @@ async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     happened: list[str] = []
-    asked, may_answer, begun = anyio.Event(), anyio.Event(), anyio.Event()
+    request, may_answer, begun = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool("Slow", "core", "read")
     async def slow(call: Call) -> str:
         """A tool that takes its time."""
-        asked.set()
+        request.set()
         await may_answer.wait()
         happened.append("answered")
         return "done"
@@ -155,7 +155,7 @@ async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
     ):
         tasks.start_soon(client.call_tool, "slow", {})
         with anyio.fail_after(PATIENCE):
-            await asked.wait()
+            await request.wait()
         await anyio.wait_all_tasks_blocked()
         assert happened == []
         may_answer.set()

@@ -126,9 +126,9 @@ async def test_the_end_of_stdin_ends_the_server_and_a_call_in_flight(sample: Any
 
 @pytest.mark.parametrize("mode", [OLDER, "2026-07-28"])
 async def test_what_was_asked_before_the_end_of_stdin_is_answered(sample: Any, mode: str) -> None:
-    asked = [*opening(mode), *(called(mode, number, "echo", text=f"number {number}") for number in (2, 3, 4))]
-    asked.append(called(mode, 5, "slow", seconds=0.3))
-    (sample.folder / "in").write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in asked))
+    request = [*opening(mode), *(called(mode, number, "echo", text=f"number {number}") for number in (2, 3, 4))]
+    request.append(called(mode, 5, "slow", seconds=0.3))
+    (sample.folder / "in").write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in request))
     with (sample.folder / "in").open("rb") as stdin:
         async with sample.lines(stdin=stdin, answer_seconds=PATIENCE) as lines:
             answers = {
@@ -258,9 +258,9 @@ async def test_a_call_that_nothing_can_cancel_does_not_hold_up_the_exit(sample: 
 
 
 async def test_files_serve_as_stdin_and_stdout(sample: Any) -> None:
-    asked, answered = sample.folder / "in", sample.folder / "out"
-    asked.write_bytes(INITIALIZE + b"[]\n")
-    with asked.open("rb") as stdin, answered.open("wb") as stdout:
+    request, answered = sample.folder / "in", sample.folder / "out"
+    request.write_bytes(INITIALIZE + b"[]\n")
+    with request.open("rb") as stdin, answered.open("wb") as stdout:
         async with sample.lines(stdin=stdin, stdout=stdout) as lines:
             assert await lines.ended() == 0
     by_id = {message["id"]: message for message in map(json.loads, answered.read_text().splitlines())}

@@ -61,9 +61,9 @@ def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(
 def test_what_a_recall_finds_may_have_changed_with_any_thread() -> None:
     watch = ScopeWatch()
     watch.add(RECALL)
-    asked = watch.unmarked()
-    assert asked is not None
-    watch.mark(asked, Found({}, {}, {}, 0, [], (1, 2)))
+    request = watch.unmarked()
+    assert request is not None
+    watch.mark(request, Found({}, {}, {}, 0, [], (1, 2)))
     assert watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 2))) == []
     (told,) = watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 3)))
     assert told == ResourceUpdated(uri=RECALL)
@@ -99,10 +99,10 @@ def test_what_is_dropped_leaves_no_mark_and_what_stays_keeps_its_own(uris: list[
     watch = ScopeWatch()
     for uri in uris:
         watch.add(uri)
-    asked = watch.unmarked()
-    if asked is not None:
-        found = {thread_id: ThreadMark("u", 3) for thread_id in asked.threads}
-        watch.mark(asked, Found(found, {}, {"r": (1,)}, 5, [], (1, 2)))
+    request = watch.unmarked()
+    if request is not None:
+        found = {thread_id: ThreadMark("u", 3) for thread_id in request.threads}
+        watch.mark(request, Found(found, {}, {"r": (1,)}, 5, [], (1, 2)))
     assert watch.unmarked() is None
     dropped = data.draw(st.sets(st.sampled_from(uris))) if uris else set()
     for uri in dropped:

@@ -215,12 +215,12 @@ class Matrix:
         for _, handle in self.handles.all(str):
             named = quote(str(handle), safe="")
             made += [re.sub(r"\{\w+\}", named, re.sub(r"\{\?.*\}", "", each)) for each in templates if "{" in each]
-        asked = [("read", {"uri": uri}) for uri in dict.fromkeys(made)]
+        request = [("read", {"uri": uri}) for uri in dict.fromkeys(made)]
         numbers = [
             ("read", {"uri": f"{uri}?{name}=3"}) for uri in made if uri.endswith("messages") for name in ("before",)
         ]
         cursors = [("list", {"cursor": cursor}) for cursor in self.handles.of.get("cursor", {})]
-        return [*asked, *numbers[:9], *cursors, ("list", {})]
+        return [*request, *numbers[:9], *cursors, ("list", {})]
 
     def _prompts(self, prompts: Sequence[Any]) -> Iterator[tuple[str, Json]]:
         for prompt in prompts:
@@ -238,10 +238,10 @@ class Matrix:
                 for value in (str(handle), str(handle)[:3]):
                     yield "complete", {"of": of, "argument": argument, "value": value}
 
-    async def _beside(self, asked: Sequence[tuple[str, Json]]) -> None:
+    async def _beside(self, request: Sequence[tuple[str, Json]]) -> None:
         """Ask for what is no tool."""
         pairs = {number: (kind, self._people(kind, "asking")) for number, kind in enumerate(KINDS)}
-        for method, given in self._some(asked):
+        for method, given in self._some(request):
             kind, pair = pairs[next(self._dealt)]
             await self._pair(kind, pair, f"{method} {given}", "ask", method, given)
 

@@ -200,7 +200,7 @@ async def test_every_list_is_cut_at_the_end_of_an_item_and_goes_on(small: Tools)
     steps: list[Json] = [{"type": "text", "operation_id": "op", "content": f"{number}" * 20_000} for number in range(9)]
     happened = [{"type": "TurnEnd", "payload": {"text": f"{number}" * 20_000}} for number in range(9)]
     await small("record_steps", thread_id="t00", steps=[*steps, *happened])
-    for tool, rows, asked in (
+    for tool, rows, request in (
         ("list_threads", "threads", {"limit": 100, "order_by": "created_at", "descending": False}),
         ("list_threads", "threads", {"limit": 100, "order_by": "title"}),
         ("list_runs", "runs", {"limit": 100}),
@@ -211,7 +211,7 @@ async def test_every_list_is_cut_at_the_end_of_an_item_and_goes_on(small: Tools)
         step: Json | None = {}
         count = 0
         while step is not None:
-            result = await small.raw(tool, **asked, **step)
+            result = await small.raw(tool, **request, **step)
             assert sent(result) <= LIMIT
             page = result.structured_content
             assert page is not None
@@ -267,14 +267,14 @@ async def test_a_context_is_as_large_and_keeps_the_image_that_there_is_room_for(
 async def test_texts_whose_tokens_have_many_bytes_are_cut_too(small: Tools) -> None:
     for number in range(3):
         await small.say("main", f"tea {number} " + "=" * 110_000)
-    for tool, asked in (
+    for tool, request in (
         ("get_context", {"max_tokens": 200_000, "thread_id": "main"}),
         ("get_context", {"max_tokens": 200_000, "thread_id": "main", "format": "json"}),
         ("recall_memory", {"query": "tea", "detail": "high", "max_tokens": 20_000}),
         ("recall_memory", {"query": "tea", "detail": "high", "max_tokens": 20_000, "format": "json"}),
         ("get_briefing", {"task": "tea", "thread_id": "main", "max_tokens": 20_000}),
     ):
-        result = await small.raw(tool, **asked)
+        result = await small.raw(tool, **request)
         assert not result.is_error
         assert sent(result) <= LIMIT
     for name, arguments in (("load_memory", {"thread_id": "main", "query": "tea"}), ("resume_work", {})):

@@ -147,8 +147,8 @@ async def everything_asked(person: Person, words: list[str]) -> AsyncIterator[st
     """What somebody is answered who asks for all they have, and for the other's words."""
     for word in ["shed", "cellar", "harbour", "lost kept", *words[:: len(words) // ASKED]]:
         for form in ("text", "json"):
-            asked = {"query": word, "format": form, "limit": 50, "max_tokens": 20_000, "explain": form == "json"}
-            yield without(word, await person.call("recall_memory", asked))
+            request = {"query": word, "format": form, "limit": 50, "max_tokens": 20_000, "explain": form == "json"}
+            yield without(word, await person.call("recall_memory", request))
         yield without(word, await person.call("get_context", {"query": word, "thread_id": "thread-shed"}))
         yield without(word, await person.ask("read", {"uri": f"memory://recall?query={word.split()[0]}"}))
     for tool, arguments in (("list_threads", {"limit": 100}), ("list_runs", {"limit": 100}), ("memory_status", {})):
@@ -200,7 +200,7 @@ async def thought_of(server: World, *fillings: Filling) -> list[str]:
         with anyio.fail_after(60):
             await chat.both.wait()
         tasks.cancel_scope.cancel()
-    return [f"{material.prompt} {material.content}" for _, material in chat.asked]
+    return [f"{material.prompt} {material.content}" for _, material in chat.request]
 
 
 async def test_the_command_line_shows_only_whom_it_is_started_for(
@@ -216,11 +216,11 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
             "add_messages", thread_id="main", messages=[{"role": "user", "content": f"My {mine.words()} in the shed"}]
         )
     settings = load_settings({"database": sqlite_url, **SETTINGS}, environ={})
-    asked = functools.partial(
+    request = functools.partial(
         recall_command, settings, "local", limit=50, min_score=0, thread_id="", explain=True, as_json=False
     )
     commands = [
-        functools.partial(asked, query)
+        functools.partial(request, query)
         for query in ("shed", "cellar", *one.words.given[::200], *two.words.given[::200])
     ]
     commands += [functools.partial(usage_command, settings, "local", by, as_json=True) for by in BY]

@@ -82,10 +82,10 @@ async def test_threads_of_one_name_live_beside_each_other(tools: Tools, other: T
 
 async def test_what_others_say_is_never_recalled_and_never_moves_a_ranking(tools: Tools, other: Tools) -> None:
     await tools.say("main", "tea with saffron", "tea at noon", "saffron rice", "a walk")
-    asked: Json = {"query": "saffron tea walk", "format": "json", "explain": True}
-    before = await tools("recall_memory", **asked)
+    request: Json = {"query": "saffron tea walk", "format": "json", "explain": True}
+    before = await tools("recall_memory", **request)
     await other.say("main", *["saffron", "saffron tea", "walk walk walk"] * 20)
-    assert await tools("recall_memory", **asked) == before
+    assert await tools("recall_memory", **request) == before
     assert await other.found("rice") == []
 
 

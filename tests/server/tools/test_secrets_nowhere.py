@@ -68,7 +68,7 @@ async def call_everything(tools: Tools) -> None:
 
 async def read_back(tools: Tools) -> list[str]:
     """What somebody else is shown of it later."""
-    asked: list[tuple[str, Json]] = [
+    request: list[tuple[str, Json]] = [
         ("recall_memory", {"query": "tea ghp", "explain": True, "detail": "high", "format": "json"}),
         ("recall_memory", {"query": "tea ghp", "explain": True}),
         ("get_messages", {"thread_id": "main", "format": "json"}),
@@ -84,7 +84,7 @@ async def read_back(tools: Tools) -> list[str]:
         ("plan", {"action": "list"}),
         ("memory_status", {}),
     ]
-    answers = [await tools.raw(tool, **given) for tool, given in asked]
+    answers = [await tools.raw(tool, **given) for tool, given in request]
     return [f"{text_of(each)} {each.structured_content}" for each in answers]
 
 

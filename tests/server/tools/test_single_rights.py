@@ -107,8 +107,8 @@ async def test_nothing_that_is_stored_is_answered_without_the_right_to_read(tmp_
             person = with_rights(filling.person, rights)
             for tool, arguments in calls:
                 answer = await person.call(tool, arguments)
-                asked = arguments.get("query", "")
-                if WORD.search(str(answer).replace(asked, "") if asked else str(answer)):
+                request = arguments.get("query", "")
+                if WORD.search(str(answer).replace(request, "") if request else str(answer)):
                     leaked[f"{tool} {arguments} with {sorted(rights)}"] = str(answer)
             beside: list[tuple[str, Json]] = [("list", {}), *(("read", {"uri": uri}) for uri in uris)]
             beside += [("prompt", {"name": name, "arguments": {}}) for name in PROMPTS]

@@ -145,10 +145,10 @@ async def test_messages_are_given_back_as_they_were_stored_and_say_how_much_of_t
 
 async def recalled(tools: Tools, kind: str, payloads: list[Payload]) -> tuple[list[str], Json]:
     queries = [payload.word for payload in payloads]
-    asked: Json = {"queries": queries, "kinds": [kind], "limit": 50, "max_tokens": 20_000, "detail": "high"}
-    asked["neighbours"] = False
-    text = await tools("recall_memory", **asked)
-    return text.split("\n"), await tools("recall_memory", **asked, format="json")
+    request: Json = {"queries": queries, "kinds": [kind], "limit": 50, "max_tokens": 20_000, "detail": "high"}
+    request["neighbours"] = False
+    text = await tools("recall_memory", **request)
+    return text.split("\n"), await tools("recall_memory", **request, format="json")
 
 
 async def test_what_is_recalled_stays_in_its_line_and_says_whose_word_it_is(tools: Tools) -> None:

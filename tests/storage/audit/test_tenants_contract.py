@@ -156,8 +156,8 @@ async def test_conversations_are_listed_across_agents_and_resources_of_the_tenan
     assert await listed(ThreadFilter(), Tenant("nobody")) == []
 
 
-async def pairs(database: Database, tenant: Tenant, after: Pair = ("", ""), **asked: Any) -> list[Pair]:
-    filters: dict[str, Any] = {"agents": None, "resource": None, "most": 100, **asked}
+async def pairs(database: Database, tenant: Tenant, after: Pair = ("", ""), **request: Any) -> list[Pair]:
+    filters: dict[str, Any] = {"agents": None, "resource": None, "most": 100, **request}
     return await database.read(tenant_memories.pairs_after, tenant, after, **filters)
 
 

@@ -244,7 +244,7 @@ async def test_closing_ends_in_time_while_the_server_cannot_be_reached(
 async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
     listener: PostgresDatabase, writer: PostgresDatabase, onlooker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ear, asked = Ear(), asyncio.Event()
+    ear, request = Ear(), asyncio.Event()
     execute = asyncpg.Connection.execute
 
     async def pids() -> set[int]:
@@ -252,8 +252,8 @@ async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
         return {row["pid"] for row in found}
 
     async def dead(connection: Any, query: str, *arguments: Any, **options: Any) -> str:
-        if query == "SELECT 1" and not asked.is_set():
-            asked.set()
+        if query == "SELECT 1" and not request.is_set():
+            request.set()
             raise TimeoutError
         return await execute(connection, query, *arguments, **options)
 
@@ -263,7 +263,7 @@ async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
         before = await pids()
         monkeypatch.setattr(asyncpg.Connection, "execute", dead)
         async with asyncio.timeout(PATIENCE):
-            await asked.wait()
+            await request.wait()
         ear.forget()
         await ear.until(lambda: anybody in ear.hints)
         await settled(ear, writer)

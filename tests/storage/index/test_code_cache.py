@@ -164,9 +164,9 @@ async def test_codes_of_any_length_are_compared(files: tuple[SqliteDatabase, Sql
     row_ids = [row.row_id for row in await pending(ours)]
     floats = unit(20, dimension=100)
     await put(ours, row_ids, floats)
-    asked = unit(seed=7, dimension=100)[0]
-    expected = sorted(range(20), key=lambda at: (int(((floats[at] > 0) != (asked > 0)).sum()), row_ids[at]))
-    found = await ours.read(vectors.nearest, ANA, MODEL, code_of(asked), most=20)
+    request = unit(seed=7, dimension=100)[0]
+    expected = sorted(range(20), key=lambda at: (int(((floats[at] > 0) != (request > 0)).sum()), row_ids[at]))
+    found = await ours.read(vectors.nearest, ANA, MODEL, code_of(request), most=20)
     assert found.tolist() == [row_ids[at] for at in expected]
 
 

@@ -143,10 +143,10 @@ def test_numbers_of_any_size_are_kept() -> None:
 
 async def test_vectors_that_were_not_asked_for_long_make_room() -> None:
     cache, stamp = VectorCache(most_bytes=2 * 4 * 10), Stamp("0", 1, 9)
-    asked: list[list[int]] = []
+    request: list[list[int]] = []
 
     async def read(row_ids: RowIdArray) -> tuple[RowIdArray, Vectors]:
-        asked.append(row_ids.tolist())
+        request.append(row_ids.tolist())
         return row_ids, np.repeat(row_ids[:, None] / 100, 4, axis=1).astype(np.float32)
 
     async def find(row_ids: range, stamp: Stamp = stamp, token: str = "t") -> None:
@@ -155,7 +155,7 @@ async def test_vectors_that_were_not_asked_for_long_make_room() -> None:
 
     for row_ids in (range(8), range(4, 10), range(10), range(14), range(14), range(20)):
         await find(row_ids)
-    assert asked == [[*range(8)], [8, 9], [10, 11, 12, 13], [0, 1, 2, 3], [4, 5, 6, 7, *range(14, 20)]]
+    assert request == [[*range(8)], [8, 9], [10, 11, 12, 13], [0, 1, 2, 3], [4, 5, 6, 7, *range(14, 20)]]
     await find(range(12, 14), token="another")
     await find(range(12, 14), Stamp("1", 1, 9))
-    assert asked[-2:] == [[12, 13], [12, 13]]
+    assert request[-2:] == [[12, 13], [12, 13]]

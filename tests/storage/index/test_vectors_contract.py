@@ -114,20 +114,20 @@ async def test_vectors_that_are_put_twice_at_once_are_stored_once(database: Data
 async def test_the_nearest_codes_come_first_and_of_equals_the_oldest(database: Database) -> None:
     await say(database, "main", *(draft(f"word{n}") for n in range(30)))
     made = await embed_all(database)
-    asked = unit(seed=9)[0]
+    request = unit(seed=9)[0]
 
     def distance(row_id: int) -> int:
-        return int(((made[row_id] > 0) != (asked > 0)).sum())
+        return int(((made[row_id] > 0) != (request > 0)).sum())
 
     expected = sorted(made, key=lambda row_id: (distance(row_id), row_id))
-    found = await database.read(vectors.nearest, ANA, MODEL, code_of(asked), most=12)
+    found = await database.read(vectors.nearest, ANA, MODEL, code_of(request), most=12)
     assert found.dtype == np.int64
     assert found.tolist() == expected[:12]
     among = np.array(expected[::3])
-    some = await database.read(vectors.nearest_among, ANA, MODEL, code_of(asked), among, most=5)
+    some = await database.read(vectors.nearest_among, ANA, MODEL, code_of(request), among, most=5)
     assert some.tolist() == expected[::3][:5]
-    assert len(await database.read(vectors.nearest_among, ANA, MODEL, code_of(asked), [], most=5)) == 0
-    assert len(await database.read(vectors.nearest, ANA, "another model", code_of(asked), most=5)) == 0
+    assert len(await database.read(vectors.nearest_among, ANA, MODEL, code_of(request), [], most=5)) == 0
+    assert len(await database.read(vectors.nearest, ANA, "another model", code_of(request), most=5)) == 0
 
 
 async def test_a_scope_finds_its_own_vectors_only(database: Database) -> None:
@@ -150,18 +150,18 @@ async def test_codes_and_floats_together_find_what_an_exact_scan_finds(database:
     drawn = np.random.default_rng(3).integers(0, len(topics), count + 40)
     floats = topics[drawn] + 1.2 * own
     floats = (floats / np.linalg.norm(floats, axis=1, keepdims=True)).astype(np.float32)
-    stored, asked = floats[:count], floats[count:]
+    stored, request = floats[:count], floats[count:]
     await say(database, "main", *(draft(f"word{n}") for n in range(count)))
     ids = [row.row_id for row in await pending(database, most=count)]
     assert await put(database, ids, stored) == count
     hits = 0
-    for query in asked:
+    for query in request:
         near = await database.read(vectors.nearest, ANA, MODEL, code_of(query), most=200)
         row_ids, candidates = await database.read(vectors.of_rows, ANA, MODEL, near)
         found = row_ids[np.argsort(-(candidates @ query))[:best]]
         exact = np.array(ids)[np.argsort(-(stored @ query))[:best]]
         hits += len(set(found.tolist()) & set(exact.tolist()))
-    assert hits / (best * len(asked)) >= 0.99
+    assert hits / (best * len(request)) >= 0.99
 
 
 async def test_vectors_of_other_models_are_forgotten_a_portion_at_a_time(database: Database) -> None:

@@ -11,7 +11,7 @@ from ..building import ANA, BEN, draft, drop, everything, say, tool_call, tool_r
 pytestmark = pytest.mark.anyio
 
 
-def asked(message: Message) -> list[str]:
+def request(message: Message) -> list[str]:
     return [call["name"] for call in message.answered]
 
 
@@ -33,9 +33,9 @@ async def test_a_result_has_the_latest_call_of_its_id_before_it(database: Databa
         appended = await say(database, "main", draft(role=role, parts=parts))  # type: ignore[arg-type]
     uid = appended.thread.thread_uid
     found = await attached(database, uid)
-    assert [asked(message) for message in found] == [[], ["first"], [], [], ["second", "other"], [], []]
+    assert [request(message) for message in found] == [[], ["first"], [], [], ["second", "other"], [], []]
     keyed = await database.read(indexed_rows.messages_to_index, ANA, [(uid, 5), (uid, 2)])
-    assert {place[1]: asked(message) for place, message in keyed.items()} == {2: ["first"], 5: ["second", "other"]}
+    assert {place[1]: request(message) for place, message in keyed.items()} == {2: ["first"], 5: ["second", "other"]}
 
 
 async def test_the_next_result_of_a_thread_has_the_calls_before_it(database: Database) -> None:
@@ -54,4 +54,4 @@ async def test_a_deleted_call_still_says_what_its_result_is(database: Database) 
     kept = await everything(database, "main")
     await drop(database, "main", "ids", ["call"])
     found = await database.read(message_pages.attach, ANA, appended.thread.thread_uid, kept[1:])
-    assert asked(found[0]) == ["gone"]
+    assert request(found[0]) == ["gone"]

@@ -95,8 +95,8 @@ async def test_the_half_of_a_tool_call_whose_other_half_is_deleted_is_left_out(d
     )
     await drop(database, "main", "ids", ["t"])
     thread = await found(database)
-    (asked, _) = await database.read(windows.newest, ANA, thread, most=9)
-    assert asked.parts == [wait]
+    (request, _) = await database.read(windows.newest, ANA, thread, most=9)
+    assert request.parts == [wait]
 
 
 @examples(25)
@@ -143,8 +143,8 @@ async def test_on_postgres_too_the_latest_of_the_user_is_found_by_the_index_of_t
 ) -> None:
     if database.backend.name == "sqlite":
         return  # tests/storage/drivers/test_query_plans.py
-    asked = draft("hello", role="user")
-    await say(database, "main", asked, *(draft(role="assistant") for _ in range(2000)))
+    request = draft("hello", role="user")
+    await say(database, "main", request, *(draft(role="assistant") for _ in range(2000)))
     await database.write_installation(execute, "ANALYZE messages")
     thread = await found(database)
 

@@ -61,7 +61,10 @@ async def test_each_change_is_a_revision_and_earlier_ones_stay_as_they_were(data
     found = await kept(database, 1, 2, 3)
     assert (found.newest.revision, found.newest.plan["goal"], found.newest.created_at) == (2, "cake", NOW + 5)
     assert found.oldest == 1
-    assert {number: revision.plan for number, revision in found.asked.items()} == {1: plan, 2: {**plan, "goal": "cake"}}
+    assert {number: revision.plan for number, revision in found.request.items()} == {
+        1: plan,
+        2: {**plan, "goal": "cake"},
+    }
 
 
 async def test_a_change_that_changes_nothing_is_no_revision(database: Database) -> None:
@@ -126,8 +129,8 @@ async def test_the_last_hundred_revisions_are_kept(database: Database) -> None:
         await put(database, {"n": number}, "other", scope=BEN)
     found = await kept(database, *range(MOST_REVISIONS + 10))
     assert (found.newest.revision, found.oldest) == (MOST_REVISIONS + 3, 4)
-    assert sorted(found.asked) == list(range(4, MOST_REVISIONS + 4))
-    assert all(found.asked[number].plan == {"n": number - 1} for number in found.asked)
+    assert sorted(found.request) == list(range(4, MOST_REVISIONS + 4))
+    assert all(found.request[number].plan == {"n": number - 1} for number in found.request)
     stored = await database.read_installation(rows, "SELECT count(*) FROM plans GROUP BY thread_uid")
     assert stored == [(MOST_REVISIONS,), (MOST_REVISIONS,)]
 

@@ -59,8 +59,8 @@ async def test_runs_are_listed_newest_first_by_every_filter(filled: Runs) -> Non
         ({"metadata": {"m": None}}, ""),
         ({"statuses": ["suspended"], "thread_id": "main", "since": NOW + 5 * MINUTE, "metadata": {"n": 6}}, "6"),
     ]
-    for asked, ids in expected:
-        assert "".join(await filled.ids(**asked)).replace("r", "") == ids, asked
+    for request, ids in expected:
+        assert "".join(await filled.ids(**request)).replace("r", "") == ids, request
 
 
 async def test_a_row_tells_all_but_the_state(filled: Runs) -> None:
@@ -103,9 +103,9 @@ async def test_a_cursor_serves_the_listing_it_was_made_for_and_no_other(filled: 
     )
     assert [row["run_id"] for row in rest["runs"]] == ["r0"]
     assert "next_cursor" not in rest
-    for asked in ({}, {"metadata": {"odd": True}}, {"metadata": {"odd": False}}):
+    for request in ({}, {"metadata": {"odd": True}}, {"metadata": {"odd": False}}):
         with pytest.raises(InvalidInput, match="other arguments"):
-            await filled.page(cursor=page["next_cursor"], **asked)
+            await filled.page(cursor=page["next_cursor"], **request)
     for cursor in ("x", "e30=", "W10=", "WyJhIiwgMSwgMl0=", "ü", "WyJhIiwgMWUzLCAiYiJd"):
         with pytest.raises(InvalidInput, match="not one that list_runs gave"):
             await filled.page(cursor=cursor)
@@ -121,14 +121,14 @@ async def test_pages_together_are_the_list_whatever_comes_meanwhile(
     for number, time in enumerate(times):
         found.clock.now = NOW + time
         await found.suspend(f"r{number}", 0, metadata={"even": number % 2 == 0})
-    asked = {"metadata": {"even": True}} if even else {}
-    whole = await found.ids(**asked)
+    request = {"metadata": {"even": True}} if even else {}
+    whole = await found.ids(**request)
     assert sorted(whole) == sorted(f"r{number}" for number in range(len(times)) if not even or number % 2 == 0)
     made = [times[int(name[1:])] for name in whole]
     assert made == sorted(made, reverse=True)
     pages, cursor = [], ""
     while True:
-        page = await found.page(limit=limit, cursor=cursor, **asked)
+        page = await found.page(limit=limit, cursor=cursor, **request)
         pages.append([row["run_id"] for row in page["runs"]])
         found.clock.now = NOW + 10
         await found.suspend(f"later{len(pages)}", 0, metadata={"even": True})
