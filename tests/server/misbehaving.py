@@ -94,17 +94,17 @@ def good(request: Asked) -> Json:
         case "entries":
             return {"entries": [good_entry(request.case)]}
         case "profile":
-            document = f"- Has a gate at dock {asked.case}"
-            return {"changed": True, "evidence": f"gate at dock {asked.case} opens", "document": document}
+            document = f"- Has a gate at dock {request.case}"
+            return {"changed": True, "evidence": f"gate at dock {request.case} opens", "document": document}
         case "session_memory":
-            note = {"category": "decision", "text": f"Dock {asked.case} stays open."}
+            note = {"category": "decision", "text": f"Dock {request.case} stays open."}
             if "already_noted" in request.content:
                 return {"notes": [note], "nothing_to_note": False}
             return {"document": note["text"]}
         case "title":
-            return {"title": f"The gate at dock {asked.case}"}
+            return {"title": f"The gate at dock {request.case}"}
     # Each part of a conversation is told of once.
-    return notes(f"Dock {asked.case} was told of up to message {asked.lines[-1]['seq']}.", request=request)
+    return notes(f"Dock {request.case} was told of up to message {request.lines[-1]['seq']}.", request=request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def _of_notes() -> dict[str, Way]:
         "the same notes again and again": of("repeat", lambda request: notes(*["It opens."] * 50, request=request)),
         "notes longer than what they tell": of(
             "notes are to be shorter",
-            lambda request: notes(*[f"{n} {n + 1}: {asked.text[n : n + 300]}" for n in range(9)], request=request),
+            lambda request: notes(*[f"{n} {n + 1}: {request.text[n : n + 300]}" for n in range(9)], request=request),
         ),
         "notes of other messages": of(
             "",
