@@ -32,7 +32,7 @@ from layerlore.extraction.kinds.kind import (
     TranscriptLine,
     TurnPart,
 )
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json
 from layerlore.memory.text.quotation import escape_turns
@@ -267,7 +267,7 @@ def name_host_model(client: str) -> str:
     return f"host:{client}"
 
 
-async def take(engine: Engine, scope: Scope, holder: str, *, sent: Sent) -> Offer | None:
+async def take(engine: Engine, scope: Scope, holder: str, *, sent: WriteRequest) -> Offer | None:
     """Take what is due of the scope for LEASE_MS, or give the holder again what it has; None when nothing is due.
 
     Raises NotFound for a repeated request whose job has ended, StorageUnavailable.
@@ -293,7 +293,7 @@ async def _prepare(engine: Engine, claims: Sequence[Claim]) -> list[JobPart]:
 
 
 async def submit(
-    engine: Engine, scope: Scope, job_id: str, answer: Any, client: str, *, most_chars: int, sent: Sent
+    engine: Engine, scope: Scope, job_id: str, answer: Any, client: str, *, most_chars: int, sent: WriteRequest
 ) -> SubmittedAnswer:
     """Check an answer (an object, or text that holds one) like that of any other model, and store it with the job's end.
 
@@ -385,7 +385,7 @@ def _read(text: str, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]
         raise WrongAnswer(str(error), str(error)) from None
 
 
-async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: Sent, body: list[Any]) -> list[Claim]:
+async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteRequest, body: list[Any]) -> list[Claim]:
     """The claims of a job that have not ended. Raises NotFound without any, Conflict when their lease is over."""
 
     async def find(tx: Tx, scope: Scope) -> list[Claim]:
@@ -443,7 +443,7 @@ def _name_part(refusal: _Refusal) -> _Refusal:
 
 
 async def _store(
-    engine: Engine, scope: Scope, results: list[Result], wrong: Sequence[_Refusal], sent: Sent, body: list[Any]
+    engine: Engine, scope: Scope, results: list[Result], wrong: Sequence[_Refusal], sent: WriteRequest, body: list[Any]
 ) -> SubmittedAnswer:
     """Store what can be stored, in one transaction; a part whose material changes just then is handed back, and the rest
     stored without it. Raises Conflict if none is left."""
@@ -499,7 +499,7 @@ def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence
     return answer
 
 
-async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> list[Claim]:
+async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: WriteRequest) -> list[Claim]:
     now = engine.now()
 
     async def claim(tx: Tx) -> _Claimed:

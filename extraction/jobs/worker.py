@@ -32,7 +32,7 @@ from layerlore.extraction.kinds.kind import (
     PartialAnswer,
     Stale,
 )
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.prompts import render
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import Spent, UsageLine
@@ -207,7 +207,7 @@ async def _store(engine: Engine, result: Result) -> Sequence[str]:
 
     # This write also wakes the worker, since it may have made other jobs due.
     stored = await engine.write(
-        claim.scope, Sent(Origin(result.kind.name, "", f"job:{result.kind.name}")), [], now, store
+        claim.scope, WriteRequest(Origin(result.kind.name, "", f"job:{result.kind.name}")), [], now, store
     )
     return stored["refused"]
 

@@ -31,7 +31,7 @@ from layerlore.memory.documents.document_lines import (
     remove_lines,
     replace_line,
 )
-from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.json_schema import check_against
@@ -161,7 +161,7 @@ async def update_document(
     mode: Mode | None,
     expires_at: str = "",
     expected_version: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> UpdatedDocument:
     """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
     a thread is replaced, and the profile gets what it lacks.
@@ -198,7 +198,7 @@ async def replace_document_line(
     *,
     expires_at: str = "",
     expected_version: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> UpdatedDocument:
     """Change one line of the document and leave the others. ``line``: the whole line, or a beginning that no other one has;
     an empty ``content`` removes it.
@@ -241,7 +241,7 @@ async def restore_document(
     version: int,
     *,
     expected_version: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> UpdatedDocument:
     """Make a kept version the document again, as a new version. Raises InvalidInput, NotFound, Conflict."""
     kept_versions = "; get_working_memory(format='json') lists the kept versions"
@@ -268,7 +268,7 @@ async def clear_document(
     *,
     expected_version: int | None,
     may_be_new: bool,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> ClearedDocument:
     """Empty the document, as a new version. Those before can be restored for ``deleted_days``; 0 erases them at once.
 
@@ -293,7 +293,7 @@ async def _write(
     given: Any,
     expected_version: int | None,
     masked: int,
-    sent: Sent,
+    sent: WriteRequest,
     restore_version: int | None = None,
 ) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
@@ -351,7 +351,7 @@ async def record_change(
 
 
 async def _record_act(
-    tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
+    tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: WriteRequest, now: int
 ) -> UndoId:
     assert changed.before is not None
     assert changed.after is not None
@@ -388,7 +388,7 @@ def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -
 
 
 async def _show_dropped(
-    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: Sent
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: WriteRequest
 ) -> AnyDocumentChange:
     """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
     no text is stored in the answer of a request that may be sent again."""
@@ -411,7 +411,7 @@ async def _show_dropped(
     return shown
 
 
-def _name_document(of: DocumentScope, sent: Sent) -> str:
+def _name_document(of: DocumentScope, sent: WriteRequest) -> str:
     scope = ", scope='resource'" if of == "resource" else ""
     thread = f", thread_id={sent.thread!r}" if sent.thread else ""
     return f"{scope}{thread}"

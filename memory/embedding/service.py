@@ -129,7 +129,7 @@ Embed = Callable[[Sequence[PendingRow]], Awaitable[Collection[int]]]
 
 
 @dataclass(slots=True)
-class _Asked:
+class _AwaitedRow:
     """A row that ``askers`` wait for. ``ended``: whether it has a vector now, or why it could not be embedded."""
 
     row: PendingRow
@@ -149,7 +149,7 @@ class RowQueue:
     as there are any; the end of one caller does not end the work that others wait for."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _AwaitedRow] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
@@ -177,10 +177,10 @@ class RowQueue:
             each.fail(EmbeddingFailed(CLOSED))
         self._asked.clear()
 
-    def _ask(self, row: PendingRow) -> _Asked:
+    def _ask(self, row: PendingRow) -> _AwaitedRow:
         request = self._asked.get(row.row_id)
         if request is None:
-            request = self._asked[row.row_id] = _Asked(row, asyncio.get_running_loop().create_future())
+            request = self._asked[row.row_id] = _AwaitedRow(row, asyncio.get_running_loop().create_future())
         request.askers += 1
         return request
 
@@ -201,7 +201,7 @@ class RowQueue:
                 for each in batch:
                     del self._asked[each.row.row_id]
 
-    def _begin_batch(self) -> list[_Asked]:
+    def _begin_batch(self) -> list[_AwaitedRow]:
         """The rows that were requested first, of one scope. Rows without a waiting caller are left out."""
         waiting = [each for each in self._asked.values() if not each.begun]
         for each in waiting:

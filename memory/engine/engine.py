@@ -67,7 +67,7 @@ class Denial:
 
 
 @dataclass(slots=True)
-class _Counted:
+class _DenialCount:
     last: Denial
     more: int = 0
     written_now: bool = True
@@ -77,14 +77,14 @@ class Denials:
     """The denied calls of one event loop."""
 
     def __init__(self) -> None:
-        self._counted: dict[tuple[str, str, str], _Counted] = {}
+        self._counted: dict[tuple[str, str, str], _DenialCount] = {}
         self._some = asyncio.Event()
 
     def count(self, denial: Denial) -> bool:
         """Count a denied call. Returns whether it is to be written at once."""
         counted = self._counted.get(denial.kind)
         if counted is None:
-            self._counted[denial.kind] = _Counted(denial)
+            self._counted[denial.kind] = _DenialCount(denial)
             self._some.set()
             return True
         counted.last = denial
@@ -190,7 +190,7 @@ _ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reas
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class WriteRequest:
     """How a write was sent: who sent it with which tool, its idempotency key (or empty), and the thread as the caller
     named it, if at all (a request sent again to a new process must be the same request). ``quota`` is how much may be
     stored of its tenant and resource; None: no limit exists."""
@@ -297,7 +297,7 @@ class Engine:
         return masked_name, _masked_parts(self.redactor, parts)[0], self.redactor.json(metadata)[0]
 
     async def write(
-        self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Answer]]
+        self, scope: Scope, sent: WriteRequest, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Answer]]
     ) -> Answer:
         """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
         answer of the first. The arguments are checked JSON, and the answer holds no text: it is stored for a day. The
@@ -321,13 +321,13 @@ class Engine:
         self.wake.notify()
         return answer
 
-    async def kept_answer(self, scope: Scope, sent: Sent, arguments: list[Any]) -> Json | None:
+    async def kept_answer(self, scope: Scope, sent: WriteRequest, arguments: list[Any]) -> Json | None:
         """The answer of the same request, if it was sent before, for a write of more than one transaction. Raises
         InvalidInput for an unfit key, Conflict when it was used for another request."""
         return await self.database.read(find_kept, scope, self._request(sent, arguments))
 
     async def keep_answer(
-        self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Mapping[str, Any]
+        self, tx: Tx, scope: Scope, sent: WriteRequest, arguments: list[Any], answer: Mapping[str, Any]
     ) -> None:
         """Keep the answer of a write of more than one transaction, if it has a key, in place of an earlier one."""
         request = self._request(sent, arguments)
@@ -341,7 +341,7 @@ class Engine:
         if self.embedding is not None:
             self.embedding.forget(scope)
 
-    def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:
+    def _request(self, sent: WriteRequest, arguments: list[Any]) -> Request | None:
         if not sent.key:
             return None
         check_id(sent.key, "idempotency_key", self.limits.id_chars)

@@ -93,7 +93,7 @@ class Budget(TypedDict):
 
 
 # The models that do the jobs, in words and by kind of job; and until when they rest, and why.
-class Thinking(TypedDict):
+class ModelStatus(TypedDict):
     model: str
     models: dict[str, str]
     budget: Budget
@@ -111,7 +111,7 @@ class ObservationState(TypedDict, total=False):
 
 
 # The caller, by the credential, and its rights.
-class Asking(TypedDict):
+class CallerStatus(TypedDict):
     principal: str
     tenant: str
     rights: list[str]
@@ -140,7 +140,7 @@ class MemoryStatus(TypedDict):
     version: str
     server: NotRequired[Annotated[ProcessState, ANY_OBJECT]]
     database: dict[str, Any]
-    caller: Asking
+    caller: CallerStatus
     scope: dict[str, str]
     agent_settings: NotRequired[Annotated[Mapping[str, Any], ANY_OBJECT]]
     counts: ScopeCounts
@@ -151,6 +151,6 @@ class MemoryStatus(TypedDict):
     vectors: Vectors
     recall: Annotated[RecallSignals, ANY_OBJECT]
     jobs: Jobs
-    thinking: Thinking
+    thinking: ModelStatus
     observation: ObservationState
     degraded: list[str]

@@ -65,7 +65,7 @@ class KeptEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Corrected:
+class _CorrectionEffect:
     """The ids of the entries whose place a correction takes, of those that stand since they are trusted more, and of
     those that say something else of the same."""
 
@@ -158,7 +158,7 @@ async def keep_entry(
     seen = {entry_id: entry for entry_id, entry in current.items() if entry.subject in (None, new.subject)}
     nearest = [entry_id for entry_id in sorted(near, key=lambda each: -near[each]) if entry_id in seen]
     if replaces:
-        corrected = _Corrected((replaces,) if replaces != own else ())
+        corrected = _CorrectionEffect((replaces,) if replaces != own else ())
     else:
         corrected = _find_corrected(new, seen, nearest, corrects)
     beside = [entry_id for entry_id in nearest if entry_id not in corrected.gone]
@@ -224,7 +224,7 @@ async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, 
 
 def _find_corrected(
     new: NewEntry, seen: Mapping[str, Entry], nearest: Sequence[str], corrects: Sequence[str]
-) -> _Corrected:
+) -> _CorrectionEffect:
     """The earlier statement that an entry corrects: those named; else, of a correction, the one entry that gives
     another value for the same. A user's statement yields only to one that is trusted as much."""
     if corrects:
@@ -232,11 +232,11 @@ def _find_corrected(
     elif new.kind == "correction":
         meant = [entry_id for entry_id in nearest if is_other_value(new.content, seen[entry_id].content)]
         if len(meant) > 1:
-            return _Corrected(rivals=tuple(meant))
+            return _CorrectionEffect(rivals=tuple(meant))
     else:
-        return _Corrected()
+        return _CorrectionEffect()
     gone = tuple(entry_id for entry_id in meant if _trust(seen[entry_id]) <= _trust(new))
-    return _Corrected(gone, tuple(entry_id for entry_id in meant if entry_id not in gone))
+    return _CorrectionEffect(gone, tuple(entry_id for entry_id in meant if entry_id not in gone))
 
 
 def _trust(entry: Entry | NewEntry) -> int:

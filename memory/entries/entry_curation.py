@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, record_act
 from layerlore.memory.entries.entry_answers import (
     BroughtQuote,
     EntryKind,
@@ -269,7 +269,7 @@ async def mark_entry(
     pinned: bool | None,
     wrong: bool | None,
     accepted: bool = False,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> MarkedEntry:
     """Mark an entry, or take a mark back; None leaves a mark as it is. ``accepted``: the user takes over what a shared file
     brought. In a project the entry may be the person's.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act, said
+from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, record_act, said
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import KeptEntry, tells_of_user
 from layerlore.memory.entries.entry_answers import NamedEntry, RememberedEntry
@@ -96,7 +96,7 @@ class FoundEvidence:
 
 
 async def remember(
-    engine: Engine, scope: Scope, thread_id: str, request: RememberRequest, *, sent: Sent
+    engine: Engine, scope: Scope, thread_id: str, request: RememberRequest, *, sent: WriteRequest
 ) -> RememberedEntry:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says

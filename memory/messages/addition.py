@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
+from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_text
 from layerlore.memory.messages import overflow
 from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
@@ -40,7 +40,7 @@ _EACH_TURN: tuple[Kind, ...] = ("entries", "profile", "session_memory")
 
 
 async def add_messages(
-    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent
+    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: WriteRequest
 ) -> AddedMessages:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.message_answers import (
     ListedThread,
     MaskedSecrets,
@@ -214,7 +214,7 @@ async def update_thread(
     title: str | None,
     metadata: Json | None,
     window: Any = None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> UpdatedThread:
     """Set the title ("" removes it), merge into the metadata (RFC 7396), and set the window's policy ("" removes it;
     else see ``make_stored_policy``), making the thread if it is absent. A value of None changes nothing.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from layerlore.memory.engine.engine import Engine, Sent, said
+from layerlore.memory.engine.engine import Engine, WriteRequest, said
 from layerlore.memory.moving.line_forms import RECORD, ImportReport, Line
 from layerlore.memory.moving.shared_lines import (
     DOCUMENT,
@@ -544,7 +544,7 @@ async def list_shared(engine: Engine, scope: Scope) -> dict[str, Line]:
 
 
 async def take_shared(
-    engine: Engine, scope: Scope, given: SharedLines, sent: Sent, *, accept: bool = False, dry_run: bool = False
+    engine: Engine, scope: Scope, given: SharedLines, sent: WriteRequest, *, accept: bool = False, dry_run: bool = False
 ) -> ImportReport:
     """Have a scope follow lines that others share, and say what became of each. ``accept``: the user vouches for them, so
     that they count as this machine's own. Raises LimitExceeded beyond the quota, StorageUnavailable."""
@@ -566,7 +566,7 @@ class _Undone(Exception):
 
 
 async def _take_some(
-    engine: Engine, scope: Scope, lines: Mapping[str, Line], sent: Sent, *, accept: bool, dry_run: bool
+    engine: Engine, scope: Scope, lines: Mapping[str, Line], sent: WriteRequest, *, accept: bool, dry_run: bool
 ) -> ImportReport:
     seed, now = engine.new_id(), engine.now()
     found = [ImportReport()]

@@ -45,7 +45,7 @@ _ENTRY_FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ThreadEnd:
     """The rows of a thread that are read last, at one moment: messages that came meanwhile, and, if none are left, its
     notes, documents and state."""
 
@@ -151,18 +151,18 @@ async def _read_whole(tx: Tx, scope: Scope, of: MovedTable, uid: str) -> list[di
     return found
 
 
-async def _read_ending(tx: Tx, scope: Scope, uid: str, name: str, last: int) -> Ending:
+async def _read_ending(tx: Tx, scope: Scope, uid: str, name: str, last: int) -> ThreadEnd:
     found = await shown_rows.read_messages(tx, scope, uid, name, after=last, most=_MESSAGES)
     row = await shown_rows.read_thread(tx, scope, uid)
     if row is None:  # deleted since: what was written of it stays written
-        return Ending(found, [])
+        return ThreadEnd(found, [])
     if len(found) == _MESSAGES:
-        return Ending(found, None)
+        return ThreadEnd(found, None)
     lines = [
         make_row_line(of, each, thread=name) for of in (*NOTES, PLAN) for each in await _read_whole(tx, scope, of, uid)
     ]
     lines += await _read_versions(tx, scope, SESSION_MEMORY, uid, thread=name)
-    return Ending(found, [*lines, make_state_line(row)])
+    return ThreadEnd(found, [*lines, make_state_line(row)])
 
 
 async def _read_versions(tx: Tx, scope: Scope, of: MovedTable, uid: str, **more: Any) -> list[Line]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.moving.line_forms import (
     RECORD,
     DraftMaker,
@@ -72,7 +72,7 @@ class Import:
     is to be stored; ``dry_run``: nothing is stored, and of messages it is counted which are new."""
 
     def __init__(
-        self, engine: Engine, place: Callable[[Scope], Scope], mode: Mode, sent: Sent, *, dry_run: bool = False
+        self, engine: Engine, place: Callable[[Scope], Scope], mode: Mode, sent: WriteRequest, *, dry_run: bool = False
     ) -> None:
         self.report = ImportReport()
         self.ended = False

@@ -377,7 +377,7 @@ MOST_SKIPPED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRows:
     """One thing, or several of a kind after one another, that an import left out: where the first stands, and why."""
 
     kind: str
@@ -408,7 +408,7 @@ class ImportReport:
     something (``replaced``) or was left out (``skipped``), and how many secrets were masked."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedRows] = field(default_factory=list)
     skipped_count: int = 0
     masked: int = 0
 
@@ -426,7 +426,7 @@ class ImportReport:
         if last is not None and (last.kind, last.why) == (kind, why):
             self.skipped[-1] = replace(last, count=last.count + number)
         elif len(self.skipped) < MOST_SKIPPED:
-            self.skipped.append(Skipped(kind, where, why, number))
+            self.skipped.append(SkippedRows(kind, where, why, number))
 
     def count(self, kind: str) -> int:
         """How many of a kind were examined."""
@@ -481,7 +481,7 @@ class ReadyMessages:
     numbers: list[int]
     moved: list[MovedMessage]
     changed: list[bool]
-    skipped: list[Skipped]
+    skipped: list[SkippedRows]
     masked: int
 
 
@@ -495,7 +495,7 @@ class DraftMaker:
 
     async def make(self, lines: Sequence[NumberedLine]) -> ReadyMessages:
         """Those that are as they must be; the others are named in ``skipped``."""
-        skipped: list[Skipped] = []
+        skipped: list[SkippedRows] = []
         read: list[tuple[NumberedLine, IncomingMessage]] = []
         try:
             incoming = parse_messages([_raw(each) for each in lines], self._limits)
@@ -506,7 +506,9 @@ class DraftMaker:
                     read += [(each, message) for message in parse_messages([_raw(each)], self._limits)]
                 except InvalidInput as error:
                     skipped.append(
-                        Skipped("message", f"line {each.number}", str(error).removeprefix("messages[0]").lstrip(".: "))
+                        SkippedRows(
+                            "message", f"line {each.number}", str(error).removeprefix("messages[0]").lstrip(".: ")
+                        )
                     )
         answered = [part for calls in self._calls for part in calls]
         drafts, masked = await make_drafts(self._engine, [message for _, message in read], self._engine.now(), answered)

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing_extensions import TypedDict
 
 from layerlore.memory.engine import journal_lines
-from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, record_act
 from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
 from layerlore.memory.rules.ages import DAY_MS, iso
@@ -37,7 +37,7 @@ async def delete_messages(
     *,
     ids: Sequence[str],
     roles: Sequence[Role],
-    sent: Sent,
+    sent: WriteRequest,
 ) -> DeletedMessages:
     """Hide messages of a thread at once; they can be restored for ``deleted_days``. Raises NotFound, InvalidInput."""
     if (which == "ids") != bool(ids):
@@ -103,7 +103,7 @@ def _make_fall_back(what: str) -> NewEvent:
     return NewEvent(f"{what}_updated", {"mode": "fall_back"})
 
 
-async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> DeletedThread:
+async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: WriteRequest) -> DeletedThread:
     """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
     now, deletion_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
@@ -140,7 +140,7 @@ class _Restorable(TypedDict, total=False):
 
 
 async def _describe_undo(
-    tx: Tx, engine: Engine, scope: Scope, deleted: Deleted, undo_id: str, sent: Sent, now: int
+    tx: Tx, engine: Engine, scope: Scope, deleted: Deleted, undo_id: str, sent: WriteRequest, now: int
 ) -> _Restorable:
     if deleted.deletion_uid is None:
         return {}
@@ -169,7 +169,7 @@ async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, o
 
 
 async def undo_deletion(
-    engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent
+    engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: WriteRequest
 ) -> DeletedMessages:
     """Undo a delete of messages or of a thread; without ``deletion_uid`` the newest of the thread. Raises NotFound,
     Conflict, InvalidInput."""

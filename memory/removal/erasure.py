@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.engine.journal_lines import make_line, mark, resource_mark
 from layerlore.memory.removal.removal_answers import ErasedMemory, ReceiptRow
 from layerlore.memory.rules.ages import iso
@@ -225,7 +225,7 @@ async def preview_erasure(engine: Engine, scope: Scope, thread_id: str, origin: 
     return {**_show_erased(receipt, scope.agent_id), "confirm": token, "confirm_before": iso(until * 1000)}
 
 
-async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: str, sent: Sent) -> ErasedMemory:
+async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: str, sent: WriteRequest) -> ErasedMemory:
     """Erase what a preview showed at most TOKEN_MINUTES ago, and return the receipt. The same request sent again gets
     the first receipt again, which is stored for a day under its key.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NotRequired
 
 from layerlore.memory.documents import document_lines
-from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act
 from layerlore.memory.language.topics import Topic, find_topic
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
@@ -144,7 +144,9 @@ _CHANGED_BY: dict[PlaceKind, str] = {
 }
 
 
-async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
+async def forget(
+    engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: WriteRequest
+) -> str:
     """Forget entries, preview what is about a query, or do what a preview showed. Returns text for a model, which says
     how to undo it.
 
@@ -172,7 +174,7 @@ def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
     return [(scope, "")]
 
 
-async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
+async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> str:
     """Forget entries of a project, of its person, or of both. Raises NotFound, then nothing was done: ids of both
     differ visibly."""
     own = await engine.database.read(entries.read_seen, scope, ids)
@@ -204,7 +206,7 @@ class _Forgotten(UndoId):
     kept: NotRequired[list[tuple[PlaceKind, str]]]
 
 
-async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
+async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> str:
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
@@ -226,7 +228,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
     return _describe_result(engine, answer, now)
 
 
-async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent, now: int) -> int:
+async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest, now: int) -> int:
     """Drop entries, in a transaction that holds the resource. Returns how many there were."""
     if not ids:
         return 0
@@ -326,7 +328,7 @@ def _fingerprint(engine: Engine, line: str) -> str:
     return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
+async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> str:
     """Do what a preview showed, of each memory that it showed something of. Raises NotFound."""
     told: list[str] = []
     unknown: NotFound | None = None
@@ -342,7 +344,7 @@ async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: Sent) ->
     return "\n".join(told)
 
 
-async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
+async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> str:
     now = engine.now()
     # A delete for each thread, named beforehand.
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
@@ -386,7 +388,7 @@ class _ForgetTransaction:
     tx: Tx
     engine: Engine
     scope: Scope
-    sent: Sent
+    sent: WriteRequest
     now: int
     parts: list[ActPart] = field(default_factory=list)
     """What was done so far that can be undone."""

@@ -11,7 +11,7 @@ from typing import Literal, cast
 from typing_extensions import TypedDict
 
 from layerlore.memory.documents.working_memory import record_change
-from layerlore.memory.engine.engine import Engine, Sent, undoable_since
+from layerlore.memory.engine.engine import Engine, WriteRequest, undoable_since
 from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import restore
 from layerlore.memory.removal.removal_answers import Undoable, Undone
@@ -130,7 +130,9 @@ def _describe_marks(act: Act) -> Iterator[str]:
             yield "an entry pinned" if part.after_version else "an entry no longer pinned"
 
 
-async def undo(engine: Engine, scope: Scope, request: str, *, check: Callable[[Act], None], sent: Sent) -> Undone:
+async def undo(
+    engine: Engine, scope: Scope, request: str, *, check: Callable[[Act], None], sent: WriteRequest
+) -> Undone:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
     raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
     ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
@@ -190,7 +192,7 @@ class _UndoTransaction:
     engine: Engine
     scope: Scope
     act: Act
-    sent: Sent
+    sent: WriteRequest
     now: int
     done: list[int] = field(default_factory=list)
     left: list[str] = field(default_factory=list)

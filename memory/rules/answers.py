@@ -79,13 +79,13 @@ def read_cursor(cursor: str, unknown: InvalidInput) -> Any:
 Answer = TypeVar("Answer", bound=Mapping[str, Any])
 
 
-class Masked(TypedDict, total=False):
+class MaskedCount(TypedDict, total=False):
     """The number of secrets that were masked; left out at 0."""
 
     masked: int
 
 
-def show_masked(count: int) -> Masked:
+def show_masked(count: int) -> MaskedCount:
     """The count as a part of an answer."""
     if count:
         return {"masked": count}

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.rules.answers import Masked, order_keys, show_masked
+from layerlore.memory.engine.engine import Engine, WriteRequest
+from layerlore.memory.rules.answers import MaskedCount, order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.work.work_answers import LoggedAttempt
@@ -21,7 +21,7 @@ TEXT_BYTES = 8 * 1024
 RESULT_CHARS = 200
 
 
-class _StoredAttempt(Masked):
+class _StoredAttempt(MaskedCount):
     """The answer without the task's key, which may hold text of the user and is not stored with it."""
 
     thread_id: str
@@ -39,7 +39,7 @@ async def log_attempt(
     error: str,
     diagnosis: str,
     fix_applied: str,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> LoggedAttempt:
     """Add an attempt to the log of a task; what is empty was not given. With an error the attempt has failed.
 

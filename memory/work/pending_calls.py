@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, get_args
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.rules.json_schema import check_against, check_schema
@@ -335,7 +335,7 @@ _HANDED = "handed"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CallAnswer:
     """One answer as the caller sent it. ``tool_call_id`` is empty where none is named; ``has_data`` distinguishes null
     from nothing."""
 
@@ -346,7 +346,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedAnswer:
     """An answer that satisfies the call it is for (empty: no call waits)."""
 
     tool_call_id: str
@@ -354,7 +354,7 @@ class Checked:
     decision: str
 
 
-async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sent: Sent) -> DecidedRun:
+async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sent: WriteRequest) -> DecidedRun:
     """Answer pending calls of a run, all or none, without taking it. An answer that is there already is ``unchanged``.
 
     Returns ``run_id``, ``thread_id``, ``status``, ``answered`` (the ids of the calls) and ``waiting`` (how many calls
@@ -397,7 +397,7 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
     return await engine.write(scope, sent, [run_id, raw], now, write)
 
 
-def _read_decisions(raw: Any, limits: Limits) -> list[Given]:
+def _read_decisions(raw: Any, limits: Limits) -> list[CallAnswer]:
     if isinstance(raw, dict):
         entries = [raw]
     else:
@@ -411,7 +411,7 @@ def _read_decisions(raw: Any, limits: Limits) -> list[Given]:
     return [_read_decision(entry, f"decisions[{place}]", limits) for place, entry in enumerate(entries)]
 
 
-def _read_decision(entry: Any, where: str, limits: Limits) -> Given:
+def _read_decision(entry: Any, where: str, limits: Limits) -> CallAnswer:
     if not isinstance(entry, dict):
         raise InvalidInput(f"{where}: must be an object with tool_call_id, and decision or data, not {describe(entry)}")
     check_keys(entry, where, _KEYS, _PASSED_OVER)
@@ -425,10 +425,12 @@ def _read_decision(entry: Any, where: str, limits: Limits) -> Given:
         raise InvalidInput(f"{where}: give decision (approve or deny), data, or both")
     # Beside approve and deny, null and "" are what a client fills in.
     has_data = "data" in entry and not (decision in _APPROVES and entry["data"] in (None, ""))
-    return Given(tool_call_id, entry.get("data"), has_data, decision if decision in _APPROVES else "")
+    return CallAnswer(tool_call_id, entry.get("data"), has_data, decision if decision in _APPROVES else "")
 
 
-async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequence[Given]) -> tuple[str, list[Checked]]:
+async def check_answers(
+    engine: Engine, scope: Scope, run_id: str, given: Sequence[CallAnswer]
+) -> tuple[str, list[CheckedAnswer]]:
     """Check answers before the transaction, since a schema can take its time. Returns what was pending then, as JSON
     text, too. Raises InvalidInput, LimitExceeded, NotFound."""
     for each in given:
@@ -439,7 +441,7 @@ async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequen
     calls = read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
     answered = set(list_of(run.answered))
     left = [call for call in calls if not (call.suspended and call.tool_call_id in answered)]
-    checked: list[Checked] = []
+    checked: list[CheckedAnswer] = []
     for each in given:
         named = each.tool_call_id
         if named not in (call.tool_call_id for call in calls):
@@ -456,7 +458,7 @@ async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequen
     return run.pending, checked
 
 
-def _check_answer(given: Given, call: PendingCall | None) -> Checked:
+def _check_answer(given: CallAnswer, call: PendingCall | None) -> CheckedAnswer:
     data = given.data
     if given.decision:
         approved = {"approved": _APPROVES[given.decision]}
@@ -472,7 +474,7 @@ def _check_answer(given: Given, call: PendingCall | None) -> Checked:
                 "two out"
             )
         data = {**approved, **beside}
-    return Checked(call.tool_call_id if call else "", check_data(data, call), given.decision)
+    return CheckedAnswer(call.tool_call_id if call else "", check_data(data, call), given.decision)
 
 
 def check_unchanged(run: Run, pending: str) -> None:
@@ -481,7 +483,7 @@ def check_unchanged(run: Run, pending: str) -> None:
         raise Conflict(f"run {run.run_id!r} was suspended again at this moment, with other tool calls: look anew")
 
 
-def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
+def _is_there(checked: CheckedAnswer, brought: Sequence[Json], run: Run) -> bool:
     """Whether the same answer is there. Raises Conflict for another one to the same call."""
     if checked.tool_call_id not in list_of(run.answered):
         return False
@@ -503,7 +505,7 @@ def _is_there(checked: Checked, brought: Sequence[Json], run: Run) -> bool:
     )
 
 
-def append_answer(engine: Engine, answers: Answers, checked: Checked, *, by: str, now: int) -> Answers:
+def append_answer(engine: Engine, answers: Answers, checked: CheckedAnswer, *, by: str, now: int) -> Answers:
     """Append an answer to those before. The same data for the same call is stored once. Raises LimitExceeded."""
     if checked.tool_call_id:
         of = {"tool_call_id": checked.tool_call_id}

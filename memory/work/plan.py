@@ -6,7 +6,7 @@ from typing import Any, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, record_act
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.answers import order_keys, show_masked
@@ -376,7 +376,7 @@ async def create_plan(
     *,
     phases: Sequence[str],
     expected_revision: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> PlanAnswer:
     """Make a plan; one that is open is replaced, and stays in the history. See plan_rules for what is allowed.
 
@@ -395,7 +395,7 @@ async def update_plan(
     *,
     phases: Sequence[str],
     expected_revision: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> PlanAnswer:
     """Change the open plan by a patch, or to another whole plan. One that changes nothing makes no new revision.
 
@@ -439,7 +439,7 @@ async def _write(
     rule: PlanRule,
     masked: int,
     expected_revision: int | None,
-    sent: Sent,
+    sent: WriteRequest,
 ) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
     now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import show_masked
 from layerlore.memory.rules.validation import check_id, write_exact_json
@@ -91,7 +91,7 @@ class _StoredUpdate(_StepsOfCall):
 
 
 async def start_run(
-    engine: Engine, scope: Scope, thread_id: str, given: Start, *, lease_seconds: int, sent: Sent
+    engine: Engine, scope: Scope, thread_id: str, given: Start, *, lease_seconds: int, sent: WriteRequest
 ) -> StartedRun:
     """Make a run that runs, in the thread (made if absent), held by its caller.
 
@@ -130,7 +130,9 @@ async def start_run(
     return await engine.write(scope, sent, arguments, now, write)
 
 
-async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_seconds: int, sent: Sent) -> UpdatedRun:
+async def update_run(
+    engine: Engine, scope: Scope, given: RunUpdate, *, lease_seconds: int, sent: WriteRequest
+) -> UpdatedRun:
     """Renew a run's lease, by its holder, and store what is new: state, pending tool calls, metadata (replaced as a
     whole), steps. Without any of these it is a heartbeat.
 
@@ -228,7 +230,9 @@ async def _show_content(engine: Engine, scope: Scope, stored: _StoredUpdate) -> 
     return answer
 
 
-async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Completion, *, sent: Sent) -> EndedRun:
+async def complete_run(
+    engine: Engine, scope: Scope, thread_id: str, given: Completion, *, sent: WriteRequest
+) -> EndedRun:
     """End a run, by its holder: the checkpoint is removed for good, the output stays. Without a claim: record a run that
     ran elsewhere and has ended, in the thread (made if absent).
 
@@ -303,7 +307,7 @@ async def _brings_late_output(tx: Tx, scope: Scope, run: Run, given: Completion,
     return (await runs.content(tx, scope, run)).output is None
 
 
-async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: Sent) -> CancelledRun:
+async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: WriteRequest) -> CancelledRun:
     """End a run that waits or runs, with or without its holder: the checkpoint is removed for good. Its holder, if it
     has one, learns of it at the next call.
 
@@ -341,7 +345,14 @@ async def _find_parent(tx: Tx, scope: Scope, parent_run_id: str, run_id: str) ->
 
 
 async def _store_steps(
-    tx: Tx, scope: Scope, thread: Thread, run: Run, steps: PreparedSteps | None, masked: int, sent: Sent, now: int
+    tx: Tx,
+    scope: Scope,
+    thread: Thread,
+    run: Run,
+    steps: PreparedSteps | None,
+    masked: int,
+    sent: WriteRequest,
+    now: int,
 ) -> _StepsOfCall:
     """Store the steps of a call, if it has any. Returns the answer's part about them and about all that was masked."""
     if steps is None:

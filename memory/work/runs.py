@@ -11,14 +11,14 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from layerlore.memory.engine import journal_lines
-from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
+from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import (
-    Checked,
-    Given,
+    CallAnswer,
+    CheckedAnswer,
     append_answer,
     check_answers,
     check_unchanged,
@@ -58,7 +58,9 @@ class Suspension:
     claim: str = ""
 
 
-async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspension, *, sent: Sent) -> SuspendedRun:
+async def suspend_run(
+    engine: Engine, scope: Scope, thread_id: str, given: Suspension, *, sent: WriteRequest
+) -> SuspendedRun:
     """Store a checkpoint: of a new run, in the thread (made if absent), or of a running one, by its holder.
 
     The same suspension sent again by who made it is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``,
@@ -205,7 +207,7 @@ class _Claim(TypedDict):
 
 
 async def resume_run(
-    engine: Engine, scope: Scope, run_id: str, brought: ResumeData | None, *, lease_seconds: int, sent: Sent
+    engine: Engine, scope: Scope, run_id: str, brought: ResumeData | None, *, lease_seconds: int, sent: WriteRequest
 ) -> ResumedRun:
     """Take a suspended run, or a running one whose claim has run out, and get its checkpoint.
 
@@ -216,9 +218,9 @@ async def resume_run(
     Raises InvalidInput, LimitExceeded, Conflict (who holds it, since when, until when), NotFound.
     """
     check_id(run_id, "run_id", engine.limits.id_chars)
-    pending, checked = "", list[Checked]()
+    pending, checked = "", list[CheckedAnswer]()
     if brought:
-        given = [Given(brought.tool_call_id, brought.data)]
+        given = [CallAnswer(brought.tool_call_id, brought.data)]
         pending, checked = await check_answers(engine, scope, run_id, given)
     now, claim_name = engine.now(), engine.new_id()
 

@@ -7,7 +7,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.engine.engine import Engine, Sent, work_on_long_text
+from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, order_keys, read_cursor, show_masked, write_cursor
 from layerlore.memory.rules.validation import (
@@ -300,7 +300,7 @@ class PreparedSteps:
     lines: list[tuple[str, AgentLine]]
 
 
-async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> RecordedSteps:
+async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: WriteRequest) -> RecordedSteps:
     """Record steps and an agent's events in a thread, in the order given, all or none. The usage of a step counts for
     the run of the thread that its ``operation_id`` names, if there is one.
 

@@ -24,7 +24,7 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedHeaders:
     """The Host and Origin headers that are served. An entry that ends in ``:*`` is a name with any port or none; any other
     entry is exact. Case is ignored; a dot at the end of a name is not. ``addresses``: a Host that is an address, with any
     port, is served, too, since rebinding needs a name. ``own_pages``: an Origin that names the same place as the Host is, too:
@@ -40,7 +40,7 @@ class HostGuard:
     """ASGI middleware that answers 421 to a request without an allowed Host, and 403 to an Origin that is not allowed, on
     every route. A request without Origin comes from no web page."""
 
-    def __init__(self, app: ASGIApp, allowed: Allowed) -> None:
+    def __init__(self, app: ASGIApp, allowed: AllowedHeaders) -> None:
         self._app = app
         self._hosts = frozenset(entry.lower() for entry in allowed.hosts)
         self._origins = frozenset(entry.lower() for entry in allowed.origins)
@@ -118,7 +118,7 @@ def reached_by_others(settings: Settings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedClients:
     """The clients that may be served from the database. ``any_key``: there is an API key that is neither revoked nor
     expired. ``unfit``: why other tenants than this machine's may not be served, although they have credentials; "" if
     they may."""
@@ -127,7 +127,7 @@ class Served:
     unfit: str = ""
 
 
-def refusal(settings: Settings, look: Callable[[], Served]) -> str:
+def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
     """Why the server may not start, in one line that says what to do; "" if it may. ``look`` opens the database; it is
     called only if the answer matters."""
     reached = reached_by_others(settings)
@@ -166,7 +166,7 @@ def warning(settings: Settings) -> str:
     )
 
 
-def allowed(settings: Settings) -> Allowed:
+def allowed(settings: Settings) -> AllowedHeaders:
     """The Host and Origin headers that are served: this machine's names, its address (any address if the server listens on
     all), and those that the settings add."""
     host = settings.http.host
@@ -176,7 +176,7 @@ def allowed(settings: Settings) -> Allowed:
     else:
         own = [f"[{host}]" if ":" in host else host]
     address = [name + ANY_PORT for name in own]
-    return Allowed(
+    return AllowedHeaders(
         hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
         # Without credentials, pages of any program that listens on this machine would be let in.
         origins=[

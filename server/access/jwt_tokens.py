@@ -204,7 +204,7 @@ _TIMES = ("exp", "nbf", "iat")
 log = logging.getLogger(__name__)
 
 
-class _Refused(Exception):
+class _TokenRefused(Exception):
     """A token names no user. The text says why, without quoting the token."""
 
 
@@ -225,7 +225,7 @@ class JwtTokens:
         """
         try:
             return self._make_principal(await self._verify(token))
-        except _Refused as refused:
+        except _TokenRefused as refused:
             log.debug("a JWT was refused: %s", refused)
         except jwt.PyJWTError as error:
             log.debug("a JWT was refused: %s", type(error).__name__)
@@ -234,17 +234,17 @@ class JwtTokens:
     async def _verify(self, token: str) -> Mapping[str, Any]:
         """The claims of a token, after checking that it is the issuer's, for this server, and valid now."""
         if len(token) > MAX_TOKEN_BYTES or not token.isascii():
-            raise _Refused("larger than 8 KiB, or not ASCII")
+            raise _TokenRefused("larger than 8 KiB, or not ASCII")
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
         if algorithm not in self._settings.algorithms:
-            raise _Refused("its algorithm is not accepted")
+            raise _TokenRefused("its algorithm is not accepted")
         if "crit" in header:
-            raise _Refused("it has extensions that must be understood")
+            raise _TokenRefused("it has extensions that must be understood")
         self._check_type(header)
         key = await self._keys.key(header.get("kid"), algorithm)
         if key is None:
-            raise _Refused("no key")
+            raise _TokenRefused("no key")
         claims = jwt.decode(
             token,
             key,
@@ -255,7 +255,7 @@ class JwtTokens:
             options={"require": ["exp", "iss", "aud", "sub"]},
         )
         if any(type(claims[name]) not in (int, float) for name in _TIMES if name in claims):
-            raise _Refused("a time is not a number")
+            raise _TokenRefused("a time is not a number")
         self._check_type(claims)
         return claims
 
@@ -264,7 +264,7 @@ class JwtTokens:
         3.11)."""
         kind = part.get("typ", "")
         if not isinstance(kind, str) or (kind and _normalize_type(kind) not in self._types):
-            raise _Refused("it is a token of another kind")
+            raise _TokenRefused("it is a token of another kind")
 
     def _make_principal(self, claims: Mapping[str, Any]) -> Principal:
         settings = self._settings
@@ -310,7 +310,7 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
 
 def _check_name(value: Any) -> str:
     if not (isinstance(value, str) and 0 < len(value) <= _NAME_CHARS and value.isprintable()):
-        raise _Refused("a claim that names somebody is missing, or no name of 1 to 255 printable characters")
+        raise _TokenRefused("a claim that names somebody is missing, or no name of 1 to 255 printable characters")
     return value
 
 
@@ -318,7 +318,7 @@ def _check_foreign(tenant: str) -> str:
     """Return the tenant, unless it is the local one: a tenant that chooses its name must not get the memory of the person
     at this machine."""
     if tenant == LOCAL_TENANT:
-        raise _Refused("its tenant is the local one")
+        raise _TokenRefused("its tenant is the local one")
     return tenant
 
 

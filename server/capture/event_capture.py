@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.parts import text_part
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.capture.hook_sessions import Session, Sessions, mark_path
 from layerlore.server.capture.host_events import HookCall
-from layerlore.server.capture.host_lines import Said
+from layerlore.server.capture.host_lines import TranscriptMessage
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
@@ -136,7 +136,9 @@ class Capture:
             self._session.left_out = sorted(cleaner.left_out)
             await self._sessions.write(self._session, self._scope)
 
-    async def _store_said(self, call: HookCall, thread_id: str, said: Sequence[Said], cleaner: Cleaner) -> None:
+    async def _store_said(
+        self, call: HookCall, thread_id: str, said: Sequence[TranscriptMessage], cleaner: Cleaner
+    ) -> None:
         kept = await run_apart(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
@@ -146,7 +148,7 @@ class Capture:
 
     async def _add(self, call: HookCall, thread_id: str, messages: list[CapturedMessage]) -> None:
         """Add messages; one that cannot be stored does not keep the others out."""
-        sent = Sent(Origin(f"layerlore hook {call.host}", "hook", "local"))
+        sent = WriteRequest(Origin(f"layerlore hook {call.host}", "hook", "local"))
         try:
             answer = await addition.add_messages(
                 self._engine, self._scope, thread_id, messages, replace=False, sent=sent
@@ -171,15 +173,15 @@ def _has_lines(transcript: str) -> bool:
     return bool(transcript) and not transcript.endswith(_TEXT_TRANSCRIPT)
 
 
-def _read_texts(call: HookCall) -> Iterator[Said]:
+def _read_texts(call: HookCall) -> Iterator[TranscriptMessage]:
     """The messages in an event of a host that writes no transcript."""
     if call.event.moment == "prompt" and call.prompt:
-        yield Said(f"{call.name}-prompt", "user", [text_part(call.prompt)])
+        yield TranscriptMessage(f"{call.name}-prompt", "user", [text_part(call.prompt)])
     if call.event.moment == "reply" and call.reply:
-        yield Said(f"{call.name}-reply", "assistant", [text_part(call.reply)])
+        yield TranscriptMessage(f"{call.name}-reply", "assistant", [text_part(call.reply)])
 
 
-def _as_message(said: Said) -> CapturedMessage:
+def _as_message(said: TranscriptMessage) -> CapturedMessage:
     return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": _read_time(said.at)}
 
 

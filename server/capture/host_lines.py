@@ -17,7 +17,7 @@ IMAGE = "[image]"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TranscriptMessage:
     """``id``: unique in its conversation, "" where the host gave none; ``parts`` as ``memory.parts.parts`` has them;
     ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it; ``host``: whose transcript says so, ""
     for what a user typed and no transcript has."""
@@ -65,25 +65,25 @@ def is_claude_line(record: Json) -> bool:
     return "uuid" in record and record.get("type") in ("user", "assistant", "attachment", "system")
 
 
-def read_claude_line(record: Json) -> list[Said]:
+def read_claude_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     if any(record.get(name) for name in _CLAUDE_NOTES):
         return []
     kind, id_ = record["type"], str(record["uuid"])
     at, by_subagent = record.get("timestamp"), bool(record.get("isSidechain"))
     if kind == "attachment":
-        return [Said(id_, "user", [*_read_queued(as_object(record.get("attachment")))], at, by_subagent)]
+        return [TranscriptMessage(id_, "user", [*_read_queued(as_object(record.get("attachment")))], at, by_subagent)]
     message = as_object(record.get("message"))
     if kind not in ("user", "assistant") or message.get("model") == _SYNTHETIC:
         return []
     content = message.get("content")
     if kind == "assistant":
-        return [Said(id_, "assistant", [*_read_spoken(content)], at, by_subagent)]
+        return [TranscriptMessage(id_, "assistant", [*_read_spoken(content)], at, by_subagent)]
     results = [*_read_claude_results(content)]
     if results:
-        return [Said(id_, "tool", results, at, by_subagent)]
+        return [TranscriptMessage(id_, "tool", results, at, by_subagent)]
     if _is_human(record):
-        return [Said(id_, "user", [*read_texts(content)], at, by_subagent)]
+        return [TranscriptMessage(id_, "user", [*read_texts(content)], at, by_subagent)]
     return []
 
 
@@ -126,7 +126,7 @@ def is_codex_line(record: Json) -> bool:
     return isinstance(record.get("payload"), dict) and isinstance(record.get("type"), str)
 
 
-def read_codex_line(record: Json) -> list[Said]:
+def read_codex_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     payload, at = record["payload"], record.get("timestamp")
     if record["type"] != "response_item":
@@ -135,16 +135,16 @@ def read_codex_line(record: Json) -> list[Said]:
     if kind == "message":
         role = _ROLES.get(str(payload.get("role")))
         if role:
-            return [Said("", role, [*read_texts(payload.get("content"))], at)]
+            return [TranscriptMessage("", role, [*read_texts(payload.get("content"))], at)]
         return []
     if kind in _CALLS:
         call = tool_call_part(
             str(payload.get("call_id")), str(payload.get("name") or "shell"), _read_arguments(payload)
         )
-        return [Said("", "assistant", [call], at)]
+        return [TranscriptMessage("", "assistant", [call], at)]
     if str(kind).endswith("_call_output"):
         result = tool_result_part(str(payload.get("call_id")), None, _read_output(payload.get("output")))
-        return [Said("", "tool", [result], at)]
+        return [TranscriptMessage("", "tool", [result], at)]
     return []
 
 
@@ -178,23 +178,23 @@ def is_copilot_line(record: Json) -> bool:
     return isinstance(record.get("data"), dict) and "." in str(record.get("type"))
 
 
-def read_copilot_line(record: Json) -> list[Said]:
+def read_copilot_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
     by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
     match record["type"]:
         case "user.message" if data.get("source", "user") == "user":
-            return [Said(id_, "user", [text_part(join_texts(data.get("content")))], at, by_subagent)]
+            return [TranscriptMessage(id_, "user", [text_part(join_texts(data.get("content")))], at, by_subagent)]
         case "assistant.message":
-            return [Said(id_, "assistant", [text_part(join_texts(data.get("content")))], at, by_subagent)]
+            return [TranscriptMessage(id_, "assistant", [text_part(join_texts(data.get("content")))], at, by_subagent)]
         case "tool.execution_start":
             arguments = as_object(read_object(data.get("arguments", data.get("toolInput"))))
             call = tool_call_part(_call_id(data), str(data.get("toolName")), arguments)
-            return [Said(id_, "assistant", [call], at, by_subagent)]
+            return [TranscriptMessage(id_, "assistant", [call], at, by_subagent)]
         case "tool.execution_complete" if data.get("result") is not None:
             failed = data.get("success") is False
             result = tool_result_part(_call_id(data), None, _read_copilot_result(data["result"]), is_error=failed)
-            return [Said(id_, "tool", [result], at, by_subagent)]
+            return [TranscriptMessage(id_, "tool", [result], at, by_subagent)]
     return []
 
 
@@ -211,12 +211,12 @@ def is_cursor_line(record: Json) -> bool:
     return record.get("role") in ("user", "assistant") and isinstance(record.get("message"), dict)
 
 
-def read_cursor_line(record: Json) -> list[Said]:
+def read_cursor_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     content = record["message"].get("content")
     if record["role"] == "user":
-        return [Said("", "user", [*read_texts(content)])]
-    return [Said("", "assistant", [*_read_blocks(content)])]
+        return [TranscriptMessage("", "user", [*read_texts(content)])]
+    return [TranscriptMessage("", "assistant", [*_read_blocks(content)])]
 
 
 def _read_blocks(content: Any) -> Iterator[Json]:
@@ -236,7 +236,7 @@ def is_gemini_record(record: Json) -> bool:
     return "id" in record and record.get("type") in ("user", "gemini") and "uuid" not in record
 
 
-def read_gemini_record(record: Json) -> list[Said]:
+def read_gemini_record(record: Json) -> list[TranscriptMessage]:
     """The content of a record: its text, and each tool call that has an answer, with ids of their own."""
     return [*_read_gemini(record, str(record["id"]), record.get("timestamp"))]
 
@@ -246,21 +246,23 @@ def is_gemini_subagent(record: Json) -> bool:
     return record.get("kind") == "subagent" and "sessionId" in record
 
 
-def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[Said]:
+def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[TranscriptMessage]:
     content = record.get("content")
     text = join_texts([content] if isinstance(content, dict) else content)
     if text:
-        yield Said(id_, "user" if record["type"] == "user" else "assistant", [text_part(text)], at)
+        yield TranscriptMessage(id_, "user" if record["type"] == "user" else "assistant", [text_part(text)], at)
     calls = record.get("toolCalls")
     for call in calls if isinstance(calls, list) else ():
         call_id = str(as_object(call).get("id"))
         if not isinstance(call, dict) or (call.get("result") is None and call.get("status") not in _DONE):
             continue
         name, then = str(call.get("name")), call.get("timestamp") or at
-        yield Said(f"{id_}:{call_id}", "assistant", [tool_call_part(call_id, name, as_object(call.get("args")))], then)
+        yield TranscriptMessage(
+            f"{id_}:{call_id}", "assistant", [tool_call_part(call_id, name, as_object(call.get("args")))], then
+        )
         failed = call.get("status") == "error"
         result = tool_result_part(call_id, None, _read_gemini_result(call.get("result")), is_error=failed)
-        yield Said(f"{id_}:{call_id}:result", "tool", [result], then)
+        yield TranscriptMessage(f"{id_}:{call_id}:result", "tool", [result], then)
 
 
 def _read_gemini_result(result: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_call
-from layerlore.server.capture.host_lines import IMAGE, Said
+from layerlore.server.capture.host_lines import IMAGE, TranscriptMessage
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.relay.spool import strip_private
 from layerlore.server.settings.capture import CaptureSettings
@@ -224,7 +224,7 @@ class Cleaner:
         self._rules = rules
         self._ignored = ignored
 
-    def clean(self, said: Said) -> Said | None:
+    def clean(self, said: TranscriptMessage) -> TranscriptMessage | None:
         """The part to store; None if it is empty."""
         if said.by_subagent and not self._rules.subagents:
             return None
@@ -278,7 +278,7 @@ def shorten(text: str, most: int) -> str:
     return text[: kept - kept // 3] + note + text[len(text) - kept // 3 :]
 
 
-def _keep_user_words(said: Said) -> list[Json]:
+def _keep_user_words(said: TranscriptMessage) -> list[Json]:
     """The parts, with only the user's own words in their texts."""
     texts = iter(find_user_words([part["text"] for part in said.parts if part["type"] == "text"], said.host))
     return [{**part, "text": next(texts)} if part["type"] == "text" else part for part in said.parts]

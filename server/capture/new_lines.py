@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from layerlore.server.capture import host_lines
-from layerlore.server.capture.host_lines import Said
+from layerlore.server.capture.host_lines import TranscriptMessage
 from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.storage.core.records import Json
 
@@ -21,7 +21,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _LONGEST_LINE = 64 * 1024 * 1024
 _TAIL_BYTES = 512
 
-LineReader = Callable[[Json], list[Said]]
+LineReader = Callable[[Json], list[TranscriptMessage]]
 # For each host: whether a record is one of its lines, and the reader of such a line.
 _READERS: dict[str, tuple[Callable[[Json], bool], LineReader]] = {
     "claude-code": (host_lines.is_claude_line, host_lines.read_claude_line),
@@ -69,7 +69,9 @@ class TranscriptCursor:
         }
 
 
-def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
+def read_new(
+    path: str, cursor: TranscriptCursor, *, ended: bool = False
+) -> tuple[list[TranscriptMessage], TranscriptCursor] | None:
     """The next content of a file, and the position after it; None without new content. ``ended``: the file is
     finished, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is
     not a file."""
@@ -106,7 +108,7 @@ def _read_document(path: str) -> Json | None:
     return None
 
 
-def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[Said], TranscriptCursor] | None:
+def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[TranscriptMessage], TranscriptCursor] | None:
     """The content of a document's unread messages; of all messages if one of the read ones has changed."""
     messages = [each for each in document["messages"] if isinstance(each, dict)]
     if cursor.tail == _digest_messages(messages[: cursor.offset]):
@@ -149,7 +151,7 @@ def _read_lines(file: Any, ended: bool) -> bytes:
     return b""
 
 
-def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
+def _read_line(line: bytes, counts: Counter[str]) -> list[TranscriptMessage]:
     record = _parse(line)
     if record is None:
         return []
@@ -165,7 +167,7 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
     return [each if each.id else replace(each, id=f"{named}-{number}") for number, each in enumerate(said)]
 
 
-def _read_record(record: Json) -> list[Said]:
+def _read_record(record: Json) -> list[TranscriptMessage]:
     for host, (is_line, read_line) in _READERS.items():
         if is_line(record):
             return [replace(each, host=host) for each in read_line(record)]

@@ -4,7 +4,7 @@ caller's own word."""
 from collections.abc import Callable, Iterator, Sequence
 
 from layerlore.extraction.kinds.titles import shorten
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.entries.entries import normalize
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
@@ -13,7 +13,7 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
-from layerlore.server.foreign.chat_exports import ForeignConversation, ForeignNote, Unread
+from layerlore.server.foreign.chat_exports import ForeignConversation, ForeignNote, UnreadableItem
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
@@ -39,7 +39,7 @@ class ForeignImport:
         engine: Engine,
         place: Callable[[str], Scope],
         mode: Mode,
-        sent: Sent,
+        sent: WriteRequest,
         *,
         source: str,
         dry_run: bool = False,
@@ -53,10 +53,10 @@ class ForeignImport:
         self._dry = dry_run
         self._notes: list[ForeignNote] = []
 
-    async def take(self, found: ForeignConversation | ForeignNote | Unread) -> None:
+    async def take(self, found: ForeignConversation | ForeignNote | UnreadableItem) -> None:
         """Store what was found. Raises InvalidInput for resources that are not to be mixed, LimitExceeded beyond the quota, and
         StorageUnavailable."""
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableItem):
             self.report.skip("unread", found.where, found.why)
         elif isinstance(found, ForeignNote):
             if self._notes and self._notes[-1].resource != found.resource:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.access.exposure import Served
+from layerlore.server.access.exposure import ServedClients
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
@@ -54,20 +54,20 @@ async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]
         await database.close()
 
 
-def look_up_served(settings: Settings) -> Served:
+def look_up_served(settings: Settings) -> ServedClients:
     """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
     DatabaseTooNew or InvalidInput."""
     if settings.memory != "off":
         return asyncio.run(_look_up_served(settings))
-    return Served(False)
+    return ServedClients(False)
 
 
-async def _look_up_served(settings: Settings) -> Served:
+async def _look_up_served(settings: Settings) -> ServedClients:
     async with open_or_create_database(settings) as database:
         now = time.time_ns() // 1_000_000
         any_key = await database.read_installation(api_keys.any_usable, now)
         others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
-        return Served(any_key, database.unfit if others else "")
+        return ServedClients(any_key, database.unfit if others else "")
 
 
 @asynccontextmanager

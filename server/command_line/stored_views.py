@@ -39,7 +39,7 @@ _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ViewRequest:
     """A view; the conversation that it is of, or ""; how many rows at most, the newest; and whether the conversations of
     everybody in the tenant are meant."""
 
@@ -48,7 +48,7 @@ class Asked:
     limit: int = 50
     everybody: bool = False
 
-    def check(self) -> "Asked":
+    def check(self) -> "ViewRequest":
         """The same. Raises InvalidInput for what does not go together."""
         if self.thread_id and self.view not in OF_ONE:
             raise InvalidInput(
@@ -61,7 +61,7 @@ class Asked:
         return self
 
 
-async def read_view(call: Call, request: Asked) -> Json:
+async def read_view(call: Call, request: ViewRequest) -> Json:
     """The content of the view. Lists are cut to ``limit`` and say in ``more`` that there is more. Raises NotFound,
     InvalidInput, LimitExceeded."""
     match request.view:
@@ -92,7 +92,7 @@ async def _read_everybody(call: Call, cursor: str) -> Json:
     return {**await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)}
 
 
-def _of(request: Asked) -> Json:
+def _of(request: ViewRequest) -> Json:
     if request.thread_id:
         return {"thread_id": request.thread_id}
     return {}
@@ -104,7 +104,9 @@ async def _ask(call: Call, tool: Declaration, **arguments: Any) -> Json:
     return answer
 
 
-async def _list(call: Call, source: Declaration | Callable[..., Any], rows: str, request: Asked, **fixed: Any) -> Json:
+async def _list(
+    call: Call, source: Declaration | Callable[..., Any], rows: str, request: ViewRequest, **fixed: Any
+) -> Json:
     """The rows of all pages, up to the limit."""
     found: list[Json] = []
     cursor = ""
@@ -119,12 +121,12 @@ async def _list(call: Call, source: Declaration | Callable[..., Any], rows: str,
             return _cut({rows: found, **({"next_cursor": cursor} if cursor else {})}, rows, request)
 
 
-def _cut(found: Json, rows: str, request: Asked) -> Json:
+def _cut(found: Json, rows: str, request: ViewRequest) -> Json:
     more = "next_cursor" in found or len(found[rows]) > request.limit
     return {rows: found[rows][: request.limit], **({"more": True} if more else {})}
 
 
-async def _read_thread(call: Call, request: Asked) -> Json:
+async def _read_thread(call: Call, request: ViewRequest) -> Json:
     listed = (await _ask(call, list_threads, thread_id=request.thread_id))["threads"]
     if not listed:
         raise NotFound(f"there is no conversation {request.thread_id!r}; `layerlore show threads` lists them")
@@ -144,7 +146,7 @@ async def _read_thread(call: Call, request: Asked) -> Json:
     return {**listed[0], "messages": found, "total": listed[0]["messages"], **({"more": True} if more else {})}
 
 
-async def _read_events(call: Call, request: Asked) -> Json:
+async def _read_events(call: Call, request: ViewRequest) -> Json:
     found: list[Json] = []
     of = _of(request) or {"scope": "resource"}
     begin = after = max(0, (await _ask(call, list_events, limit=1, **of))["last_seq"] - request.limit)
@@ -160,7 +162,7 @@ async def _count(call: Call) -> Json:
     kept = await call.engine.database.read(entries.count, call.scope)
     profile = await _ask(call, get_working_memory, scope="resource", format="json")
     opened = await open_work.read_elsewhere(call.engine, call.scope, "")
-    runs = await _list(call, list_runs, "runs", Asked("runs", limit=_PAGE))
+    runs = await _list(call, list_runs, "runs", ViewRequest("runs", limit=_PAGE))
     return {
         "threads": held.threads,
         "messages": held.messages,

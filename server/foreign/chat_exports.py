@@ -40,17 +40,17 @@ class ForeignNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableItem:
     """Something that cannot be read."""
 
     where: str
     why: str
 
 
-Foreign = Iterator[ForeignConversation | ForeignNote | Unread]
+Foreign = Iterator[ForeignConversation | ForeignNote | UnreadableItem]
 
 
-def find_files(path: Path, pattern: str) -> Iterator[Path | Unread]:
+def find_files(path: Path, pattern: str) -> Iterator[Path | UnreadableItem]:
     """The path itself if it is a file; else the files below it that match, in order. A link in a folder is not followed,
     since it may lead out of the folder."""
     if path.is_file():
@@ -58,7 +58,7 @@ def find_files(path: Path, pattern: str) -> Iterator[Path | Unread]:
         return
     for found in sorted(path.rglob(pattern)):
         if found.is_symlink():
-            yield Unread(str(found), "it is a link; import the file that it leads to by its own name")
+            yield UnreadableItem(str(found), "it is a link; import the file that it leads to by its own name")
         else:
             yield found
 

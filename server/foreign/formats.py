@@ -7,12 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from layerlore.server.capture.host_lines import Said, as_object
+from layerlore.server.capture.host_lines import TranscriptMessage, as_object
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
 from layerlore.server.foreign import chat_exports, note_files
-from layerlore.server.foreign.chat_exports import Foreign, ForeignConversation, Unread, find_files
+from layerlore.server.foreign.chat_exports import Foreign, ForeignConversation, UnreadableItem, find_files
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.process.safe_files import UnsafeFile, open_regular, read_regular
@@ -27,17 +27,17 @@ _LOOKED_AT = 50
 def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
     """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
     for file in find_files(path, "*.jsonl"):
-        if isinstance(file, Unread):
+        if isinstance(file, UnreadableItem):
             yield file
             continue
         try:
             session, folder = _identify(file)
         except UnsafeFile as error:
-            yield Unread(str(file), error.strerror or "")
+            yield UnreadableItem(str(file), error.strerror or "")
             continue
         ignored = IgnoredPaths(folder or str(file.parent))
         if ignored.is_everything:
-            yield Unread(str(file), "its folder is left out by a .layerloreignore")
+            yield UnreadableItem(str(file), "its folder is left out by a .layerloreignore")
             continue
         cleaner, cursor = Cleaner(rules, ignored, set()), TranscriptCursor()
         while (found := read_new(str(file), cursor, ended=True)) is not None:
@@ -74,7 +74,7 @@ def _identify(file: Path) -> tuple[str, str]:
     return (session if session and session in file.name else file.stem), folder
 
 
-def _as_message(said: Said) -> Json:
+def _as_message(said: TranscriptMessage) -> Json:
     return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}
 
 
@@ -201,7 +201,7 @@ def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
             elif chat_exports.is_claude(item):
                 found = chat_exports.read_claude(item)
             else:
-                yield Unread(f"item {number}", "it is no conversation")
+                yield UnreadableItem(f"item {number}", "it is no conversation")
                 continue
             if found.messages:
                 yield found

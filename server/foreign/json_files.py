@@ -63,7 +63,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
 def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]:
     beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
     file.seek(0)
-    counted = _Counted(file)
+    counted = _CountedFile(file)
     if beginning.startswith(b"["):
         prefix = "item"
     else:
@@ -82,7 +82,7 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
         raise InvalidInput(f"{name} cannot be unpacked: {error}; what came before was stored") from None
 
 
-class _Counted:
+class _CountedFile:
     """A file that counts what is read, leaves out a byte order mark, and is not nested deeper than anything that is
     exported: a parser's memory grows with the square of the depth."""
 

@@ -10,7 +10,7 @@ from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
     ForeignNote,
-    Unread,
+    UnreadableItem,
     as_list,
     as_object,
     as_text,
@@ -46,7 +46,7 @@ def read_server_memory(path: Path) -> Foreign:
             if all(words):
                 yield ForeignNote(" ".join(words), at)
         else:
-            yield Unread(f"line {number}", "neither an entity nor a relation")
+            yield UnreadableItem(f"line {number}", "neither an entity nor a relation")
 
 
 def read_mem0(path: Path) -> Foreign:
@@ -56,7 +56,7 @@ def read_mem0(path: Path) -> Foreign:
         for number, item in enumerate(_list_memories(item for item, _ in items), 1):
             text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
             if not text:
-                yield Unread(f"memory {number}", "it has no text")
+                yield UnreadableItem(f"memory {number}", "it has no text")
                 continue
             said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
             expires = read_expiry(item.get("expiration_date"))
@@ -89,7 +89,7 @@ _TITLE = linear_re.compile(r"^# +.*$")
 def read_folder(folder: Path) -> Foreign:
     """All notes of a folder and those below it, or the one file."""
     for path in find_files(folder, "*.md"):
-        if isinstance(path, Unread):
+        if isinstance(path, UnreadableItem):
             yield path
             continue
         if any(name.startswith(".") for name in path.relative_to(folder).parts):
@@ -97,10 +97,10 @@ def read_folder(folder: Path) -> Foreign:
         try:
             text = read_regular(str(path), _MOST_BYTES).decode().replace("\r\n", "\n")
         except UnicodeDecodeError:
-            yield Unread(str(path), "it is no text in UTF-8")
+            yield UnreadableItem(str(path), "it is no text in UTF-8")
             continue
         except UnsafeFile as error:
-            yield Unread(str(path), error.strerror or "")
+            yield UnreadableItem(str(path), error.strerror or "")
             continue
         yield from _read_note(text, path, folder)
 

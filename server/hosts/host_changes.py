@@ -15,7 +15,7 @@ Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refu
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HostOutcome:
     """The outcome for one host's file: ``why`` says it of one that was refused."""
 
     host: str
@@ -29,21 +29,21 @@ _MOST_TRIES = 10
 """Times that a file is read again, where somebody else changes it at the same time."""
 
 
-def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
+def add_to_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> HostOutcome:
     """Write the changes into a host's file, unless all is there already. The file before is stored beside it, and what
     others write at the same time stays in it."""
-    return _try_again(host, file, lambda: _tell(data_dir, host, file, changes))
+    return _try_again(host, file, lambda: _add(data_dir, host, file, changes))
 
 
-def _try_again(host: str, file: HostFile, change: Callable[[], Told]) -> Told:
+def _try_again(host: str, file: HostFile, change: Callable[[], HostOutcome]) -> HostOutcome:
     for _ in range(_MOST_TRIES):
         with contextlib.suppress(HostFileChanged):
             return change()
     why = f"{file.path} is being changed by others all the time; close what writes it, and run this again"
-    return Told(host, file.path, "refused", why)
+    return HostOutcome(host, file.path, "refused", why)
 
 
-def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
+def _add(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> HostOutcome:
     records = read_records(data_dir)
     record = records.get(str(file.path))
     try:
@@ -59,7 +59,7 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
         for change in changes:
             text = _apply(file, text, change)
         if text is None or text == before:
-            return Told(host, file.path, "unchanged")
+            return HostOutcome(host, file.path, "unchanged")
         untouched = record is not None and record.digest == _digest(before or "")
         if untouched:
             backup = None
@@ -73,7 +73,7 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
                 HostFile(backup, file.format, file.top).remove()
             raise
     except HostFileRefused as refused:
-        return Told(host, file.path, "refused", str(refused))
+        return HostOutcome(host, file.path, "refused", str(refused))
     except OSError as error:
         return _refuse(host, file, error)
     keys = [list(change.keys) for change in changes if change.way != "default"]
@@ -85,7 +85,7 @@ def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChang
     if record is not None:
         new = _join(record, new, untouched=untouched)
     write_records(data_dir, {**records, str(file.path): new})
-    return Told(host, file.path, "updated" if known else "added", backup=backup)
+    return HostOutcome(host, file.path, "updated" if known else "added", backup=backup)
 
 
 def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
@@ -104,40 +104,40 @@ def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
     )
 
 
-def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
+def remove_from_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> HostOutcome:
     """Take back what was written into a host's file. If no other program changed it since, it is the earlier file,
     byte for byte; else only our part is removed. ``usual``: the keys to look at where no record is left."""
-    return _try_again(host, file, lambda: _untell(data_dir, host, file, usual))
+    return _try_again(host, file, lambda: _remove(data_dir, host, file, usual))
 
 
-def _untell(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
+def _remove(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> HostOutcome:
     records = read_records(data_dir)
     record = records.pop(str(file.path), None)
     try:
         text = file.read()
         if text is None:
-            told = Told(host, file.path, "not there")
+            told = HostOutcome(host, file.path, "not there")
         elif record is not None and record.digest == _digest(text) and (record.new or record.backup):
             _put_back(file, record, text)
-            told = Told(host, file.path, "removed")
+            told = HostOutcome(host, file.path, "removed")
         else:
             rest = _take_out(file, text, [tuple(each) for each in record.keys] if record else usual)
             if record:
                 rest = _tidy(file, rest, record)
             if rest != text:
                 file.write(rest, text)
-            told = Told(host, file.path, "not there" if rest == text else "removed")
+            told = HostOutcome(host, file.path, "not there" if rest == text else "removed")
     except HostFileRefused as refused:
-        return Told(host, file.path, "refused", str(refused))
+        return HostOutcome(host, file.path, "refused", str(refused))
     except OSError as error:
         return _refuse(host, file, error)
     write_records(data_dir, records)
     return told
 
 
-def _refuse(host: str, file: HostFile, error: OSError) -> Told:
+def _refuse(host: str, file: HostFile, error: OSError) -> HostOutcome:
     """The outcome for a file that the system does not let us change: the other hosts are configured all the same."""
-    return Told(
+    return HostOutcome(
         host, file.path, "refused", f"{error.filename or file.path} cannot be written: {error.strerror or error}"
     )
 

@@ -58,8 +58,8 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Ending:
-    request: bool = False
+class _EndState:
+    requested: bool = False
     exit_code: int = 0
     kill_at: float = 0.0
     signals: list[int] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Supervisor:
         self._clock = clock
         self._places = [_Place() for _ in range(workers)]
         self._selector = selectors.DefaultSelector()
-        self._ending = _Ending()
+        self._ending = _EndState()
         self._accepts = False
         self._accept_again: float | None = None
         self._told = False
@@ -147,17 +147,17 @@ class Supervisor:
         return [place.worker for place in self._places if place.worker is not None]
 
     def _over(self) -> bool:
-        return self._ending.request and not self._workers
+        return self._ending.requested and not self._workers
 
     def _note_signal(self, number: int, _: object) -> None:
         self._ending.signals.append(number)
 
     def _wait(self) -> float | None:
         """Seconds until something is due; None if nothing is."""
-        due = [place.due for place in self._places if place.due is not None and not self._ending.request]
+        due = [place.due for place in self._places if place.due is not None and not self._ending.requested]
         if self._accept_again is not None:
             due.append(self._accept_again)
-        if self._ending.request:
+        if self._ending.requested:
             due.append(self._ending.kill_at)
         if due:
             return max(0.0, min(due) - self._clock())
@@ -165,13 +165,13 @@ class Supervisor:
 
     def _act(self) -> None:
         """The work that is due after each look at the sockets."""
-        if self._ending.signals and not self._ending.request:
+        if self._ending.signals and not self._ending.requested:
             self._end(0)
         for worker in self._workers:
             if worker.child.poll() is not None:
                 self._bury(worker)
         now = self._clock()
-        if self._ending.request:
+        if self._ending.requested:
             if now >= self._ending.kill_at:
                 self._kill()
         else:
@@ -183,7 +183,7 @@ class Supervisor:
     def _accept_if_served(self) -> None:
         if self._accept_again is not None and self._clock() >= self._accept_again:
             self._accept_again = None
-        wanted = not self._ending.request and self._accept_again is None and any(each.ready for each in self._workers)
+        wanted = not self._ending.requested and self._accept_again is None and any(each.ready for each in self._workers)
         if wanted and not self._accepts:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         elif self._accepts and not wanted:
@@ -267,7 +267,7 @@ class Supervisor:
             sys.stderr.write(describe_listening(*self._listener.getsockname()[:2]) + text.decode())
             sys.stderr.flush()
         for index, place in enumerate(self._places):
-            if place.worker is None and place.due is None and not self._ending.request:
+            if place.worker is None and place.due is None and not self._ending.requested:
                 self._begin(index)
 
     def _begin(self, index: int) -> None:
@@ -288,7 +288,7 @@ class Supervisor:
             self._selector.unregister(worker.channel)
         worker.channel.close()
         code = worker.child.returncode
-        if self._ending.request:
+        if self._ending.requested:
             self._ending.exit_code = self._ending.exit_code or (code if code >= 0 else 1)
             return
         if not worker.ready and not any(each.ready for each in self._workers):
@@ -307,7 +307,7 @@ class Supervisor:
         place.pause = min(2 * place.pause, LONGEST_PAUSE)
 
     def _end(self, exit_code: int) -> None:
-        self._ending.request = True
+        self._ending.requested = True
         self._ending.exit_code = exit_code
         self._ending.kill_at = self._clock() + END_SECONDS
         self._accept_if_served()

@@ -23,7 +23,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from layerlore.server.access.exposure import Allowed, HostGuard
+from layerlore.server.access.exposure import AllowedHeaders, HostGuard
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.connections import ConnectionLimits, Connections, raise_open_files
 from layerlore.server.http.http_worker import SharedConnection, WorkerLink
@@ -55,7 +55,7 @@ EXIT_SECONDS = 0.9
 def build_app(
     mcp: MCPServer[Any],
     *,
-    allowed: Allowed,
+    allowed: AllowedHeaders,
     gate: Gate,
     max_body_bytes: int = MAX_BODY_BYTES,
     session_idle_timeout: float = SESSION_IDLE_SECONDS,
@@ -298,7 +298,7 @@ def serve_http(
     mcp: MCPServer[Any],
     host: str,
     port: int,
-    allowed: Allowed,
+    allowed: AllowedHeaders,
     gate: Gate,
     *,
     on_listening: Callable[[str, int], None] | None = None,

@@ -228,7 +228,7 @@ class SseAnswers:
             self._open.pop(key, None)
 
 
-class _Wrapped:
+class _AnswerWrapper:
     def __init__(self, inner: Any, answers: SseAnswers) -> None:
         self._inner = inner
         self._answers = answers
@@ -245,7 +245,7 @@ class _Wrapped:
         await self.aclose()
 
 
-class IncomingMessages(_Wrapped):
+class IncomingMessages(_AnswerWrapper):
     """The stream of messages from the client, each request with its answer."""
 
     @property
@@ -268,7 +268,7 @@ class IncomingMessages(_Wrapped):
             raise StopAsyncIteration from None
 
 
-class OutgoingMessages(_Wrapped):
+class OutgoingMessages(_AnswerWrapper):
     """The stream of messages to the client."""
 
     async def send(self, item: SessionMessage) -> None:

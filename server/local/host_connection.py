@@ -101,7 +101,7 @@ class HostConnection(LineConnection):
         return [_unframed(line) for line in lines]
 
     def admit(self, line: bytes, message: JSONRPCMessage) -> JSONRPCMessage:
-        if isinstance(line, _Numbered):
+        if isinstance(line, _NumberedLine):
             number = line.number
         else:
             number = 0
@@ -115,7 +115,7 @@ class HostConnection(LineConnection):
         return message.model_copy(update={"params": {**params, "_meta": {**meta, KEY_META: key}}})
 
 
-class _Numbered(bytes):
+class _NumberedLine(bytes):
     """A line, and the number that its thin client gave it; 0: none."""
 
     number: int
@@ -125,6 +125,6 @@ def _unframed(line: bytes | TooLong) -> bytes | TooLong:
     if isinstance(line, TooLong):
         return TooLong(line.head.partition(b" ")[2], line.tail)
     number, _, rest = line.partition(b" ")
-    found = _Numbered(rest)
+    found = _NumberedLine(rest)
     found.number = int(number) if number.isdigit() else 0
     return found

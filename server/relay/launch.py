@@ -58,7 +58,7 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
 
     ``working_in``: the folder whose project is meant by ``--project auto``; the server runs in another one."""
     try:
-        given = _Given(flags, environ)
+        given = _LaunchOptions(flags, environ)
     except (OSError, ValueError):
         return None
     if ALONE in flags or given.shares_nothing:
@@ -88,7 +88,7 @@ def hook_folder(folder: str, database: str) -> str:
     return os.path.join(folder, "hooks", _hash(database) if database else "memory")
 
 
-class _Given:
+class _LaunchOptions:
     """The arguments and the environment of a launch: flags, variables by their names in capitals, and a settings file,
     ``text``. Raises OSError or ValueError for a file that cannot be read."""
 

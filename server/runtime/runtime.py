@@ -127,7 +127,7 @@ _LAST_WRITE_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class _Measured:
+class _MeasuredCall:
     """A call that is under way; once it was answered, what a model was shown of it."""
 
     failed: bool = True
@@ -207,9 +207,9 @@ class Runtime:
                 self._answered.set()
 
     @contextlib.contextmanager
-    def _measured(self, name: str, caller: Caller) -> Iterator[_Measured]:
+    def _measured(self, name: str, caller: Caller) -> Iterator[_MeasuredCall]:
         """Count a call and how long it takes, unless a page makes it."""
-        measured, began = _Measured(), perf_counter()
+        measured, began = _MeasuredCall(), perf_counter()
         try:
             yield measured
         finally:

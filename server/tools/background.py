@@ -15,7 +15,7 @@ from layerlore.extraction.jobs.host_jobs import TURN_KINDS
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal_lines import WriteOutcome
-from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
+from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ModelStatus, ObservationState, WaitingJobs
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import NANO
@@ -142,7 +142,7 @@ def _failed(row: JobRow) -> FailedJob:
     return order_keys(FailedJob, failed)
 
 
-def describe_thinking(call: Call, found: Background) -> Thinking:
+def describe_thinking(call: Call, found: Background) -> ModelStatus:
     """Which models are asked, what that may cost today, and whether it is paused."""
     llm = call.settings.llm
     chosen = choose_models(llm.model, llm.by_kind, os.environ)
@@ -150,7 +150,7 @@ def describe_thinking(call: Call, found: Background) -> Thinking:
         pause = call.worker.pause
     else:
         pause = None
-    thinking: Thinking = {
+    thinking: ModelStatus = {
         "model": describe_models(chosen),
         "models": {kind: model for kind, model in chosen.by_kind.items() if model},
         "budget": _budget(call, found),

@@ -15,7 +15,7 @@ from layerlore.storage.core.records import Json, Origin, Scope
 
 if TYPE_CHECKING:
     from layerlore.extraction.jobs.worker import JobWorker
-    from layerlore.memory.engine.engine import Engine, Sent
+    from layerlore.memory.engine.engine import Engine, WriteRequest
     from layerlore.memory.parts.media import Media
     from layerlore.server.access.openings import Openings
     from layerlore.storage.audit.stored_bytes import Quota
@@ -73,12 +73,12 @@ class Call:
         """Whether the answer may hold what is stored."""
         return "read" in self.caller.principal.rights
 
-    def sent(self, thread_id: str = "", *, key: str = "") -> "Sent":
+    def sent(self, thread_id: str = "", *, key: str = "") -> "WriteRequest":
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
-        from layerlore.memory.engine.engine import Sent
+        from layerlore.memory.engine.engine import WriteRequest
 
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
-        return Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+        return WriteRequest(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
         """Whether this answer is the first of its connection that shows memories. It runs once a call."""

@@ -1,6 +1,6 @@
 """What memory_status answers: how much is stored, what the installation can do, and what is degraded."""
 
-from layerlore.memory.engine.status_answers import Asking, KeptMessages, MemoryStatus, StoredBytes, Vectors
+from layerlore.memory.engine.status_answers import CallerStatus, KeptMessages, MemoryStatus, StoredBytes, Vectors
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import present_lines
@@ -92,7 +92,7 @@ def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:
     return shown
 
 
-def _asking(principal: Principal) -> Asking:
+def _asking(principal: Principal) -> CallerStatus:
     rights: list[str] = [right for right in RIGHTS if right in principal.rights]
     return {"principal": principal.name, "tenant": principal.tenant, "rights": rights}
 

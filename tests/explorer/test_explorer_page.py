@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from layerlore.memory.engine.engine import Sent
+from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
@@ -221,7 +221,7 @@ async def fill_with_threads(folder: Path, count: int) -> None:
     """So many conversations of a message each, the first of which was changed last."""
     variables = {"DATA_DIR": str(folder), "EMBEDDING__EMBEDDER": "none", "SQLITE__SYNCHRONOUS": "NORMAL"}
     engine = await open_engine(load_settings(environ={f"LAYERLORE_{name}": value for name, value in variables.items()}))
-    scope, sent = Scope("local", "default", "default"), Sent(Origin("test", "add_messages", "local"))
+    scope, sent = Scope("local", "default", "default"), WriteRequest(Origin("test", "add_messages", "local"))
 
     async def say(number: int) -> None:
         said = [{"role": "user", "content": f"Question {number} about tea."}]

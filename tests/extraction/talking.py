@@ -13,7 +13,7 @@ from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, JobKind, Material, Stale
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.extraction.kinds.reflector import Reflector
-from layerlore.memory.engine.engine import Engine, Redaction, Sent
+from layerlore.memory.engine.engine import Engine, Redaction, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
@@ -29,7 +29,7 @@ from layerlore.storage.jobs.job_rows import Claim, Kind
 from layerlore.storage.threads import threads
 
 ANA = Scope("local", "agent", "ana")
-SENT = Sent(Origin("test", "add_messages"))
+SENT = WriteRequest(Origin("test", "add_messages"))
 COUNTER = load_counter()
 START = 1_750_000_000_000
 MINUTE = 60_000

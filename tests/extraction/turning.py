@@ -10,7 +10,7 @@ from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.kind import AnswerRefused, JobKind, Material, Stale
 from layerlore.memory.documents import working_memory
-from layerlore.memory.engine.engine import Sent
+from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope, WorkingMemoryRules
 from layerlore.storage.core.records import Json, Origin
 from layerlore.storage.core.transaction import Database
@@ -23,7 +23,7 @@ from layerlore.storage.threads.threads import Cursor
 
 from .talking import Talk
 
-CALLER = Sent(Origin("claude", "update_working_memory"))
+CALLER = WriteRequest(Origin("claude", "update_working_memory"))
 LATER = 1_000_000
 """More than turns are waited for, in ms."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.tokens import load_counter
@@ -28,8 +28,8 @@ class Memory:
     now: int = NOW
     numbers: int = 0
 
-    def sent(self, tool: str = "remember") -> Sent:
-        return Sent(Origin("test", tool))
+    def sent(self, tool: str = "remember") -> WriteRequest:
+        return WriteRequest(Origin("test", tool))
 
     async def say(self, thread: str, *texts: str, role: str = "user", scope: Scope = ANA, **given: Any) -> None:
         raw = [{"role": role, "content": text, **given} for text in texts]

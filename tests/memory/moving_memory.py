@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.documents import working_memory
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
@@ -33,7 +33,7 @@ from layerlore.storage.threads import threads
 from .entry_memory import COUNTER
 
 NOW = 1_760_000_000_000
-SENT = Sent(Origin("test", "tool"))
+SENT = WriteRequest(Origin("test", "tool"))
 
 
 @dataclass

@@ -26,14 +26,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from layerlore.server.access.credentials import Anybody, LocalKey, local_principal
-from layerlore.server.access.exposure import Allowed
+from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import serve_http
 from layerlore.server.process.standard_streams import StopRequest
 from layerlore.server.stdio.stdio_transport import run_stdio
 from layerlore.server.subscriptions.notifications import NotificationHub
 
-LOCAL = Allowed(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])
+LOCAL = AllowedHeaders(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])
 PERSON = local_principal("default", "default")
 
 

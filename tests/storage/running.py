@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
@@ -65,7 +65,7 @@ class Runs:
             self.scope,
             named or ("" if given.get("claim") else self.thread),
             Suspension(run_id, state, **given),
-            sent=Sent(Origin(by, "suspend_run"), key, named),
+            sent=WriteRequest(Origin(by, "suspend_run"), key, named),
         )
 
     async def resume(
@@ -78,39 +78,39 @@ class Runs:
         key: str = "",
     ) -> Json:
         brought = ResumeData(*data, tool_call_id=call) if data else None
-        sent = Sent(Origin(by, "resume_run"), key)
+        sent = WriteRequest(Origin(by, "resume_run"), key)
         return await runs.resume_run(self.engine, self.scope, run_id, brought, lease_seconds=seconds, sent=sent)
 
     async def complete(
         self, run_id: str, claim: str, status: Ending = "completed", output: Any = None, *, key: str = ""
     ) -> Json:
-        sent = Sent(Origin("agent", "complete_run"), key)
+        sent = WriteRequest(Origin("agent", "complete_run"), key)
         given = Completion(run_id, claim, status, output)
         return await run_changes.complete_run(self.engine, self.scope, "" if claim else self.thread, given, sent=sent)
 
     async def start(self, run_id: str = "", *, seconds: int = 300, by: str = "agent", **given: Any) -> Json:
         start = Start(run_id, has_state="state" in given, **given)
-        sent = Sent(Origin(by, "start_run"))
+        sent = WriteRequest(Origin(by, "start_run"))
         return await run_changes.start_run(
             self.engine, self.scope, self.thread, start, lease_seconds=seconds, sent=sent
         )
 
     async def update(self, run_id: str, claim: str, *, seconds: int = 300, **given: Any) -> Json:
         update = RunUpdate(run_id, claim, has_state="state" in given, **given)
-        sent = Sent(Origin("agent", "update_run"))
+        sent = WriteRequest(Origin("agent", "update_run"))
         return await run_changes.update_run(self.engine, self.scope, update, lease_seconds=seconds, sent=sent)
 
     async def decide(self, run_id: str, *decisions: Any, by: str = "approver", key: str = "") -> Json:
-        sent = Sent(Origin(by, "decide_run"), key)
+        sent = WriteRequest(Origin(by, "decide_run"), key)
         return await decisions_of_runs.decide_run(self.engine, self.scope, run_id, list(decisions), sent=sent)
 
     async def cancel(self, run_id: str, reason: str = "", *, by: str = "boss") -> Json:
         return await run_changes.cancel_run(
-            self.engine, self.scope, run_id, reason, sent=Sent(Origin(by, "cancel_run"))
+            self.engine, self.scope, run_id, reason, sent=WriteRequest(Origin(by, "cancel_run"))
         )
 
     async def record(self, given: list[Json]) -> Json:
-        sent = Sent(Origin("agent", "record_steps"))
+        sent = WriteRequest(Origin("agent", "record_steps"))
         return await steps.record_steps(self.engine, self.scope, self.thread, given, sent=sent)
 
     async def expire(self) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.access.credentials import EXPLORING, LOCAL_TENANT, RIGHTS, LocalKey, Principal, local_principal
-from layerlore.server.access.exposure import Allowed
+from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.explorer.routes import LINK_SECONDS, PAGE, Explorer, OneTimeLinks
 from layerlore.server.http.transport import serve_http
@@ -71,7 +71,7 @@ def run_explorer(
         if sys.stdin is not None and sys.stdin.isatty():
             threading.Thread(target=_print_more, args=(links, f"http://{host}:{port}"), daemon=True).start()
 
-    allowed = Allowed(hosts=[f"{HOST}:*"], own_pages=True)
+    allowed = AllowedHeaders(hosts=[f"{HOST}:*"], own_pages=True)
     try:
         return serve_http(server, HOST, 0, allowed, gate, on_listening=show, stop=stop)
     finally:

@@ -11,7 +11,7 @@ from typing import IO, Annotated, Any, Literal
 
 import typer
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.moving.exchange import take_shared
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
@@ -174,14 +174,14 @@ async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
         await close_engine(engine)
 
 
-def _sent(settings: Settings, request: ImportRequest) -> Sent:
+def _sent(settings: Settings, request: ImportRequest) -> WriteRequest:
     rates = settings.rates
     limited = request.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
     if limited:
         quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
     else:
         quota = None
-    return Sent(Origin("command line", "import", "command:import"), quota=quota)
+    return WriteRequest(Origin("command line", "import", "command:import"), quota=quota)
 
 
 class _Placing:

@@ -15,7 +15,7 @@ from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
-from layerlore.server.hosts.host_changes import Told, tell_host, untell_host
+from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
 from layerlore.server.hosts.host_entries import NAME, HostLaunch
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
 from layerlore.server.hosts.installation import find_command, read_records, stage_runtime
@@ -59,7 +59,7 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
     stage_runtime(settings.data_dir)
-    told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
+    told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
@@ -94,7 +94,7 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, request, places)]
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
-    told = [untell_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
+    told = [remove_from_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
     _report([each for each in told if each.outcome != "not there"])
     if all(each.outcome == "not there" for each in told):
         sys.stdout.write("no host's file names this server\n")
@@ -220,13 +220,13 @@ def _state(host: Host, file: HostFile, places: Places) -> str:
     return "no"
 
 
-def _report(told: Sequence[Told]) -> None:
+def _report(told: Sequence[HostOutcome]) -> None:
     for each in told:
         line = f"{BY_NAME[each.host].title}: {each.outcome}: {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
 
 
-def _code(told: Sequence[Told]) -> int:
+def _code(told: Sequence[HostOutcome]) -> int:
     if any(each.outcome == "refused" for each in told):
         return 1
     return 0

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from layerlore.server.access.credentials import Anybody, ApiKeys, ByForm, Credentials, LocalKey, local_principal
-from layerlore.server.access.exposure import Served, allowed, reached_by_others, refusal, warning
+from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
 from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
 from layerlore.server.access.protocol_errors import SCOPES
 from layerlore.server.command_line.known_database import look_up_served
@@ -40,7 +40,7 @@ from layerlore.storage.core.records import ApiKey
 METADATA = "/.well-known/oauth-protected-resource"
 
 
-def serve_process(settings: Settings, look: Callable[[], Served], place: tuple[int, int] | None = None) -> int:
+def serve_process(settings: Settings, look: Callable[[], ServedClients], place: tuple[int, int] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 2 for settings that are refused.
 
     ``look`` opens the database and returns whom it may serve. ``place``: the index of this worker, and the descriptor that

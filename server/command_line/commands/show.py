@@ -16,7 +16,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_database import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
-from layerlore.server.command_line.stored_views import Asked, lay_out, read_view
+from layerlore.server.command_line.stored_views import ViewRequest, lay_out, read_view
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.call import Call
 from layerlore.storage.core.records import Json, Scope
@@ -24,7 +24,7 @@ from layerlore.storage.core.records import Json, Scope
 _UNCUT = 10_000  # columns
 
 
-def show_view(settings: Settings, tenant: str, request: Asked, *, as_json: bool) -> int:
+def show_view(settings: Settings, tenant: str, request: ViewRequest, *, as_json: bool) -> int:
     """Print what a tenant's agent remembers about the resource of the settings. Returns the exit code.
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
@@ -56,7 +56,7 @@ def show_view(settings: Settings, tenant: str, request: Asked, *, as_json: bool)
     return 0
 
 
-async def _read(settings: Settings, scope: Scope, request: Asked) -> Json:
+async def _read(settings: Settings, scope: Scope, request: ViewRequest) -> Json:
     # Nothing here is found by its meaning.
     embedding = settings.embedding.model_copy(update={"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
@@ -87,5 +87,5 @@ def show(
     as_json: AsJson = False,
 ) -> int:
     """Show what is remembered, and how to correct it. Changes nothing."""
-    request = Asked(what, conversation, limit, everybody)
+    request = ViewRequest(what, conversation, limit, everybody)
     return show_view(read_settings(flags), tenant, request, as_json=as_json)

@@ -19,7 +19,7 @@ from layerlore.extraction.jobs.registry import make_worker
 from layerlore.extraction.jobs.worker import MOST_FAILURES, JobWorker
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
@@ -42,7 +42,7 @@ PATIENCE = 3600.0  # seconds: a small model on a busy processor takes minutes fo
 needs_server = pytest.mark.skipif(not BASE_URL, reason="LAYERLORE_TEST_LLM_BASE_URL names no server")
 
 SCOPE = Scope("local", "default", "default")
-SENT = Sent(Origin("test", "add_messages"))
+SENT = WriteRequest(Origin("test", "add_messages"))
 EARLIER = "scripted/earlier"
 ASKED = ("entries", "observe", "profile", "reflect", "title")
 TALK = (

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.recall import vector_writer
 from layerlore.memory.recall.vector_writer import LEASE_MS, UNUSED_DAYS, VectorWriter
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 ANA, BEN = Scope("local", "agent", "ana"), Scope("local", "agent", "ben")
-SENT = Sent(Origin("test", "add_messages"))
+SENT = WriteRequest(Origin("test", "add_messages"))
 
 Opened = Callable[..., AbstractAsyncContextManager[Engine]]
 

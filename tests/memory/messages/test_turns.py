@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import DEBOUNCE_MS, add_messages
 from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.parts.tokens import TokenCounter
@@ -20,7 +20,7 @@ from layerlore.storage.jobs.job_rows import JobRow
 pytestmark = pytest.mark.anyio
 
 ANA = Scope("local", "agent", "ana")
-SENT = Sent(Origin("test", "add_messages"))
+SENT = WriteRequest(Origin("test", "add_messages"))
 NOW = 1_750_000_000_000
 EACH_TURN = {"entries", "profile", "session_memory"}
 

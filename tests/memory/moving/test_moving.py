@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.entries.entry_curation import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
@@ -279,7 +279,7 @@ async def test_what_was_deleted_here_stays_deleted(engine: Engine) -> None:
 async def test_an_import_stops_at_the_quota(engine: Engine) -> None:
     _, lines = await live(engine, [("say", "main", 2), ("say", "tea", 2)])
     scope = Scope("local", "agent", engine.new_id())
-    taking = Import(engine, lambda named: scope, "merge", Sent(Origin("x", "import"), quota=Quota(0, 600)))
+    taking = Import(engine, lambda named: scope, "merge", WriteRequest(Origin("x", "import"), quota=Quota(0, 600)))
     await taking.take([NumberedLine(number, line) for number, line in enumerate(lines[:4], 1)])
     with pytest.raises(LimitExceeded, match="at most 600 are allowed"):
         await taking.settle()

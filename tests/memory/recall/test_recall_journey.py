@@ -10,7 +10,7 @@ import pytest
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.embedding.relevance import USE_MULTILINGUAL, Calibration
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.entries import remember_requests
 from layerlore.memory.entries.remember_requests import RememberRequest
 from layerlore.memory.language.search_words import split_words
@@ -112,7 +112,7 @@ def engine_of(database: Database) -> MakeEngine:
 
 async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embedded: bool = True) -> None:
     raw = [{"role": role, "content": text} for text in texts]
-    sent = Sent(Origin("test", "add_messages"))
+    sent = WriteRequest(Origin("test", "add_messages"))
     await addition.add_messages(engine, SCOPE, thread, raw, replace=False, sent=sent)
     if not embedded:
         return
@@ -287,7 +287,7 @@ async def test_an_entry_without_a_vector_yet_counts_like_a_message(
 ) -> None:
     engine = engine_of(embedding)
     stub.failing = True
-    sent = Sent(Origin("test", "remember"))
+    sent = WriteRequest(Origin("test", "remember"))
     await remember_requests.remember(engine, SCOPE, "", RememberRequest("The puppy is called Rex."), sent=sent)
     stub.failing = False
     found = await recall(engine_of(EmbeddingService(stub, patience_ms=5000)), SCOPE, RecallRequest(["hund"]))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from layerlore.server.access.exposure import Served, allowed, refusal, warning
+from layerlore.server.access.exposure import ServedClients, allowed, refusal, warning
 from layerlore.server.settings.settings import Settings
 
 from ..conftest import Cli
@@ -34,16 +34,16 @@ def settings(jwt: dict[str, str] | None = None, **http: Any) -> Settings:
     return Settings(http=http, jwt=jwt or {})
 
 
-def never() -> Served:
+def never() -> ServedClients:
     raise AssertionError("nobody need ask for keys")
 
 
 @pytest.mark.parametrize("host", PUBLIC)
 def test_other_machines_need_a_key_that_exists_or_an_issuer(host: str) -> None:
-    told = refusal(settings(host=host), lambda: Served(False))
+    told = refusal(settings(host=host), lambda: ServedClients(False))
     assert all(part in told for part in (host, "layerlore keys create", "[jwt]"))
     assert "\n" not in told
-    assert refusal(settings(host=host), lambda: Served(True)) == ""
+    assert refusal(settings(host=host), lambda: ServedClients(True)) == ""
     assert refusal(settings(JWT, host=host), never) == ""
 
 
@@ -68,9 +68,9 @@ def test_no_auth_and_a_name_of_others_do_not_go_together(names: dict[str, Any]) 
 
 @pytest.mark.parametrize("names", NAMES_OF_OTHERS)
 def test_a_name_of_others_on_this_machine_s_address_needs_a_key_that_exists_or_an_issuer(names: dict[str, Any]) -> None:
-    told = refusal(settings(**names), lambda: Served(False))
+    told = refusal(settings(**names), lambda: ServedClients(False))
     assert all(part in told for part in ("layerlore keys create", "[jwt]", "http.allowed_hosts"))
-    assert refusal(settings(**names), lambda: Served(True)) == ""
+    assert refusal(settings(**names), lambda: ServedClients(True)) == ""
     assert refusal(settings(JWT, **names), never) == ""
 
 

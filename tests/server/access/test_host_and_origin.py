@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.access.exposure import Allowed, HostGuard, allowed
+from layerlore.server.access.exposure import AllowedHeaders, HostGuard, allowed
 from layerlore.server.settings.settings import Settings
 
 from ..gated_server import ACCEPT, ANA, INITIALIZE, PATIENCE, Told, http_client, served, settings_in
@@ -264,7 +264,7 @@ async def test_the_address_that_is_listened_on_is_served_by_its_name(host: str, 
     assert not await passes(allowed(Settings(http={"host": "0.0.0.0"})), "0.0.0.0")
 
 
-async def passes(names: Allowed, host: str) -> bool:
+async def passes(names: AllowedHeaders, host: str) -> bool:
     reached = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ..http.test_http_command import Served, environment, serving
+from ..http.test_http_command import ServedClients, environment, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
@@ -25,7 +25,7 @@ async def answered(client: Client, tool: str, **arguments: Any) -> Any:
     return result
 
 
-async def converse(served: Served, key: str, user: int) -> int:
+async def converse(served: ServedClients, key: str, user: int) -> int:
     """A user's conversation from connecting to its end: how many messages there are of it then. A client of either
     era of the protocol, by turns."""
     headers = {"Authorization": f"Bearer {key}", "Layerlore-Resource": f"user-{user}", "Layerlore-Thread": "support"}

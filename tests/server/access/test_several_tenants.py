@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from layerlore.server.access.credentials import hash_key, make_key
-from layerlore.server.access.exposure import Served, refusal
+from layerlore.server.access.exposure import ServedClients, refusal
 from layerlore.server.command_line.known_database import look_up_served
 from layerlore.server.runtime.runtime import Runtime, close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
@@ -62,7 +62,7 @@ async def test_with_tokens_too(postgres_url: str, serving_url: str) -> None:
 async def test_a_role_that_owns_nothing_serves_all(serving_url: str) -> None:
     await store_key(serving_url, "acme")
     assert await refused(serving_url) == ""
-    assert await to_thread.run_sync(look_up_served, settings(serving_url)) == Served(True)
+    assert await to_thread.run_sync(look_up_served, settings(serving_url)) == ServedClients(True)
 
 
 async def test_a_key_that_is_made_later_opens_nothing_as_the_owner(postgres_url: str, serving_url: str) -> None:

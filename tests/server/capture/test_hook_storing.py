@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from layerlore.memory.documents import working_memory
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.server.access.credentials import LOCAL_TENANT
@@ -95,7 +95,7 @@ async def test_what_was_deleted_stays_deleted_when_its_transcript_is_read_again(
     async with opened(tmp_path / "data", tmp_path / "hooks") as store:
         store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3)))
         await store.hook()
-        sent = Sent(Origin("test", "delete_messages", "local"))
+        sent = WriteRequest(Origin("test", "delete_messages", "local"))
         await deletion.delete_messages(
             store.engine, SCOPE, "s", "ids", ids=["line-2"], roles=reader.check_roles([]), sent=sent
         )
@@ -109,7 +109,9 @@ async def test_a_conversation_that_was_deleted_goes_on_with_what_is_new(tmp_path
         for n in (1, 2):
             store.write(claude(n, "user", f"Line {n}."))
             await store.hook()
-        await deletion.delete_thread(store.engine, SCOPE, "s", sent=Sent(Origin("test", "delete_thread", "local")))
+        await deletion.delete_thread(
+            store.engine, SCOPE, "s", sent=WriteRequest(Origin("test", "delete_thread", "local"))
+        )
         for n in (3, 4):
             store.write(claude(n, "user", f"Line {n}."))
             await store.hook()
@@ -142,7 +144,7 @@ async def test_what_is_shown_keeps_to_its_tokens_and_says_no_line_twice(tmp_path
         profile = "\n".join(
             f"- Fact {n}: the user owns house {n}, which has {n + 3} windows and a red gate." for n in range(40)
         )
-        sent = Sent(Origin("test", "update_working_memory", "local"))
+        sent = WriteRequest(Origin("test", "update_working_memory", "local"))
         await working_memory.update_document(
             store.engine, SCOPE, "resource", "", profile, mode="replace", expected_version=None, sent=sent
         )
@@ -328,7 +330,7 @@ async def test_a_session_with_a_subject_is_shown_nothing_of_another(tmp_path: Pa
     async with opened(tmp_path / "data", tmp_path / "hooks") as store:
         store.write(claude(1, "user", "The customer's phone number is 0664 1234567."))
         await store.hook()
-        sent = Sent(Origin("test", "update_thread", "local"))
+        sent = WriteRequest(Origin("test", "update_thread", "local"))
         prompt = "What is the customer's phone number?"
         assert "0664" in await store.shown("UserPromptSubmit", "s-2", prompt=prompt)
         for thread, subject in (("s", "1001"), ("s-3", "1004"), ("s-4", "1001")):

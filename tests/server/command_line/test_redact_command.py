@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp.types import TextContent
 
-from layerlore.memory.engine.engine import Sent
+from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.work import runs
 from layerlore.memory.work.runs import Suspension
@@ -25,7 +25,7 @@ from layerlore.storage.core.records import Origin, Scope
 pytestmark = pytest.mark.anyio
 
 Cli = Callable[..., tuple[int, str, str]]
-SENT = Sent(Origin("test", "add_messages"))
+SENT = WriteRequest(Origin("test", "add_messages"))
 
 
 def made_up(seed: int) -> str:

@@ -54,7 +54,7 @@ def environment() -> dict[str, str]:
     return kept | {"LAYERLORE_EMBEDDING__EMBEDDER": "none"}
 
 
-class Served:
+class ServedClients:
     """A server that listens, and what it said so far."""
 
     def __init__(self, data_dir: Path, *arguments: str, **variables: str) -> None:
@@ -118,8 +118,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(data_dir: Path, *arguments: str, **variables: str) -> Iterator[Served]:
-    served = Served(data_dir, *arguments, **variables)
+def serving(data_dir: Path, *arguments: str, **variables: str) -> Iterator[ServedClients]:
+    served = ServedClients(data_dir, *arguments, **variables)
     try:
         yield served
     finally:
@@ -129,7 +129,7 @@ def serving(data_dir: Path, *arguments: str, **variables: str) -> Iterator[Serve
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedClients]:
     """A server behind its key, for all tests that do not care whose messages are in it."""
     with serving(tmp_path_factory.mktemp("served") / "data", "--agent", "tester") as running:
         yield running
@@ -146,7 +146,7 @@ async def structure(client: Client, tool: str, arguments: dict[str, Any], **opti
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_with_the_key_works_in_both_eras_on_both_endpoints(
-    served: Served, endpoint: str, mode: str
+    served: ServedClients, endpoint: str, mode: str
 ) -> None:
     async with served.client(endpoint, mode) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
@@ -159,7 +159,7 @@ async def test_a_client_with_the_key_works_in_both_eras_on_both_endpoints(
         assert status["scope"] == {"agent": "tester", "resource": "default"}
 
 
-async def test_without_the_key_only_the_health_routes_answer(served: Served) -> None:
+async def test_without_the_key_only_the_health_routes_answer(served: ServedClients) -> None:
     async with httpx2.AsyncClient(base_url=served.url, headers=ACCEPT, timeout=PATIENCE) as client:
         for credentials in ({}, {"Authorization": "Bearer ll_wrong"}, {"X-API-Key": "ll_wrong"}):
             for method, path in ROUTES:
@@ -170,7 +170,7 @@ async def test_without_the_key_only_the_health_routes_answer(served: Served) -> 
         assert (await client.get("/health")).json() == {"status": "ok"}
 
 
-async def test_the_key_may_come_as_x_api_key(served: Served) -> None:
+async def test_the_key_may_come_as_x_api_key(served: ServedClients) -> None:
     async with httpx2.AsyncClient(base_url=served.url, headers=ACCEPT, timeout=PATIENCE) as client:
         answer = await client.post("/messages/", headers={"X-API-Key": served.key}, json=PING)
         assert (answer.status_code, answer.text) == (400, "session_id is required")
@@ -181,7 +181,7 @@ async def test_the_key_may_come_as_x_api_key(served: Served) -> None:
         await structure(client, "memory_status", {})
 
 
-async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: Served) -> None:
+async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: ServedClients) -> None:
     async with httpx2.AsyncClient(base_url=served.url, headers=ACCEPT | served.headers, timeout=PATIENCE) as client:
         for method, path in ROUTES:
             for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "http://evil.example"}, 403)):
@@ -191,7 +191,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: Served
             assert (await client.get("/health", headers=headers)).status_code == 200
 
 
-async def test_clients_without_a_session_share_one_thread_unless_they_name_another(served: Served) -> None:
+async def test_clients_without_a_session_share_one_thread_unless_they_name_another(served: ServedClients) -> None:
     for count, endpoint in enumerate(("mcp", "sse"), 1):
         async with served.client(endpoint) as client:
             added = await structure(client, "add_messages", HELLO)
@@ -199,7 +199,7 @@ async def test_clients_without_a_session_share_one_thread_unless_they_name_anoth
             assert "thread_id chooses another" in added["note"]
 
 
-async def test_the_thread_may_come_in_the_meta_or_a_header_and_an_argument_counts_most(served: Served) -> None:
+async def test_the_thread_may_come_in_the_meta_or_a_header_and_an_argument_counts_most(served: ServedClients) -> None:
     in_meta: Any = {"layerlore/thread": "from-meta"}
     async with served.client() as client:
         assert (await structure(client, "add_messages", HELLO, meta=in_meta))["thread_id"] == "from-meta"
@@ -211,7 +211,7 @@ async def test_the_thread_may_come_in_the_meta_or_a_header_and_an_argument_count
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
-async def test_a_session_of_an_older_client_has_one_new_thread_of_its_own(served: Served, endpoint: str) -> None:
+async def test_a_session_of_an_older_client_has_one_new_thread_of_its_own(served: ServedClients, endpoint: str) -> None:
     threads = []
     for _ in range(2):
         async with served.client(endpoint, "legacy") as client:
@@ -291,7 +291,7 @@ async def test_an_address_that_others_can_reach_is_refused_with_exit_code_2(tmp_
 
 @pytest.mark.parametrize("host", ["::", "127.9.9.9", "192.168.1.5", "example.com", "localhost.example.com", ""])
 async def test_no_other_name_passes_for_loopback(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve_process(Settings(http={"host": host}), lambda: exposure.Served(False)) == 2
+    assert serve_process(Settings(http={"host": host}), lambda: exposure.ServedClients(False)) == 2
     assert "http.host may be 127.0.0.1, ::1, localhost" in capsys.readouterr().err
     assert all(is_loopback(own) for own in ("127.0.0.1", "::1", "localhost"))
 

@@ -59,7 +59,7 @@ class Begun:
 
 
 @dataclass
-class Served:
+class ServedClients:
     url: str
     begun: Begun
     connections: Connections
@@ -76,7 +76,7 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, *, write_seconds: float = 60.0, **rates: Any) -> AsyncIterator[Served]:
+async def served(folder: Path, *, write_seconds: float = 60.0, **rates: Any) -> AsyncIterator[ServedClients]:
     """A server with a large message of each tenant."""
     settings = settings_in(folder, rates=only(**rates).model_dump())
     begun, connections = Begun(), Connections(ConnectionLimits(write_seconds=write_seconds))
@@ -86,7 +86,7 @@ async def served(folder: Path, *, write_seconds: float = 60.0, **rates: Any) -> 
             async with connected(url, key) as client:
                 message = {"role": "user", "content": "x" * LARGE}
                 await answer(client, "add_messages", messages=[message], thread_id="t")
-        yield Served(url, begun, connections)
+        yield ServedClients(url, begun, connections)
 
 
 async def sse(client: Unread, url: str) -> str:
@@ -113,7 +113,7 @@ async def session(url: str) -> dict[str, str]:
     return {"mcp-session-id": headers["mcp-session-id"]}
 
 
-async def taking(client: Unread, server: Served, pause: float = 0.0) -> bytes:
+async def taking(client: Unread, server: ServedClients, pause: float = 0.0) -> bytes:
     """Read, a little at a time, until the server has sent everything."""
     found = b""
     with anyio.fail_after(PATIENCE):

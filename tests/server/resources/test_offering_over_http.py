@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.access.credentials import Anybody, local_principal
-from layerlore.server.access.exposure import Allowed
+from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import build_app
 from layerlore.server.resources.kinds import OF_A_THREAD
@@ -35,7 +35,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     given = {"database": f"sqlite:///{tmp_path}/memory.db", "embedding": {"embedder": "none"}}
     settings = load_settings(given, environ={})
     gate = Gate(Anybody(local_principal(settings.agent, settings.resource)))
-    app = build_app(build_server(settings), allowed=Allowed(["127.0.0.1:*"]), gate=gate)
+    app = build_app(build_server(settings), allowed=AllowedHeaders(["127.0.0.1:*"]), gate=gate)
 
     @contextlib.asynccontextmanager
     async def opened(mode: str, **headers: str) -> AsyncIterator[Client]:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from mcp import Client
 
-from ..http.test_http_command import PATIENCE, Served, serving
+from ..http.test_http_command import PATIENCE, ServedClients, serving
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,7 +26,7 @@ LARGE = "x" * 200_000
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedClients]:
     with serving(tmp_path_factory.mktemp("unwell") / "data") as running:
         yield running
     # Each of the tests below was a time of its own, and each write in it is no line.
@@ -34,19 +34,19 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     assert ["cannot be written" in line for line in said] == [True, False] * (len(said) // 2), said
 
 
-async def ready(served: Served) -> tuple[int, dict[str, str]]:
+async def ready(served: ServedClients) -> tuple[int, dict[str, str]]:
     async with httpx2.AsyncClient(timeout=PATIENCE) as http:
         response = await http.get(f"{served.url}/ready")
     return response.status_code, response.json()
 
 
-async def until_ready(served: Served) -> None:
+async def until_ready(served: ServedClients) -> None:
     with anyio.fail_after(PATIENCE):
         while (await ready(served))[0] != 200:
             await anyio.sleep(0.1)
 
 
-async def until_unready(served: Served, reason: str) -> None:
+async def until_unready(served: ServedClients, reason: str) -> None:
     with anyio.fail_after(PATIENCE):
         while (await ready(served))[0] == 200:
             await anyio.sleep(0.1)
@@ -73,7 +73,7 @@ async def kept(client: Client) -> int:
     return int(page.structured_content["total"])
 
 
-async def test_while_the_file_is_away_it_is_not_ready_and_refuses_writes(served: Served) -> None:
+async def test_while_the_file_is_away_it_is_not_ready_and_refuses_writes(served: ServedClients) -> None:
     file = served.data_dir / "memory.db"
     async with served.client() as client:
         before = await kept(client) if (await add(client, "before")).is_error is False else 0
@@ -93,7 +93,7 @@ async def test_while_the_file_is_away_it_is_not_ready_and_refuses_writes(served:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there can another process be given a limit")
-async def test_while_the_disk_is_full_it_is_not_ready_and_loses_nothing(served: Served) -> None:
+async def test_while_the_disk_is_full_it_is_not_ready_and_loses_nothing(served: ServedClients) -> None:
     """What the kernel lets a file have is bounded, as a full disk bounds it: the log cannot grow, and says so."""
     process = psutil.Process(served.process.pid)
     async with served.client() as client:

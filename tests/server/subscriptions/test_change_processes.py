@@ -22,7 +22,7 @@ from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
 from ..conftest import Lines, _killed_at_the_end
-from ..http.test_http_command import Served, serving
+from ..http.test_http_command import ServedClients, serving
 from ..subscribing import MAIN, PATIENCE, Subscriber, subscriber
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
@@ -51,7 +51,7 @@ def on_stdio(database_url: str) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def on_http(served: Served, endpoint: str) -> AsyncIterator[Any]:
+async def on_http(served: ServedClients, endpoint: str) -> AsyncIterator[Any]:
     async with httpx2.AsyncClient(headers=served.headers, timeout=PATIENCE) as http:
         if endpoint == "sse":
             yield sse_client(served.url + "/sse", headers=served.headers)
