@@ -20,7 +20,7 @@ from layerlore.memory.embedding.port import Embedder
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.index import vectors

@@ -16,7 +16,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.server.runtime.runtime import close_engine
+from layerlore.server.runtime.engines import close_engine
 from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core import tables
 from layerlore.storage.core.records import Json, Scope

@@ -21,7 +21,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from benchmarks.servers import Launch
-from layerlore.server.process.json_rpc import MAX_LINE_BYTES
+from layerlore.server.process.lines import MAX_LINE_BYTES
 
 PATIENCE = 60.0
 """Seconds that a batch may take, and the start of a server."""

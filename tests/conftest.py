@@ -31,7 +31,7 @@ from jsonschema import Draft202012Validator
 from mcp import Client
 
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.transaction import Database

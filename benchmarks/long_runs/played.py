@@ -17,7 +17,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.parts import part_texts
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Tx

@@ -4,21 +4,18 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
-
-from mcp.server.apps import client_supports_apps
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.context import ServerRequestContext
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal, Right, local_principal
-from layerlore.server.process.sdk_private import connection_of
 from layerlore.server.settings.project import NONE, PREFIX, project_resource
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Scope
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
 
 THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
 AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
@@ -92,12 +89,14 @@ class Lifespan(Protocol):
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
 
 
-RequestContext = ServerRequestContext[Lifespan, Any]
+RequestContext: TypeAlias = "ServerRequestContext[Lifespan, Any]"
 """A request, as the SDK hands it to whatever answers it."""
 
 
 def principal_of(ctx: RequestContext) -> Principal:
     """The caller that the request's credential names; without HTTP, the person at this machine."""
+    from mcp.server.auth.middleware.auth_context import get_access_token
+
     access = get_access_token()
     if access is not None:
         principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
@@ -159,6 +158,8 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
 
 def is_for_page(ctx: RequestContext) -> bool:
     """Whether a page is what asks, or may be: the explorer's own, or one in a host that shows MCP Apps."""
+    from mcp.server.apps import client_supports_apps
+
     return _comes_from_page(ctx.request) or client_supports_apps(ctx)
 
 
@@ -198,6 +199,8 @@ def settings_of(ctx: RequestContext) -> Settings:
 
 def default_of(ctx: RequestContext) -> Default:
     """How a call that comes as this request did gets to its thread, if no argument names one."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
     meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
     in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
@@ -259,6 +262,10 @@ def _text(value: Any, where: str) -> str:
 
 
 def _find_connection(ctx: RequestContext) -> Hashable | None:
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    from layerlore.server.process.sdk_private import connection_of
+
     is_stateless = ctx.request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     if is_stateless:
         return None
@@ -275,6 +282,8 @@ def _find_connection(ctx: RequestContext) -> Hashable | None:
 def _own_thread(ctx: RequestContext, default: Default) -> str:
     """One new thread a process (stdio) or session (older protocol), or the one that a client's earlier session had; over
     modern HTTP no session exists."""
+    from layerlore.server.process.sdk_private import connection_of
+
     if default == "shared":
         return SHARED_THREAD
     if ctx.request is None:

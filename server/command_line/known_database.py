@@ -1,16 +1,11 @@
 """The database that a command works on. A command that only reads does not create one."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.access.exposure import ServedClients
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
@@ -52,22 +47,6 @@ async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]
         yield database
     finally:
         await database.close()
-
-
-def look_up_served(settings: Settings) -> ServedClients:
-    """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
-    DatabaseTooNew or InvalidInput."""
-    if settings.memory != "off":
-        return asyncio.run(_look_up_served(settings))
-    return ServedClients(False)
-
-
-async def _look_up_served(settings: Settings) -> ServedClients:
-    async with open_or_create_database(settings) as database:
-        now = time.time_ns() // 1_000_000
-        any_key = await database.read_installation(api_keys.any_usable, now)
-        others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
-        return ServedClients(any_key, database.unfit if others else "")
 
 
 @asynccontextmanager

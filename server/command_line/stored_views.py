@@ -16,8 +16,7 @@ from layerlore.memory.work import plan as open_work
 from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.resources.kinds import read_entries
-from layerlore.server.tools.arguments import check_arguments
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.call import Call, drop_empty
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.messages import get_messages
 from layerlore.server.tools.plan import plan
@@ -99,8 +98,7 @@ def _of(request: ViewRequest) -> Json:
 
 
 async def _ask(call: Call, tool: Declaration, **arguments: Any) -> Json:
-    values, _ = check_arguments(tool.tool, arguments)
-    answer: Json = await tool.function(call, **values)
+    answer: Json = await tool.function(call, **drop_empty(arguments))
     return answer
 
 

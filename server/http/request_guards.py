@@ -28,15 +28,8 @@ from layerlore.server.access.caller import (
     THREAD_HEADER,
 )
 from layerlore.server.access.gate import TENANT_HEADER
-from layerlore.server.process.json_rpc import (
-    EDGE_BYTES,
-    MAX_LINE_BYTES,
-    TooLong,
-    decode,
-    error_line,
-    refuse_too_long,
-    strip_mark,
-)
+from layerlore.server.process.json_rpc import decode, error_line, refuse_too_long, strip_mark
+from layerlore.server.process.lines import EDGE_BYTES, MAX_LINE_BYTES, TooLong
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""

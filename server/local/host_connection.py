@@ -9,7 +9,7 @@ from mcp.types import JSONRPCMessage, JSONRPCRequest
 
 from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.credentials import Principal
-from layerlore.server.process.json_rpc import TooLong
+from layerlore.server.process.lines import TooLong
 from layerlore.server.process.sdk_private import serve_within
 from layerlore.server.process.standard_streams import StopRequest
 from layerlore.server.relay.launch import hook_folder

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from layerlore.server.process.json_rpc import MAX_LINE_BYTES, LineSplitter, TooLong
+from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.launch import OWN_VARIABLES, Launch
 

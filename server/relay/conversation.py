@@ -8,7 +8,7 @@ sent again after a crash is done once.
 import json
 import re
 
-from layerlore.server.process.json_rpc import TooLong
+from layerlore.server.process.lines import TooLong
 from layerlore.server.relay.channels import framed_line
 from layerlore.server.relay.kept_answers import METHODS, KeptAnswers
 

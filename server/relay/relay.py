@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from layerlore.server.process.json_rpc import LineSplitter, TooLong
+from layerlore.server.process.lines import LineSplitter, TooLong
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
 from layerlore.server.relay.channels import OwnChannel, SharedChannel, connect, prepare_folder, reach
 from layerlore.server.relay.conversation import MOST_DEATHS, Conversation

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
-
-from mcp.types import Annotations, Role
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from layerlore.memory.entries.entry_answers import EntryPage, EntryRow
 from layerlore.memory.observations.observation_answers import ThreadNotes, WaitingNotes
@@ -21,6 +19,11 @@ from layerlore.server.tools.threads import list_threads
 from layerlore.server.tools.working_memory import get_working_memory
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from mcp.types import Annotations
+
+Reader = Literal["user", "assistant"]
 
 Kind = Literal[
     "profile",
@@ -42,8 +45,8 @@ Kind = Literal[
 
 MARKDOWN = "text/markdown"
 JSON = "application/json"
-_BOTH: tuple[Role, ...] = ("user", "assistant")
-_PEOPLE: tuple[Role, ...] = ("user",)
+_BOTH: tuple[Reader, ...] = ("user", "assistant")
+_PEOPLE: tuple[Reader, ...] = ("user",)
 # Threads, runs or entries in one resource.
 _MOST_LISTED = 100
 # In a resource that programs read: as much as the tool gives in one answer, since a URI cannot ask for more.
@@ -78,7 +81,7 @@ class ResourceKind:
     title: str
     text: str
     mime_type: str
-    read_by: tuple[Role, ...]
+    read_by: tuple[Reader, ...]
     priority: float
     source: Declaration | Action
     arguments: Callable[[Address], Json]
@@ -86,7 +89,9 @@ class ResourceKind:
     rows: str = ""
     of_a_thread: bool = False
 
-    def annotations(self, last_modified: str | None = None) -> Annotations:
+    def annotations(self, last_modified: str | None = None) -> "Annotations":
+        from mcp.types import Annotations
+
         return Annotations(audience=list(self.read_by), priority=self.priority, last_modified=last_modified)
 
 
@@ -291,7 +296,7 @@ class KindRecord(TypedDict):
     title: str
     description: str
     mime_type: str
-    annotations: Annotations
+    annotations: "Annotations"
 
 
 def describe_kind(kind: Kind) -> KindRecord:

@@ -7,24 +7,18 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import uuid_utils
 
-from layerlore.memory.embedding import choice
-from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Denial, Engine, keep_reporting_denials, report_counted_denials, report_denial
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.engine.status_answers import ProcessState
-from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.ages import MINUTE_MS, minutes_ago
-from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
@@ -33,8 +27,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT, Principal, Right
 from layerlore.server.access.openings import Openings
 from layerlore.server.limits.room import QueueRoom
 from layerlore.server.process.late_imports import load_for
-from layerlore.server.process.logs import mask_logs
-from layerlore.server.settings.memory_rules import check_rules, window_rules
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
@@ -47,11 +40,7 @@ from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
-from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.index.vectors import dimension_of
 from layerlore.storage.threads import threads
 
 if TYPE_CHECKING:
@@ -118,8 +107,6 @@ query needs it: what such a process writes is embedded by the next that stays.""
 _ANSWERED_SECONDS = 10.0
 _JOURNALED = list_writers() | {list_all_threads.name, explore_memories.name}
 """What writes its own lines in the journal."""
-EMBEDDER_FOLDER = "embedder"
-"""Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
 
 
 _OF_PAGES = frozenset(each.name for each in OF_PAGES)
@@ -294,87 +281,3 @@ async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
     engine = await open_engine(settings)
     await loading
     return Runtime(engine, settings, Watcher(engine.database, hub.interest, hub.publish))
-
-
-async def close_engine(engine: Engine) -> None:
-    """The database first: an embedder's last batch may take its time, and no caller waits for it any more."""
-    await engine.database.close()
-    if engine.embedding is not None:
-        await engine.embedding.close()
-
-
-async def open_engine(settings: Settings) -> Engine:
-    """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
-    mask_logs(mask_without_key)
-    check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
-    if settings.memory != "off":
-        url = settings.database.get_secret_value()
-    else:
-        url = "sqlite://:memory:"
-    counting = asyncio.create_task(asyncio.to_thread(load_counter))
-    database = await open_database(
-        url,
-        settings.database_file,
-        synchronous=settings.sqlite.synchronous,
-        readers=settings.sqlite.readers,
-        pool_size=settings.postgres.pool_size,
-        listen_url=settings.postgres.listen_url.get_secret_value(),
-    )
-    try:
-        key = await database.read_installation(hmac_key)
-        embedding = await _embedding(settings, database)
-        counter = await counting
-    except BaseException:
-        await database.close()
-        raise
-    engine = Engine(
-        database=database,
-        tokens=counter,
-        redactor=Redactor(key),
-        hmac_key=key,
-        limits=settings.limits,
-        redaction=settings.redaction,
-        deleted_days=settings.retention.deleted_days,
-        now=lambda: time.time_ns() // 1_000_000,
-        new_id=lambda: str(uuid_utils.uuid7()),
-        working_memory=settings.working_memory,
-        recall=settings.recall,
-        observation=settings.observation,
-        entries=settings.entries,
-        titles=settings.title_rules,
-        retention=settings.retention,
-        context=settings.context,
-        windows=window_rules(settings, counter),
-        memory=settings.memory,
-        embedding=embedding,
-    )
-    return replace(engine, agents={name: _with_rules(engine, settings, name) for name in settings.agents})
-
-
-def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
-    """The engine with the rules of an agent that has settings of its own."""
-    own = settings.for_agent(agent)
-    return replace(
-        engine,
-        working_memory=own.working_memory,
-        recall=own.recall,
-        entries=own.entries,
-        context=own.context,
-        windows=window_rules(own, engine.tokens, agent),
-        memory=own.memory,
-    )
-
-
-async def _embedding(settings: Settings, database: Database) -> EmbeddingService | None:
-    if settings.memory == "off":
-        return None
-    embedder = choice.make_embedder(settings.embedding, unpack_into=settings.data_dir / EMBEDDER_FOLDER)
-    if embedder is None:
-        return None
-    embedding = EmbeddingService(
-        embedder,
-        patience_ms=settings.embedding.query_patience_ms,
-        load_patience_ms=settings.embedding.load_patience_ms,
-    )
-    embedding.expect(await database.read_installation(dimension_of, embedder.name))
-    return embedding

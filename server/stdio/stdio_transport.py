@@ -20,15 +20,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
 from layerlore.server.process.interpreter import shell_command
-from layerlore.server.process.json_rpc import (
-    MAX_LINE_BYTES,
-    LineSplitter,
-    TooLong,
-    decode,
-    encode,
-    put_handshake_first,
-    refuse_too_long,
-)
+from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
+from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import Messages, Replies, serve_alone
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY, ExitDeadline, StopRequest

@@ -9,16 +9,17 @@ who sends that fills them in.
 
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.mcpserver.tools import Tool
 from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core import linear_re
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver.tools import Tool
 
 Arguments = dict[str, Any]
 """The arguments of a call, by name."""
@@ -154,9 +155,11 @@ _SAME_VALUES: dict[str, dict[str, str]] = {
 """For arguments by name, the values of other systems, and ours."""
 
 
-def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+def check_arguments(tool: "Tool", arguments: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     """The arguments as the tool's function takes them, with defaults for what is left out, and the names of those that
     are not. Raises ToolError."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
     schemas: Mapping[str, Any] = tool.parameters.get("properties", {})
     allowed = list(schemas)
     arguments = _rename(arguments, allowed)
@@ -266,7 +269,7 @@ def parse_until(text: str) -> int:
     return moment
 
 
-def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
+def drop_left_out(tool: "Tool", arguments: Mapping[str, Any]) -> Arguments:
     """The arguments that say something, JSON text read where it stands for a list or an object."""
     schemas: Mapping[str, Any] = tool.parameters["properties"]
     fields = tool.fn_metadata.arg_model.model_fields

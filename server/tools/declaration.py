@@ -6,17 +6,19 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args, get_origin
 
-from mcp.server.mcpserver.tools import Tool
-from mcp.types import Tool as ListedTool
-from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 from typing_extensions import get_type_hints, is_typeddict
 
 from layerlore.memory.rules.answers import STORED
 from layerlore.server.access.credentials import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver.tools import Tool
+    from mcp.types import Tool as ListedTool
+    from mcp.types import ToolAnnotations
 
 
 def holds_stored(answer: Any) -> bool:
@@ -87,6 +89,15 @@ _UNSAID = ("title", "default", "minimum", "maximum", "minLength", "maxLength", "
 _KEYS = ("description", "enum", "items", "anyOf", "required", "type")
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a call of the tool does, for clients: MCP's annotations of the same names."""
+
+    only_reads: bool
+    is_destructive: bool
+    is_idempotent: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Declaration:
     """A tool: the function that it is, and what else clients and the server know of it.
@@ -112,7 +123,7 @@ class Declaration:
     title: str
     toolset: str
     right: Right
-    annotations: ToolAnnotations
+    hints: Hints
     answers: type | None = None
     largest_answer: int | None = None
     reduced: str = ""
@@ -148,7 +159,7 @@ class Declaration:
 
     def changes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call with these arguments may change what is stored."""
-        return not self.annotations.read_only_hint and bool(self.needs(arguments) - READ)
+        return not self.hints.only_reads and bool(self.needs(arguments) - READ)
 
     def open_to(self, rights: Collection[Right]) -> bool:
         """Whether it can be called in any way with these rights."""
@@ -166,7 +177,19 @@ class Declaration:
         fields = self.tool.fn_metadata.arg_model.model_fields
         return frozenset(name for name, field in fields.items() if UNLISTED in field.metadata)
 
-    def show(self, listed: ListedTool) -> ListedTool:
+    @cached_property
+    def annotations(self) -> "ToolAnnotations":
+        """The hints as MCP has them. Nothing reaches beyond this server."""
+        from mcp.types import ToolAnnotations
+
+        return ToolAnnotations(
+            read_only_hint=self.hints.only_reads,
+            destructive_hint=self.hints.is_destructive,
+            idempotent_hint=self.hints.is_idempotent,
+            open_world_hint=False,
+        )
+
+    def show(self, listed: "ListedTool") -> "ListedTool":
         """The tool as a client is shown it, its unlisted arguments in ``_meta``."""
         if not self.unlisted:
             return listed
@@ -181,8 +204,11 @@ class Declaration:
         )
 
     @cached_property
-    def tool(self) -> Tool:
+    def tool(self) -> "Tool":
         """As the SDK has it, with schemas that every client takes and all arguments. Servers share it."""
+        # The command line calls the functions alone, and does not wait for the SDK.
+        from mcp.server.mcpserver.tools import Tool
+
         meta: Schema
         if self.largest_answer:
             meta = {"anthropic/maxResultSizeChars": self.largest_answer}
@@ -232,12 +258,11 @@ def tool(
     """
     if reads is None:
         reads = right == "read"
-    hints = ToolAnnotations(
-        read_only_hint=reads,
-        destructive_hint=right in ("forget", "admin") and not reads if destructive is None else destructive,
-        idempotent_hint=reads if idempotent is None else idempotent,
-        open_world_hint=False,
-    )
+    if destructive is None:
+        destructive = right in ("forget", "admin") and not reads
+    if idempotent is None:
+        idempotent = reads
+    hints = Hints(only_reads=reads, is_destructive=destructive, is_idempotent=idempotent)
 
     def declared(function: Action) -> Declaration:
         return Declaration(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
-from mcp.types import Tool as ListedTool
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -18,6 +17,8 @@ from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mcp.types import Tool as ListedTool
+
     from layerlore.storage.audit.journal_rows import Journaled
 
 EXPLORER_URI = "ui://layerlore/explorer"
@@ -226,7 +227,7 @@ async def resume_jobs(call: Call) -> ResumedJobs:
     return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
 
 
-def show_to_page(listed: ListedTool) -> ListedTool:
+def show_to_page(listed: "ListedTool") -> "ListedTool":
     """The tool as a page is listed it: hidden from models, unless it is the one that shows the page."""
     meta = listed.meta or {}
     return listed.model_copy(update={"meta": {**meta, "ui": {"visibility": ["app"], **meta.get("ui", {})}}})

@@ -21,7 +21,7 @@ from anyio import to_thread
 
 from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Origin, Scope
 

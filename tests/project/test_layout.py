@@ -141,7 +141,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     list(TopologicalSorter(graph).static_order())
 
 
-IMPORTS_INSIDE_FUNCTIONS = ("server.local.", "server.prompts.", "server.resources.", "server.runtime.", "server.tools.")
+IMPORTS_INSIDE_FUNCTIONS = tuple(
+    f"server.{room}." for room in ("access", "local", "prompts", "resources", "runtime", "tools")
+)
 """The rooms that a start loads before the first answer, and that need more only for later calls."""
 
 

@@ -31,8 +31,7 @@ from layerlore.server.process.interpreter import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
-from layerlore.server.tools.arguments import check_arguments
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.call import Call, drop_empty
 from layerlore.server.tools.declaration import Declaration
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
@@ -71,8 +70,9 @@ async def calling(
             engine_of_agent = engine.for_agent(scope.agent_id)
             if not isinstance(tool, Declaration):
                 return await tool(Call("edit", engine_of_agent, settings, caller, frozenset()), **arguments)
-            values, given = check_arguments(tool.tool, arguments)
-            return await tool.function(Call(tool.name, engine_of_agent, settings, caller, given), **values)
+            values = drop_empty(arguments)
+            call = Call(tool.name, engine_of_agent, settings, caller, frozenset(values))
+            return await tool.function(call, **values)
 
         yield ask
 

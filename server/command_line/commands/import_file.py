@@ -32,7 +32,7 @@ from layerlore.server.command_line.sharing import (
 from layerlore.server.command_line.tables import Came, print_table, show_progress
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
 from layerlore.server.relay.server_query import mask_controls
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.project import is_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit.stored_bytes import Quota

@@ -16,8 +16,7 @@ from layerlore.server.command_line.owner import scope_of
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.relay.server_query import MOST_TOKENS, mask_controls
 from layerlore.server.settings.settings import Settings
-from layerlore.server.tools.arguments import check_arguments
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.call import Call, drop_empty
 from layerlore.server.tools.recall import recall_memory
 from layerlore.storage.core.records import Json, Scope
 
@@ -73,8 +72,8 @@ async def _call(settings: Settings, scope: Scope, request: list[Json]) -> list[A
         caller = make_terminal_caller(scope, settings.thread)
         answers = []
         for arguments in request:
-            values, given = check_arguments(recall_memory.tool, arguments)
-            call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, given)
+            values = drop_empty(arguments)
+            call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, frozenset(values))
             answers.append(await recall_memory.function(call, **values))
         return answers
 

@@ -1,5 +1,6 @@
 """``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
+import asyncio
 import ipaddress
 import os
 import sys
@@ -12,11 +13,19 @@ import typer
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from layerlore.server.access.credentials import Anybody, ApiKeys, ByForm, Credentials, LocalKey, local_principal
+from layerlore.server.access.credentials import (
+    LOCAL_TENANT,
+    Anybody,
+    ApiKeys,
+    ByForm,
+    Credentials,
+    LocalKey,
+    local_principal,
+)
 from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
 from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
 from layerlore.server.access.protocol_errors import SCOPES
-from layerlore.server.command_line.known_database import look_up_served
+from layerlore.server.command_line.known_database import open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.explorer.routes import Explorer
 from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
@@ -35,9 +44,26 @@ from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey
 
 METADATA = "/.well-known/oauth-protected-resource"
+
+
+def look_up_served(settings: Settings) -> ServedClients:
+    """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
+    DatabaseTooNew or InvalidInput."""
+    if settings.memory != "off":
+        return asyncio.run(_look_up_served(settings))
+    return ServedClients(False)
+
+
+async def _look_up_served(settings: Settings) -> ServedClients:
+    async with open_or_create_database(settings) as database:
+        now = time.time_ns() // 1_000_000
+        any_key = await database.read_installation(api_keys.any_usable, now)
+        others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
+        return ServedClients(any_key, database.unfit if others else "")
 
 
 def serve_process(settings: Settings, look: Callable[[], ServedClients], place: tuple[int, int] | None = None) -> int:

@@ -21,7 +21,7 @@ from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread

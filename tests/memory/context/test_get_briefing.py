@@ -7,7 +7,7 @@ import pytest
 
 from layerlore.memory.context.briefing import resume_work
 from layerlore.memory.text.quotation import MARK
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.storage.core.records import Scope
 
 from ...conftest import SettingsFor

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from layerlore.memory.removal.deletion import erase_expired
 from layerlore.memory.text.quotation import MARK
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 
 from ...conftest import SettingsFor
 from ...server.tools.calling import TEXTS, Connect, Json, Tools, examples

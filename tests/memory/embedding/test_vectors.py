@@ -9,7 +9,7 @@ from told_embedder import WORDS, ToldEmbedder
 
 from layerlore.memory.embedding import choice as embedding_choice
 from layerlore.memory.removal import deletion as removal_deletion
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.index import vectors

@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("layerlore.server.runtime.runtime.time", SimpleNamespace(time_ns=clock.time_ns))
+    monkeypatch.setattr("layerlore.server.runtime.engines.time", SimpleNamespace(time_ns=clock.time_ns))
     return clock
 
 

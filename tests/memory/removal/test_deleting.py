@@ -7,7 +7,7 @@ import pytest
 
 from layerlore.memory.removal import deletion as removal_deletion
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Origin, Scope
 

@@ -16,7 +16,7 @@ from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.extraction.kinds.titles import TitleWriter
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.removal import deletion as removal_deletion
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.jobs import job_rows

@@ -24,7 +24,7 @@ from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.capture.hook_sessions import Session, Sessions
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime import runtime
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import Scope, Thread

@@ -10,7 +10,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.removal.deletion import retain
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime import upkeep
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import JournalFilter
 from layerlore.storage.core.errors import StorageUnavailable

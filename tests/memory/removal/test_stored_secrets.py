@@ -12,7 +12,7 @@ from sqlalchemy import insert, text, update
 
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.removal.stored_redaction import RedactionResult, redact
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Origin, Tenant

@@ -10,7 +10,7 @@ import pytest
 from mcp.types import ImageContent
 
 from layerlore.memory.removal import deletion
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Origin, Scope
 

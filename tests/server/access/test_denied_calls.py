@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp import MCPError
 
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter

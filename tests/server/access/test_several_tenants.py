@@ -11,8 +11,9 @@ from anyio import to_thread
 
 from layerlore.server.access.credentials import hash_key, make_key
 from layerlore.server.access.exposure import ServedClients, refusal
-from layerlore.server.command_line.known_database import look_up_served
-from layerlore.server.runtime.runtime import Runtime, close_engine, open_engine
+from layerlore.server.command_line.commands.serve import look_up_served
+from layerlore.server.runtime.engines import close_engine, open_engine
+from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey, Tenant

@@ -22,7 +22,7 @@ from layerlore.server.capture.new_lines import read_new
 from layerlore.server.command_line.commands.erase import ErasureRequest, run_erase
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import NotFound, StorageUnavailable
 from layerlore.storage.core.records import Origin, Scope

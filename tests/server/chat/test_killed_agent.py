@@ -52,7 +52,7 @@ async def test_a_turn_that_dies_after_any_of_its_calls_is_whole_once_another_age
 ) -> None:
     ahead, time_ns = 0, time.time_ns
     monkeypatch.setattr(
-        "layerlore.server.runtime.runtime.time", SimpleNamespace(time_ns=lambda: time_ns() + ahead * 10**9)
+        "layerlore.server.runtime.engines.time", SimpleNamespace(time_ns=lambda: time_ns() + ahead * 10**9)
     )
     sent: list[str] = []
 

@@ -135,6 +135,12 @@ def test_keys_load_neither_the_sdk_nor_an_engine() -> None:
     assert not loaded & {"mcp", "tiktoken", "layerlore.memory.engine.engine", "layerlore.server.runtime.runtime"}
 
 
+@pytest.mark.parametrize("command", ["show", "recall", "forget"])
+def test_a_look_at_the_memory_does_not_load_the_sdk(command: str) -> None:
+    loaded = loaded_by(f"import layerlore.server.command_line.app, layerlore.server.command_line.commands.{command}")
+    assert not loaded & {"mcp", "mcp_types", "litellm", "starlette", "httpx2"}
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_a_table_is_as_wide_as_the_terminal_and_breaks_no_word(
     cli: Cli, spender: "Memory", monkeypatch: pytest.MonkeyPatch, columns: int

@@ -15,7 +15,7 @@ from mcp import Client
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.transaction import Tx
@@ -213,7 +213,7 @@ async def test_servers_and_subscribers_learn_of_it(run: Run, database_url: str) 
 KILLED = """
 import asyncio, os, signal, sys
 from layerlore.memory.removal import erasure
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.removal import erasure as stored
 from layerlore.storage.core.records import Origin, Tenant

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from layerlore.server.process.interpreter import shell_command
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Scope
 from layerlore.storage.jobs import job_rows

@@ -14,7 +14,7 @@ import pytest
 
 from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal.deletion import restore_deletion
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine

@@ -17,7 +17,7 @@ from layerlore.memory.messages import addition
 from layerlore.memory.work import runs
 from layerlore.memory.work.runs import Suspension
 from layerlore.server.process.interpreter import shell_command
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Origin, Scope

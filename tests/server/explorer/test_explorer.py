@@ -27,7 +27,7 @@ from layerlore.server.access.credentials import Anybody, local_principal
 from layerlore.server.access.gate import Gate
 from layerlore.server.access.open_requests import AGAIN_SECONDS
 from layerlore.server.explorer.routes import LINK_SECONDS, Explorer, OneTimeLinks, write_policy
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.sqlite import driver

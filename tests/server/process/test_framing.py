@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
 from layerlore.server.process.json_rpc import (
-    EDGE_BYTES,
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
-    LineSplitter,
-    TooLong,
     decode,
     encode,
     read_outline,
     refuse_too_long,
 )
+from layerlore.server.process.lines import EDGE_BYTES, LineSplitter, TooLong
 
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 

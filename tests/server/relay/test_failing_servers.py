@@ -15,7 +15,7 @@ import pytest
 from launch_environment import own_environment
 
 from layerlore.server.local import local_process, server
-from layerlore.server.process.json_rpc import MAX_LINE_BYTES
+from layerlore.server.process.lines import MAX_LINE_BYTES
 from layerlore.server.process.standard_streams import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay import server_query

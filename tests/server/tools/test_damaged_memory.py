@@ -15,7 +15,7 @@ from sqlalchemy import text
 from layerlore.server.command_line.commands.doctor import run_doctor
 from layerlore.server.command_line.commands.erase import run_redact
 from layerlore.server.command_line.owner import OwnerFilter
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.storage.core.errors import StorageUnavailable

@@ -8,7 +8,7 @@ from mcp.types import Tool
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.storage.core.transaction import Tx
 
 from ...conftest import SettingsFor

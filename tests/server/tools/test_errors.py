@@ -8,7 +8,7 @@ from mcp import Client
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.engines import open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.server.tools.toolsets import DECLARATIONS

@@ -12,7 +12,8 @@ from layerlore.memory.engine.journal_lines import resource_mark
 from layerlore.memory.removal import deletion
 from layerlore.server.access.credentials import Principal
 from layerlore.server.runtime import runtime
-from layerlore.server.runtime.runtime import close_engine, open_engine, open_runtime
+from layerlore.server.runtime.engines import close_engine, open_engine
+from layerlore.server.runtime.runtime import open_runtime
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.storage.audit import journal_rows

@@ -1,0 +1,110 @@
+"""Engines as the settings describe them: opened for a server, or for a command.
+
+A command loads this without the SDK, which takes half a second.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import uuid_utils
+
+from layerlore.memory.embedding import choice
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import TokenCounter, load_counter
+from layerlore.memory.secrets.redaction import Redactor, mask_without_key
+from layerlore.server.process.logs import mask_logs
+from layerlore.server.settings.memory_rules import check_rules, window_rules
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.index.vectors import dimension_of
+
+EMBEDDER_FOLDER = "embedder"
+"""Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
+
+
+async def close_engine(engine: Engine) -> None:
+    """The database first: an embedder's last batch may take its time, and no caller waits for it any more."""
+    await engine.database.close()
+    if engine.embedding is not None:
+        await engine.embedding.close()
+
+
+async def open_engine(settings: Settings) -> Engine:
+    """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
+    mask_logs(mask_without_key)
+    check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
+    if settings.memory != "off":
+        url = settings.database.get_secret_value()
+    else:
+        url = "sqlite://:memory:"
+    counting = asyncio.create_task(asyncio.to_thread(load_counter))
+    database = await open_database(
+        url,
+        settings.database_file,
+        synchronous=settings.sqlite.synchronous,
+        readers=settings.sqlite.readers,
+        pool_size=settings.postgres.pool_size,
+        listen_url=settings.postgres.listen_url.get_secret_value(),
+    )
+    try:
+        key = await database.read_installation(hmac_key)
+        embedding = await _embedding(settings, database)
+        counter = await counting
+    except BaseException:
+        await database.close()
+        raise
+    engine = Engine(
+        database=database,
+        tokens=counter,
+        redactor=Redactor(key),
+        hmac_key=key,
+        limits=settings.limits,
+        redaction=settings.redaction,
+        deleted_days=settings.retention.deleted_days,
+        now=lambda: time.time_ns() // 1_000_000,
+        new_id=lambda: str(uuid_utils.uuid7()),
+        working_memory=settings.working_memory,
+        recall=settings.recall,
+        observation=settings.observation,
+        entries=settings.entries,
+        titles=settings.title_rules,
+        retention=settings.retention,
+        context=settings.context,
+        windows=window_rules(settings, counter),
+        memory=settings.memory,
+        embedding=embedding,
+    )
+    return replace(engine, agents={name: _with_rules(engine, settings, name) for name in settings.agents})
+
+
+def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
+    """The engine with the rules of an agent that has settings of its own."""
+    own = settings.for_agent(agent)
+    return replace(
+        engine,
+        working_memory=own.working_memory,
+        recall=own.recall,
+        entries=own.entries,
+        context=own.context,
+        windows=window_rules(own, engine.tokens, agent),
+        memory=own.memory,
+    )
+
+
+async def _embedding(settings: Settings, database: Database) -> EmbeddingService | None:
+    if settings.memory == "off":
+        return None
+    embedder = choice.make_embedder(settings.embedding, unpack_into=settings.data_dir / EMBEDDER_FOLDER)
+    if embedder is None:
+        return None
+    embedding = EmbeddingService(
+        embedder,
+        patience_ms=settings.embedding.query_patience_ms,
+        load_patience_ms=settings.embedding.load_patience_ms,
+    )
+    embedding.expect(await database.read_installation(dimension_of, embedder.name))
+    return embedding
