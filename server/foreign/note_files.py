@@ -23,7 +23,7 @@ from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.process.safe_files import UnsafeFile, read_regular
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
-from layerlore.storage.drivers.database_url import ForeignFile
+from layerlore.storage.drivers.foreign_file import ForeignFile
 
 _MEM0_LISTS = ("results", "memories")
 

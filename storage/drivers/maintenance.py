@@ -1,6 +1,7 @@
 """Checks and backups of a database."""
 
 import contextlib
+import importlib
 import os
 import tempfile
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.drivers.database import sqlite_path
 from layerlore.storage.drivers.database_url import without_password
 from layerlore.storage.drivers.migrations.runner import latest_version
-from layerlore.storage.drivers.postgres.roles import look_at_server
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, PutBack, make_backup, put_in_place, whole_check
 from layerlore.storage.drivers.sqlite.database import MEMORY
@@ -131,7 +131,9 @@ def _open_read_only(path: Path) -> driver.Connection:
 
 
 async def _look_at_postgres(url: str) -> DatabaseState:
-    found = await look_at_server(url)
+    # asyncpg takes a while to load, and most databases are files.
+    roles = importlib.import_module("layerlore.storage.drivers.postgres.roles")
+    found = await roles.look_at_server(url)
     where = without_password(url)
     mend = "start its server, or correct the URL"
     return DatabaseState(
