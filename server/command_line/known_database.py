@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from layerlore.memory.engine.engine import Engine
-from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
@@ -47,14 +45,3 @@ async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]
         yield database
     finally:
         await database.close()
-
-
-@asynccontextmanager
-async def open_known_memory(settings: Settings, *, off: str, absent: str) -> AsyncIterator[Engine]:
-    """Open the engine, and close it afterwards. Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
-    await expect_database(settings, off=off, absent=absent)
-    engine = await open_engine(settings)
-    try:
-        yield engine
-    finally:
-        await close_engine(engine)

@@ -12,7 +12,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.moving.exchange import list_shared
 from layerlore.memory.moving.line_forms import RECORD, NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, add_line, is_gone, render_lines
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.process.safe_files import find_top, open_regular, read_regular, replace_file
 from layerlore.server.settings.project import PREFIX, choose_project
 from layerlore.server.settings.settings import Settings

@@ -10,7 +10,6 @@ import importlib.util
 import logging
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -19,14 +18,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
-from layerlore.server.process.interpreter import shell_command
 from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
-from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import Messages, Replies, serve_alone
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY, ExitDeadline, StopRequest
-from layerlore.server.runtime.tool_server import build_server
-from layerlore.server.settings.settings import SettingsError, load_launched
 from layerlore.server.stdio.streams import ByteSink, ByteSource, open_streams
 
 logger = logging.getLogger(__name__)
@@ -281,18 +276,3 @@ async def _watch_parent(stop: StopRequest) -> None:
     while os.getppid() == LAUNCHED_BY:  # noqa: ASYNC110 - there is no event for it
         await anyio.sleep(PARENT_POLL_SECONDS)
     stop.ask()
-
-
-def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
-    """Serve until the client leaves. Returns the exit code: 2 for invalid settings."""
-    try:
-        settings = load_launched(flags)
-    except SettingsError as error:
-        sys.stderr.write(f"layerlore: {error}\n")
-        return 2
-    configure_logging(settings.log_level)
-    if os.isatty(fds[0]):
-        commands = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"
-        sys.stderr.write(f"layerlore speaks MCP on stdin and stdout; hosts launch it. Try {commands}.\n")
-    stop = StopRequest()
-    return run_stdio(build_server(settings, stop=stop), fds, stop=stop)

@@ -25,7 +25,7 @@ from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.hook_sessions import erase_hook_files
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import (
     AgentFilter,
     AsJson,

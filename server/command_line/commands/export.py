@@ -12,7 +12,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.moving.exports import list_scopes, write_lines
 from layerlore.memory.moving.line_forms import RECORD
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import TenantOption, fail, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.sharing import export_project

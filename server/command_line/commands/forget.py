@@ -23,7 +23,7 @@ from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.recall import PATIENCE_MS
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.command_line.tables import print_table

@@ -11,7 +11,7 @@ from layerlore.extraction.chat.chat_port import choose_models, describe_models
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.process.interpreter import shell_command

@@ -10,7 +10,7 @@ import typer
 
 from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, read_settings
 from layerlore.server.command_line.owner import scope_of
 from layerlore.server.command_line.tables import print_table

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_all, rebuild_old
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import Conflict

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.known_database import open_known_memory
+from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.command_line.stored_views import ViewRequest, lay_out, read_view

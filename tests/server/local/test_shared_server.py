@@ -271,7 +271,7 @@ async def test_recall_from_the_command_line_asks_the_server_that_runs(machine: M
 
 async def test_a_thin_client_loads_the_standard_library_alone(machine: Machine) -> None:
     relay = "layerlore.server.relay"
-    modules = f"layerlore.server.__main__, {relay}.relay, {relay}.shared_recall, {relay}.hook_client"
+    modules = f"layerlore.server.__main__, {relay}.relay, {relay}.server_query, {relay}.hook_client"
     loaded = subprocess.run(
         [sys.executable, "-c", f"import sys, {modules}; print('\\n'.join(sys.modules))"],
         capture_output=True,
