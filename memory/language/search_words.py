@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import cache
 from itertools import chain
 
-from layerlore.memory.language.stop_words import FUNCTION_WORDS, NO_SIGN
+from layerlore.memory.language import word_lists
 from layerlore.storage.core import linear_re
 
 MONTHS = (
@@ -143,7 +143,8 @@ def split_pairs(text: str) -> list[str]:
 @cache
 def _stop_words() -> dict[str, frozenset[str]]:
     """The function words of each language, cut and folded as all words are."""
-    return {language: frozenset(split_words(listed)) for language, listed in FUNCTION_WORDS.items()}
+    listed = word_lists.texts("search.stop_words")
+    return {language: frozenset(split_words(text)) for language, text in listed.items()}
 
 
 @cache
@@ -151,7 +152,7 @@ def _languages_of() -> dict[str, tuple[str, ...]]:
     """The languages that each function word is a sign of."""
     found: dict[str, tuple[str, ...]] = {}
     for language, listed in _stop_words().items():
-        for word in listed - NO_SIGN:
+        for word in listed - word_lists.word_set("search.no_sign"):
             found[word] = (*found.get(word, ()), language)
     return found
 
