@@ -15,8 +15,8 @@ from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Redaction, said
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.messages import addition
-from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal import deletion as removal_deletion
 from layerlore.memory.removal import undo

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
+from layerlore.memory.language.search_words import WEEKDAYS, split_words
 from layerlore.memory.language.speech_acts import measure_speech_acts
-from layerlore.memory.parts.search_words import WEEKDAYS, split_words
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core import linear_re
 

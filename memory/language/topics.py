@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from layerlore.memory.parts.search_words import (
+from layerlore.memory.language.search_words import (
     find_language,
     find_names,
     find_query_words,
