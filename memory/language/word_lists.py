@@ -41,7 +41,7 @@ def texts(name: str) -> dict[str, str]:
     for language in LANGUAGES:
         text = _find(name, language)
         if text is not None:
-            found[language] = text
+            found[language] = text.strip()
     return found
 
 
@@ -84,7 +84,12 @@ def any_expression(name: str, language: str = "") -> str:
 @cache
 def tables(name: str) -> dict[str, dict[str, str]]:
     """A table of texts, by language: of the languages that have it."""
-    return {language: table for language in LANGUAGES if (table := _find(name, language)) is not None}
+    found: dict[str, dict[str, str]] = {}
+    for language in LANGUAGES:
+        table = _find(name, language)
+        if table is not None:
+            found[language] = {key: text.strip() for key, text in table.items()}
+    return found
 
 
 def _choose(name: str, language: str) -> list[str]:
