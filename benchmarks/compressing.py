@@ -13,7 +13,7 @@ from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.kind import EXTRACTIVE, JobKind, Kind, Material
 from layerlore.extraction.kinds.observer import Observer
 from layerlore.extraction.kinds.reflector import Reflector
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.observations.observation_text import activate_observations, render_observations
 from layerlore.memory.parts.parts import part_texts
@@ -32,7 +32,7 @@ THREAD = "main"
 CLOSING: Json = {"role": "user", "content": "Thanks, see you!"}
 """What is said last, so that all that was said before is noted."""
 
-_SENT = Sent(Origin("benchmark", "add_messages"))
+_SENT = WriteRequest(Origin("benchmark", "add_messages"))
 _START = 1_750_000_000_000
 _BETWEEN_MS = 60_000
 _LEASE_MS = 600_000

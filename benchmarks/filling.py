@@ -17,7 +17,7 @@ from benchmarks.conversations import Json
 from benchmarks.embedders import EMBEDDER_SETTING
 from benchmarks.sample_text import SPEAKERS, SampleText
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.runtime.engines import open_engine
@@ -31,7 +31,7 @@ MESSAGES_PER_TRANSACTION = 1000
 SENTENCES = 2000
 # Words of a sentence that mean something; two sentences make a message.
 _SENTENCE_WORDS = (2, 10)
-SENT = Sent(Origin("benchmark", "fill"))
+SENT = WriteRequest(Origin("benchmark", "fill"))
 
 
 class NotFilled(Exception):

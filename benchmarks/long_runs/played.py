@@ -13,7 +13,7 @@ from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import Endings, NoModel, attempt
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind
 from layerlore.memory.context.context import get_context
-from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.parts import part_texts
 from layerlore.server.access.credentials import LOCAL_TENANT
@@ -26,7 +26,7 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 THREAD = "main"
-_SENT = Sent(Origin("benchmark", "add_messages"))
+_SENT = WriteRequest(Origin("benchmark", "add_messages"))
 _LEASE_MS = 3_600_000
 _AT_REST_MS = 3_600_000
 _MOST_MESSAGES = 100_000

@@ -10,15 +10,8 @@ from collections.abc import Collection
 from functools import cache
 from itertools import chain
 
-from layerlore.memory.language.stop_words import FUNCTION_WORDS, NO_SIGN
+from layerlore.memory.language import word_lists
 from layerlore.storage.core import linear_re
-
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 # A longer run of letters is not a word that a user would search for.
 LONGEST_WORD = 64
@@ -62,12 +55,6 @@ _IS_UNSPACED = linear_re.compile(
 _NAME = linear_re.compile(
     r"\b(?:IT|US|WHO)\b|(?<=[\p{Ll}\p{N},;]\s)(?:Don|May|Will)\b(?!['’]t)|\b(?:Don|May|Will)(?=['’]s\b)"
     r"|(?<=\d\s)may\b|\bmay(?=\s\d)",
-    engine="regex",
-)
-# May 8th, the 8th of May: the index has the day's number.
-_ORDINAL = linear_re.compile(
-    rf"(?i)(?<=\b(?:{'|'.join(MONTHS)})\s\d\d?)(?:st|nd|rd|th)\b"
-    rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(MONTHS)})\b)",
     engine="regex",
 )
 # 2023-05-08: the index has the day as people write it.
@@ -143,7 +130,8 @@ def split_pairs(text: str) -> list[str]:
 @cache
 def _stop_words() -> dict[str, frozenset[str]]:
     """The function words of each language, cut and folded as all words are."""
-    return {language: frozenset(split_words(listed)) for language, listed in FUNCTION_WORDS.items()}
+    listed = word_lists.texts("search.stop_words")
+    return {language: frozenset(split_words(text)) for language, text in listed.items()}
 
 
 @cache
@@ -151,7 +139,7 @@ def _languages_of() -> dict[str, tuple[str, ...]]:
     """The languages that each function word is a sign of."""
     found: dict[str, tuple[str, ...]] = {}
     for language, listed in _stop_words().items():
-        for word in listed - NO_SIGN:
+        for word in listed - word_lists.word_set("search.no_sign"):
             found[word] = (*found.get(word, ()), language)
     return found
 
@@ -179,10 +167,27 @@ def find_names(text: str) -> frozenset[str]:
     return frozenset(word for name in _NAME.findall(text) for word in split_words(name))
 
 
+@cache
+def month_names() -> tuple[str, ...]:
+    """January to December."""
+    return tuple(month.title() for month in word_lists.ordered_words("dates.months", "en"))
+
+
+@cache
+def _ordinal() -> linear_re.Pattern:
+    """The ending of a day's number, which the index does not have: May 8th, the 8th of May."""
+    months = "|".join(month_names())
+    return linear_re.compile(
+        rf"(?i)(?<=\b(?:{months})\s\d\d?)(?:st|nd|rd|th)\b"
+        rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{months})\b)",
+        engine="regex",
+    )
+
+
 def find_query_words(text: str, *, most: int = 32) -> list[str]:
     """The words to look for, each once, without the function words of their language unless there is nothing else."""
-    with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {MONTHS[int(day[1]) - 1]}", text)
-    text = _ORDINAL.sub("", with_days)
+    with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {month_names()[int(day[1]) - 1]}", text)
+    text = _ordinal().sub("", with_days)
     found = list(dict.fromkeys(split_words(text)))
     kept = find_names(text)
     stop_words = find_stop_words([word for word in found if word not in kept]) - kept

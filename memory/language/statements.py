@@ -15,8 +15,10 @@ and the predicate must be the same words, and the value must be a name or a numb
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
+from layerlore.memory.language.search_words import month_names
+from layerlore.memory.language.word_lists import ordered_words, word_set
 from layerlore.storage.core import linear_re
 
 USER = "user"
@@ -26,24 +28,6 @@ OF = "'s"
 """The word that marks an owner."""
 
 
-def word_set(words: str) -> frozenset[str]:
-    """Words, parted by spaces, as a set."""
-    return frozenset(words.split())
-
-
-def _number(words: str, first: int) -> dict[str, str]:
-    """Number words in their order, with their digits."""
-    return {word: str(number) for number, word in enumerate(words.split(), first)}
-
-
-NEGATIONS = word_set(
-    "not no never without nicht kein keine keinen keiner nie ohne pas jamais sans non mai senza nunca sin "
-    "não sem niet geen zonder не нет никогда без değil yok ليس لا لم 不 没 無 안"
-)
-
-# Words that change nothing. English articles only: in German, French and Spanish an article can show who does it, or
-# which of two words is meant.
-_FILLERS = frozenset({"a", "an", "the", "that", "also", "please", "currently", "actually"})
 # Before these words an article changes the meaning: "few friends" and "a few friends".
 _QUANTITIES = frozenset({"few", "little", "lot", "bit", "couple"})
 _EQUAL = {
@@ -54,33 +38,25 @@ _EQUAL = {
     "%": "percent",
     "&": "and",
     "am": "is",
-    **_number("zero one two three four five six seven eight nine ten eleven twelve", 0),
-    **_number("zwei drei vier fünf sechs sieben acht neun zehn", 2),
-    **_number("deux trois quatre cinq", 2),
-    **_number("dos tres cuatro cinco seis siete ocho nueve diez", 2),
 }
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+# The first number of each language's list. Those left out are also articles, or words of another meaning.
+_FIRST_NUMBERS = {"en": 0, "de": 2, "fr": 2, "es": 2}
 _CLOCK = linear_re.compile(r"\b(1[0-2]|[1-9])(?::(\d\d))? ?([ap])\.?m\b\.?", linear_re.IGNORECASE)
-_SHORT_FORMS = tuple(
-    (linear_re.compile(pattern, linear_re.IGNORECASE), whole)
-    for pattern, whole in (
-        (r"[’ʼ]", "'"),
-        (r"\bcan(?:no|')t\b", "can not"),
-        (r"\bwon't\b", "will not"),
-        (r"n't\b", " not"),
-        (r"\b(he|she|it|that|there|here|where|who|what|how|this)'s\b", r"\1 is"),
-        (r"'s(?= (?:an?|the|not|no)\b)", " is"),
-        (r"(?<=\w)'re\b", " are"),
-        (r"(?<=\w)'ve\b", " have"),
-        (r"(?<=\w)'ll\b", " will"),
-        (r"\bI'm\b", "I am"),
-        (r"\bdo(?:es)? not\b", "not"),
-        # "The user has a cat called Mila." and "The user's cat is called Mila."
-        (r" ha(?:s|ve) (?:an? |the )?((?:\w+ ){1,2})(?:called|named)\b", r"'s \1is called"),
-        (r"\bha(?:s|ve) an? ((?:\w+ )?\w+) allergy\b", r"is allergic to \1"),
-        (rf"\b(\d{{1,2}})(?:st|nd|rd|th) (?:of )?({_MONTHS})\b", r"\1 \2"),
-        (rf"\b({_MONTHS}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
-    )
+_SHORT_FORMS = (
+    (r"[’ʼ]", "'"),
+    (r"\bcan(?:no|')t\b", "can not"),
+    (r"\bwon't\b", "will not"),
+    (r"n't\b", " not"),
+    (r"\b(he|she|it|that|there|here|where|who|what|how|this)'s\b", r"\1 is"),
+    (r"'s(?= (?:an?|the|not|no)\b)", " is"),
+    (r"(?<=\w)'re\b", " are"),
+    (r"(?<=\w)'ve\b", " have"),
+    (r"(?<=\w)'ll\b", " will"),
+    (r"\bI'm\b", "I am"),
+    (r"\bdo(?:es)? not\b", "not"),
+    # "The user has a cat called Mila." and "The user's cat is called Mila."
+    (r" ha(?:s|ve) (?:an? |the )?((?:\w+ ){1,2})(?:called|named)\b", r"'s \1is called"),
+    (r"\bha(?:s|ve) an? ((?:\w+ )?\w+) allergy\b", r"is allergic to \1"),
 )
 _WORD = linear_re.compile(
     r"""(?V1)
@@ -139,11 +115,32 @@ class WordedStatement:
     is_lower: bool
 
 
+@cache
+def _equal_words() -> dict[str, str]:
+    """Words that mean the same as another one, with that one; numbers in words, with their digits."""
+    found = dict(_EQUAL)
+    for language, first in _FIRST_NUMBERS.items():
+        for number, word in enumerate(ordered_words("statements.numbers", language), first):
+            found[word] = str(number)
+    return found
+
+
+@cache
+def _short_forms() -> list[tuple[linear_re.Pattern, str]]:
+    """Short forms, and how they are written out; last, a day before its month."""
+    months = "|".join(month_names())
+    days = (
+        (rf"\b(\d{{1,2}})(?:st|nd|rd|th) (?:of )?({months})\b", r"\1 \2"),
+        (rf"\b({months}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
+    )
+    return [(linear_re.compile(form, linear_re.IGNORECASE), whole) for form, whole in (*_SHORT_FORMS, *days)]
+
+
 @lru_cache(maxsize=4096)
 def read_statement(content: str) -> WordedStatement:
     """The words of a text, in their order."""
     text = unicodedata.normalize("NFC", " ".join(content.split()))
-    for pattern, whole in _SHORT_FORMS:
+    for pattern, whole in _short_forms():
         text = pattern.sub(whole, text)
     text = _CLOCK.sub(_write_hour, text)
     found: list[StatementWord] = []
@@ -154,7 +151,7 @@ def read_statement(content: str) -> WordedStatement:
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
         following = text[match.end() + 1 :].partition(" ")[0].casefold().rstrip(".,;:!?")
         is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an")) and following[:1].isalnum()
-        is_filler = is_article or (word.key in _FILLERS and word.key not in ("a", "an"))
+        is_filler = is_article or (word.key in word_set("statements.fillers") and word.key not in ("a", "an"))
         if is_filler and following not in _QUANTITIES:
             single = is_article
             continue
@@ -175,8 +172,8 @@ def _read_word(text: str, kind: str, *, leads: bool) -> StatementWord:
     if text[0] == "−" or text.endswith("−"):
         text = text.replace("−", "-")
     key = text.casefold()
-    if key in _EQUAL and (leads or text == text.lower()):
-        same = _EQUAL[key]
+    same = _equal_words().get(key)
+    if same is not None and (leads or text == text.lower()):
         return StatementWord(same, same, "number" if same.isdecimal() else kind, leads)
     return StatementWord(text, key, kind, leads)
 
@@ -224,13 +221,6 @@ def is_same_word(one: StatementWord, other: StatementWord, *, any_case: bool = F
 
 Words = Sequence[StatementWord]
 
-# Words that begin a part of a sentence which can stand in another place: "as an engineer", "on Fridays".
-_OPENERS = word_set(
-    "at in on as for with since by from to every after before if when because until during near under "
-    "over around last next als bei seit mit für um im am chez comme depuis avec pour dans con para desde como da "
-    "per"
-)
-_JOINTS = frozenset({"and", "or", "but", "then", "than", "und", "oder", "aber", "et", "ou", "y", "o", "e"})
 _MOST_REARRANGED = 40
 """In words. The cost grows with their third power, and a longer text is no single statement."""
 _VERB_FORMS = {"has": "have", "goes": "go", "does": "do", "is": "is"}
@@ -342,8 +332,12 @@ def _is_rearranged(words: Words, others: Words, any_case: bool) -> bool:
 def _can_move(moved: Words, passed: Words, *, whole: bool) -> bool:
     """Whether two parts mean the same in either order. ``whole``: they are all of the sentence, and one is its subject."""
     parts = [moved, passed]
-    opened = [part for part in parts if part[0].key in _OPENERS]
-    if any(each.key in _JOINTS or each.key in NEGATIONS for part in opened for each in part):
+    opened = [part for part in parts if part[0].key in word_set("statements.openers")]
+    if any(
+        each.key in word_set("statements.joints") or each.key in word_set("statements.negations")
+        for part in opened
+        for each in part
+    ):
         return False
     if len(opened) == len(parts):
         return moved[0].key != passed[0].key
@@ -352,17 +346,6 @@ def _can_move(moved: Words, passed: Words, *, whole: bool) -> bool:
 
 _MOST_WORDS = 4
 """The most words of a value: "28 September 2026" has three."""
-_NOW = frozenset({"now", "jetzt", "maintenant", "ahora", "adesso", "agora", "теперь", "şimdi"})
-_IS = word_set("is was are ist war sind est était es era está è sono é são jest är это 是 は")
-_PREPOSITIONS = word_set(
-    "in at on for with from to by of as under bei mit für von nach aus auf als zu im am um à en chez avec pour de dans sur "
-    "con para por di da per a em na no w z do в на с из для 在 于 に で"
-)
-# A subject has one value for these, as a rule: a home, an employer, a price.
-_SINGLE = word_set(
-    "lives live works work costs cost weighs weigh called prefers wohnt lebt arbeitet kostet wiegt heißt habite travaille coûte "
-    "vive trabaja cuesta llama abita lavora costa mora trabalha custa woont werkt kost mieszka pracuje живёт живет работает 住 叫"
-)
 
 
 def contradicts(new: str, known: str) -> bool:
@@ -388,7 +371,9 @@ def is_other_value(new: str, known: str) -> bool:
         return False
     if not _is_plain(value, was):
         return False
-    leads_to_value = frame[-1].key in _PREPOSITIONS or (frame[-1].key in _IS and value[0].is_value)
+    leads_to_value = frame[-1].key in word_set("statements.prepositions") or (
+        frame[-1].key in word_set("statements.being") and value[0].is_value
+    )
     return leads_to_value or _has_one_value(frame, value[0])
 
 
@@ -405,7 +390,7 @@ def _is_plain(value: Words, was: Words) -> bool:
 
 
 def _without_now(statement: WordedStatement) -> WordedStatement:
-    words = tuple(word for word in statement.words if word.key not in _NOW)
+    words = tuple(word for word in statement.words if word.key not in word_set("statements.now"))
     return WordedStatement(words, statement.is_lower)
 
 
@@ -426,10 +411,10 @@ def _split(one: WordedStatement, other: WordedStatement) -> tuple[Words, tuple[W
     values = one.words[shared:], other.words[shared:]
     if shared < 2 or not all(0 < len(value) <= _MOST_WORDS for value in values):
         return None
-    if any(word.key in NEGATIONS or word.key == "?" for value in values for word in value):
+    if any(word.key in word_set("statements.negations") or word.key == "?" for value in values for word in value):
         return None
     # A denial with another value says nothing against the first one.
-    if any(word.key in NEGATIONS for word in one.words[:shared]):
+    if any(word.key in word_set("statements.negations") for word in one.words[:shared]):
         return None
     return one.words[:shared], values
 
@@ -437,16 +422,21 @@ def _split(one: WordedStatement, other: WordedStatement) -> tuple[Words, tuple[W
 def _has_one_value(frame: Words, value: StatementWord) -> bool:
     """Whether the words before a value name something that has one value at a time."""
     words = list(frame)
-    if len(words) > 2 and words[-1].key in _PREPOSITIONS:
+    if len(words) > 2 and words[-1].key in word_set("statements.prepositions"):
         words.pop()
-        if words[-1].key in _SINGLE or words[-1].key in _IS:
+        if words[-1].key in word_set("statements.single") or words[-1].key in word_set("statements.being"):
             return True
         # "Ticket 4711 is assigned to Ana." A person can be assigned to many things.
-        return len(words) > 3 and words[-2].key in _IS and not value.is_number and not _is_person(words[:-2])
-    if words[-1].key in _SINGLE:
+        return (
+            len(words) > 3
+            and words[-2].key in word_set("statements.being")
+            and not value.is_number
+            and not _is_person(words[:-2])
+        )
+    if words[-1].key in word_set("statements.single"):
         return True
     # A person can be a nurse and a mother: "is" gives one value to a thing, or a number to anyone.
-    return words[-1].key in _IS and (value.is_number or not _is_person(words[:-1]))
+    return words[-1].key in word_set("statements.being") and (value.is_number or not _is_person(words[:-1]))
 
 
 def _is_person(subject: Words) -> bool:
@@ -456,8 +446,12 @@ def _is_person(subject: Words) -> bool:
 def _is_denial(one: WordedStatement, other: WordedStatement) -> bool:
     """Whether one statement is the other with a "not"."""
     longer, shorter = (one, other) if len(one.words) > len(other.words) else (other, one)
-    at = [place for place, word in enumerate(longer.words) if word.key in NEGATIONS]
-    if len(at) != 1 or any(word.key in NEGATIONS for word in shorter.words) or len(shorter.words) < 2:
+    at = [place for place, word in enumerate(longer.words) if word.key in word_set("statements.negations")]
+    if (
+        len(at) != 1
+        or any(word.key in word_set("statements.negations") for word in shorter.words)
+        or len(shorter.words) < 2
+    ):
         return False
     rest = [*longer.words[: at[0]], *longer.words[at[0] + 1 :]]
     # "does not reach" and "reaches"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from layerlore.memory.language.search_words import MONTHS, count_content_words, split_words
+from layerlore.memory.language.search_words import count_content_words, month_names, split_words
 from layerlore.memory.language.speech_acts import measure_speech_acts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
@@ -29,7 +29,7 @@ def _date(day: int) -> str:
         date = _EPOCH + timedelta(days=day)
     except OverflowError:
         return ""
-    return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
+    return f"{date.day} {month_names()[date.month - 1]} {date.year}"
 
 
 def format_date(said_at: int) -> str:

@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.tables import SCOPE, undo_parts
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
+
+RETENTION = "retention"
+"""The tool of the deletes that the rules of retention make."""
+SESSION_MEMORY = "session_memory"
+PROFILE = "profile"
+"""The tools of the documents that background work writes."""
+SERVER_TOOLS = (RETENTION, SESSION_MEMORY, PROFILE)
+"""The tools of acts that no caller asked for. An undo of the last act passes over them."""
 
 PartKind = Literal["deletion", "document", "plan", "dropped", "superseded", "kept", "refreshed", "pinned", "wrong"]
 
@@ -78,6 +86,16 @@ _IDS = (
     .order_by(undo_parts.c.created_at.desc(), undo_parts.c.undo_id.desc())
     .limit(bindparam("most"))
 )
+_IDS_OF_CALLERS = _IDS.where(*(undo_parts.c.tool != name for name in SERVER_TOOLS))
+_IDS_OF_SERVER = _IDS.where(or_(*(undo_parts.c.tool == name for name in SERVER_TOOLS)))
+_OF_DOCUMENTS = (
+    _ROWS.with_only_columns(threads_table.c.thread_id, undo_parts.c.before_version, undo_parts.c.undo_id)
+    .where(
+        undo_parts.c.kind == "document",
+        (undo_parts.c.thread_uid.is_(None)) | (threads_table.c.deletion_uid.is_(None)),
+    )
+    .order_by(undo_parts.c.created_at)
+)
 _LOCK = select(undo_parts.c.part).where(in_scope(undo_parts), _this).order_by(undo_parts.c.part).with_for_update()
 _MARK = (
     update(undo_parts)
@@ -105,6 +123,13 @@ async def record(
     await tx.many(_INSERT, rows)
 
 
+async def list_version_acts(tx: Tx, scope: Scope, thread_id: str, *, since: int) -> dict[int, str]:
+    """By the version that a document had before an act, the newest such act; an empty ``thread_id`` is the resource's
+    document. Undone acts count, too: they can bring their version back again."""
+    rows = await tx.all(_OF_DOCUMENTS, **of_scope(scope), since=since)
+    return {version: undo_id for name, version, undo_id in rows if (name or "") == thread_id}
+
+
 async def read(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:
     """The act of this id, unless it is unknown, or was before ``since`` (milliseconds since 1970)."""
     rows = await tx.all(_ONE, **of_scope(scope), of_act=undo_id, since=since)
@@ -128,9 +153,10 @@ async def lock(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:
     return await read(tx, scope, undo_id, since=since)
 
 
-async def list_open(tx: Tx, scope: Scope, *, since: int, most: int) -> list[Act]:
-    """The acts that can be undone, the newest first."""
-    ids = await tx.scalars(_IDS, **of_scope(scope), since=since, most=most)
+async def list_open(tx: Tx, scope: Scope, *, since: int, most: int, by_server: bool = False) -> list[Act]:
+    """The acts of callers, or those of the server itself, that can be undone, the newest first."""
+    statement = _IDS_OF_SERVER if by_server else _IDS_OF_CALLERS
+    ids = await tx.scalars(statement, **of_scope(scope), since=since, most=most)
     found = [await read(tx, scope, undo_id, since=since) for undo_id in ids]
     return [act for act in found if act is not None]
 

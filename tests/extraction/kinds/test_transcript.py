@@ -114,10 +114,10 @@ async def test_what_our_own_tools_gave_back_is_left_out(engine: Engine) -> None:
     ],
 )
 async def test_what_was_to_be_forgotten_does_not_come_back_by_the_preview_of_it(
-    engine: Engine, tool: str, request: dict[str, str]
+    engine: Engine, tool: str, asked: dict[str, str]
 ) -> None:
     messages = [
-        message(1, call("c", tool, request), role="assistant"),
+        message(1, call("c", tool, asked), role="assistant"),
         message(2, result("c", "- message #4: the tea ceremony is on Friday"), role="tool"),
     ]
     assert told(engine, *messages) == []
@@ -125,8 +125,8 @@ async def test_what_was_to_be_forgotten_does_not_come_back_by_the_preview_of_it(
 
 
 async def test_a_result_whose_call_was_noted_before_is_left_out_too(engine: Engine) -> None:
-    request = call("c", "mcp__layerlore__plan", {"action": "review"})
-    answer = replace(message(2, result("c", "the tea ceremony"), role="tool"), answered=(request,))
+    asked = call("c", "mcp__layerlore__plan", {"action": "review"})
+    answer = replace(message(2, result("c", "the tea ceremony"), role="tool"), answered=(asked,))
     assert told(engine, answer) == []
 
 

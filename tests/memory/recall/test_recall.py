@@ -34,9 +34,9 @@ FORMS = [
 
 
 async def test_a_message_is_found_by_its_words_in_other_forms(tools: Tools) -> None:
-    for number, (said, request) in enumerate(FORMS):
+    for number, (said, asked) in enumerate(FORMS):
         await tools.say(f"thread {number}", "something else altogether", said, "tout autre chose")
-        assert (await tools.found(request, thread_id=f"thread {number}"))[0] == said, request
+        assert (await tools.found(asked, thread_id=f"thread {number}"))[0] == said, asked
 
 
 async def test_function_words_find_nothing_beside_words_that_tell(tools: Tools) -> None:
@@ -80,11 +80,8 @@ async def test_a_hit_comes_with_two_messages_before_and_one_after(tools: Tools) 
 async def test_the_best_hits_come_with_the_answer_and_the_question_that_they_need(tools: Tools) -> None:
     said = ("the weather is fine", "which violin do you play on Sundays?", "one from Cremona", "the sun shines")
     await tools.add("main", *({"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)))
-    request = (
-        {"role": "assistant", "content": "do you like bicycles?"},
-        {"role": "user", "content": "a violin, twice"},
-    )
-    await tools.add("other", *request)
+    asked = ({"role": "assistant", "content": "do you like bicycles?"}, {"role": "user", "content": "a violin, twice"})
+    await tools.add("other", *asked)
     lines = (await tools("recall_memory", query="violin")).splitlines()
     assert "  #3 user: one from Cremona" in lines
     assert "  #1 assistant: do you like bicycles?" in lines
@@ -115,11 +112,11 @@ async def test_what_was_said_around_a_short_message_finds_it_too(tools: Tools) -
 
 async def test_an_answer_that_may_not_be_about_the_query_is_marked_and_shown(tools: Tools) -> None:
     await tools.say("main", *(f"we talked about the garden and plan {number}" for number in range(30)))
-    request = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
-    text = await tools("recall_memory", query=request)
+    asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
+    text = await tools("recall_memory", query=asked)
     assert UNSURE in text
     assert text.count("we talked about the garden") == 30
-    answer = await tools("recall_memory", query=request, format="json", limit=3)
+    answer = await tools("recall_memory", query=asked, format="json", limit=3)
     assert (len(answer["hits"]), answer["confidence"], "held_back" in answer) == (3, "unsure", False)
 
 
@@ -127,12 +124,12 @@ async def test_more_words_that_match_never_find_less(tools: Tools) -> None:
     await tools.say(
         "main", "I have two allergies: penicillin and nuts.", *(f"the day was long {at}" for at in range(20))
     )
-    for request in (
+    for asked in (
         "allergies",
         "hospital allergies medication",
         "Is there anything about allergies in case of hospital?",
     ):
-        assert (await tools.found(request))[0] == "I have two allergies: penicillin and nuts.", request
+        assert (await tools.found(asked))[0] == "I have two allergies: penicillin and nuts.", asked
 
 
 async def test_what_was_just_said_is_found_on_the_same_connection(tools: Tools) -> None:
@@ -171,12 +168,12 @@ async def test_a_bound_of_the_call_holds_back_hits_that_score_less_and_counts_th
 
 
 async def test_an_operator_can_set_a_floor(connect: Connect) -> None:
-    request = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
+    asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
     async with connect(embedding={"embedder": "none"}, recall={"floor": 0.25}) as tools:
         await tools.say("main", "the garden")
-        answer = await tools("recall_memory", query=request)
+        answer = await tools("recall_memory", query=asked)
         assert answer == f"{NOTHING}\n[held back below the floor: 1; signals: lexical]"
-        (hit,) = await tools.hits(request, min_score=1e-12)
+        (hit,) = await tools.hits(asked, min_score=1e-12)
         assert 0 < hit["score"] < 0.25
 
 
@@ -206,8 +203,8 @@ async def test_messages_are_found_by_their_speaker_tools_and_files_too(tools: To
     await tools.add("main", {"role": "assistant", "content": "", "tool_calls": [call]})
     await tools.add("main", {"role": "tool", "tool_call_id": "c1", "content": '{"seat":"window"}'})
     await tools.add("main", {"role": "user", "content": "see", "files": [{"file_name": "invoice.pdf"}]})
-    for request, seq in (("xanthippe", 1), ("reykjavik", 2), ("flight", 2), ("window", 3), ("invoice", 4)):
-        assert [hit["seq"] for hit in await tools.hits(request)] == [seq]
+    for asked, seq in (("xanthippe", 1), ("reykjavik", 2), ("flight", 2), ("window", 3), ("invoice", 4)):
+        assert [hit["seq"] for hit in await tools.hits(asked)] == [seq]
 
 
 @pytest.fixture
@@ -307,19 +304,19 @@ async def test_a_query_is_needed_and_has_a_limit(tools: Tools) -> None:
 @examples(40)
 @given(
     said=TEXTS.filter(bool),
-    request=TEXTS.filter(lambda text: text.strip())
+    asked=TEXTS.filter(lambda text: text.strip())
     | st.from_regex(r"[\"'():^*+~ a-z]*[a-z][\"'():^*+~ a-z]*", fullmatch=True),
 )
-@example(said="C++ (a) OR b", request='C++ AND "unclosed OR NEAR(a b, 5) NOT title:x ^y* col:"z" - {a b} \\ % _')
-@example(said="it's", request="it's a 'b' & c | !d <-> e:*")
-@example(said="👩‍👩‍👧 🇩🇪", request="👩‍👩‍👧 🇩🇪 ¿?")
-@example(said="\u0301\u0f39\u094d", request="\u0301 \u0f39 \u094d")
-@example(said="﷽ ﷺ", request="ﷺ")
-async def test_every_text_can_be_said_and_asked(tools: Tools, said: str, request: str) -> None:
+@example(said="C++ (a) OR b", asked='C++ AND "unclosed OR NEAR(a b, 5) NOT title:x ^y* col:"z" - {a b} \\ % _')
+@example(said="it's", asked="it's a 'b' & c | !d <-> e:*")
+@example(said="👩‍👩‍👧 🇩🇪", asked="👩‍👩‍👧 🇩🇪 ¿?")
+@example(said="\u0301\u0f39\u094d", asked="\u0301 \u0f39 \u094d")
+@example(said="﷽ ﷺ", asked="ﷺ")
+async def test_every_text_can_be_said_and_asked(tools: Tools, said: str, asked: str) -> None:
     await tools.say("main", said)
-    await tools.hits(request[:500])
+    await tools.hits(asked[:500])
     await tools.raw("recall_memory", query=said[:500])
-    assert isinstance(await tools("recall_memory", query=request[:500], explain=True), str)
+    assert isinstance(await tools("recall_memory", query=asked[:500], explain=True), str)
 
 
 @examples(25)
@@ -340,12 +337,12 @@ async def test_a_long_message_leaves_room_for_others(tools: Tools) -> None:
 async def test_only_the_question_itself_is_no_hit(tools: Tools) -> None:
     await tools.say("trip", "My cat Mila was born in a lighthouse.", "The weather was fine.")
     own = {"layerlore/thread": "own"}
-    request = "Please look up the birthplace of my cat Mila"
-    for role, text in (("user", "Mila loves fish."), ("user", request), ("assistant", "Mila the cat, let me see.")):
+    asked = "Please look up the birthplace of my cat Mila"
+    for role, text in (("user", "Mila loves fish."), ("user", asked), ("assistant", "Mila the cat, let me see.")):
         await tools("add_messages", messages=[{"role": role, "content": text}], meta=own)
     for thread in ("own", "other"):
         meta = {"layerlore/thread": thread}
-        answer = await tools("recall_memory", query=request, format="json", meta=meta)
+        answer = await tools("recall_memory", query=asked, format="json", meta=meta)
         shown = [hit["text"] for hit in answer["hits"]]
         assert {"My cat Mila was born in a lighthouse.", "Mila loves fish.", "Mila the cat, let me see."} <= set(shown)
-        assert request not in shown
+        assert asked not in shown

@@ -149,10 +149,10 @@ async def test_a_context_repeats_neither_the_profile_nor_its_own_notes(tools: To
         ("The parser is written in C++", "C++"),
     ],
 )
-async def test_signs_and_digits_of_any_script_are_found(tools: Tools, said: str, request: str) -> None:
+async def test_signs_and_digits_of_any_script_are_found(tools: Tools, said: str, asked: str) -> None:
     await tools.say("other", "We use a bus", "The code of the car is 17", "The parser is written in C", "Type A")
     await tools.say("main", said, "Good night")
-    assert (await tools.found(request))[0] == said
+    assert (await tools.found(asked))[0] == said
 
 
 async def test_what_is_forgotten_of_the_profile_is_not_found(tools: Tools) -> None:

@@ -6,7 +6,7 @@ import pytest
 from fake_openai import Asks, FakeOpenAI, refusing
 
 from .conftest import OpenAgent
-from .talking import events, request, sent_text, stored, telling
+from .talking import asked, events, sent_text, stored, telling
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ async def test_a_turn_is_streamed_or_comes_whole_and_the_next_one_knows_it(
         assert len(pieces) > 1
         turn = await agent.generate("How is the weather there?")
         assert turn.text == "It is sunny there."
-        assert [message["content"] for message in request(provider)[1]][1:] == [
+        assert [message["content"] for message in asked(provider)[1]][1:] == [
             "I go to Lisbon.",
             "To Lisbon, then.",
             "How is the weather there?",

@@ -7,7 +7,7 @@ from layerlore.server.chat.agent import Agent, SubAgent
 from layerlore.server.chat.tools import Toolbox
 
 from .conftest import OpenAgent
-from .talking import request, stored, telling
+from .talking import asked, stored, telling
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_a_sub_agent_works_from_its_briefing_and_a_retry_sees_the_attempt_
             [Asks([("delegate", TASK)]), Asks([("read", {})]), "It needs a table of contents.", "It is not done."]
         )
         turn = await agent.generate("Have the report built.")
-        first, second = request(provider)[-3:-1]
+        first, second = asked(provider)[-3:-1]
         assert [message["role"] for message in first] == ["system", "user"]
         assert "every report is written in Portuguese" in first[1]["content"]
         assert second[-1]["content"] == "42 pages"
@@ -44,7 +44,7 @@ async def test_a_sub_agent_works_from_its_briefing_and_a_retry_sees_the_attempt_
 
         provider.replies.extend([Asks([("delegate", TASK)]), "With a table of contents, done.", "It is done."])
         await agent.generate("Again.")
-        assert "It needs a table of contents." in request(provider)[-2][1]["content"]
+        assert "It needs a table of contents." in asked(provider)[-2][1]["content"]
 
 
 async def test_a_sub_agent_that_fails_is_an_attempt_too(open_agent: OpenAgent, provider: FakeOpenAI) -> None:

@@ -149,8 +149,8 @@ async def test_a_call_whose_client_leaves_is_cancelled(ping_seconds: float) -> N
         ({"io.modelcontextprotocol/logLevel": "info"}, "notifications/message"),
     ],
 )
-async def test_who_asks_for_news_of_a_call_gets_it_before_the_answer(request: dict[str, Any], news: str) -> None:
-    async with call(**request) as (slow, posted):
+async def test_who_asks_for_news_of_a_call_gets_it_before_the_answer(asked: dict[str, Any], news: str) -> None:
+    async with call(**asked) as (slow, posted):
         await posted.sees(2)
         slow.may_end.set()
     assert posted.kind == b"text/event-stream"

@@ -34,10 +34,10 @@ def most_in_any_time(given_: Sequence[tuple[float, int]], rate: float, burst: fl
 
 @given(RATES, BURSTS, ASKED)
 def test_no_more_is_given_in_any_time_than_the_burst_and_the_rate_times_it(
-    rate: float, burst: float, request: Asked
+    rate: float, burst: float, asked: Asked
 ) -> None:
     bucket, at, taken = Bucket(rate, burst, 0.0), 0.0, []
-    for pause, amount in request:
+    for pause, amount in asked:
         at += pause
         if not bucket.take(amount, at):
             taken.append((at, amount))
@@ -45,9 +45,9 @@ def test_no_more_is_given_in_any_time_than_the_burst_and_the_rate_times_it(
 
 
 @given(RATES, BURSTS, ASKED)
-def test_the_same_holds_for_what_is_taken_ahead_and_waited_for(rate: float, burst: float, request: Asked) -> None:
+def test_the_same_holds_for_what_is_taken_ahead_and_waited_for(rate: float, burst: float, asked: Asked) -> None:
     bucket, at, begun = Bucket(rate, burst, 0.0), 0.0, []
-    for pause, amount in request:
+    for pause, amount in asked:
         at += pause
         begun.append((at + bucket.wait(amount, at), amount))
         bucket.spend(amount, at)
@@ -56,9 +56,9 @@ def test_the_same_holds_for_what_is_taken_ahead_and_waited_for(rate: float, burs
 
 
 @given(RATES, BURSTS, ASKED, AMOUNTS)
-def test_a_waiting_time_is_exact(rate: float, burst: float, request: Asked, amount: int) -> None:
+def test_a_waiting_time_is_exact(rate: float, burst: float, asked: Asked, amount: int) -> None:
     bucket, at = Bucket(rate, burst, 0.0), 0.0
-    for pause, before in request:
+    for pause, before in asked:
         at += pause
         bucket.take(before, at)
     seconds = bucket.take(amount, at)

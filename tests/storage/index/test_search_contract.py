@@ -25,8 +25,8 @@ words = st.text(
 )
 
 
-async def postings(database: Database, *request: str, scope: Scope = ANA, most: int = 100) -> dict[str, list[int]]:
-    found = await database.read(lexical.postings, scope, list(request), most=most)
+async def postings(database: Database, *asked: str, scope: Scope = ANA, most: int = 100) -> dict[str, list[int]]:
+    found = await database.read(lexical.postings, scope, list(asked), most=most)
     assert all(row_ids.dtype == np.int64 for row_ids in found.values())
     return {word: row_ids.tolist() for word, row_ids in found.items()}
 
@@ -68,9 +68,9 @@ async def test_only_the_newest_rows_are_given(database: Database) -> None:
         ("city", "cities"),
     ],
 )
-async def test_words_of_one_stem_find_each_other(database: Database, stored: str, request: str) -> None:
+async def test_words_of_one_stem_find_each_other(database: Database, stored: str, asked: str) -> None:
     await say(database, "main", draft(stored, id="a"), draft("something else", id="b"))
-    assert await found(database, request) == ["a"]
+    assert await found(database, asked) == ["a"]
 
 
 async def test_a_word_with_diacritics_is_found_by_itself(database: Database) -> None:
@@ -87,12 +87,12 @@ async def test_common_english_words_are_words_too(database: Database) -> None:
 
 
 @examples(60)
-@given(stored=st.lists(words, min_size=1, max_size=5), request=words)
-@example(stored=["and", "near"], request="or")
-@example(stored=["\u0301"], request="\u0302")
-@example(stored=["१२३", "𞤀𞤣𞤤𞤢𞤥", "𠀀𠀁"], request="x")
+@given(stored=st.lists(words, min_size=1, max_size=5), asked=words)
+@example(stored=["and", "near"], asked="or")
+@example(stored=["\u0301"], asked="\u0302")
+@example(stored=["१२३", "𞤀𞤣𞤤𞤢𞤥", "𠀀𠀁"], asked="x")
 async def test_every_word_in_any_script_is_found_by_itself_and_no_word_is_a_syntax_error(
-    database: Database, stored: list[str], request: str
+    database: Database, stored: list[str], asked: str
 ) -> None:
     async def index(tx: Tx, scope: Scope) -> None:
         await lexical.put(tx, scope, [lexical.IndexEntry(thread_uid, 1, "user", NOW, indexed(" ".join(stored)))])
@@ -101,7 +101,7 @@ async def test_every_word_in_any_script_is_found_by_itself_and_no_word_is_a_synt
     made = await say(database, "main", draft(parts=[]), scope=scope)
     thread_uid = made.thread.thread_uid
     await database.write(index, scope)
-    rows = await postings(database, *stored, request, scope=scope)
+    rows = await postings(database, *stored, asked, scope=scope)
     assert [word for word in stored if len(rows[word]) != 1] == []
 
 
