@@ -21,8 +21,12 @@ SILENT = {
     *("acts.record", "acts.mark_undone", "acts.mark_restored", "deletions.hold"),
     "working_memory.show_forgotten",
 }
-_PARTS = (ActPart("deletion", "a delete"), ActPart("dropped", "e1"))
-_ACT = Act("u_old", "forget", NOW, False, _PARTS, (0, 1))
+_PARTS = (
+    ActPart("deletion", "a delete"),
+    ActPart("dropped", "e1"),
+    ActPart("document", before_version=1, after_version=2),
+)
+_ACT = Act("u_old", "forget", NOW, False, _PARTS, (0, 1, 2))
 
 
 async def acted(tx: Tx, scope: Scope, thread: Thread) -> None:
@@ -37,6 +41,7 @@ def erasing_calls(thread_uid: str) -> dict[str, Call]:
         "acts.read": lambda tx, who: acts.read(tx, who, "u_old", since=0),
         "acts.lock": lambda tx, who: acts.lock(tx, who, "u_old", since=0),
         "acts.list_open": lambda tx, who: acts.list_open(tx, who, since=0, most=9),
+        "acts.list_version_acts": lambda tx, who: acts.list_version_acts(tx, who, "", since=0),
         "acts.mark_undone": lambda tx, who: acts.mark_undone(tx, who, _ACT, (), now=NOW),
         "acts.mark_restored": lambda tx, who: acts.mark_restored(tx, who, "a delete", now=NOW),
         "deletions.hold": lambda tx, who: deletions.hold(tx, who, ["a delete"]),
