@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from benchmarks.answers.cases import KINDS, Case
+from benchmarks.answers.cases import FALSE_PREMISE, KINDS, Case
 from benchmarks.metrics import mean
 from benchmarks.tables import figure, table
 
@@ -63,7 +63,7 @@ def evidence_report(cases: Sequence[Case]) -> str:
     for name in _distinct(case.set for case in gold):
         for way in _distinct(case.shown for case in gold):
             those = _those(gold, name, way)
-            rows.append(_evidence_row(name, way, "all", [case for case in those if case.kind != KINDS[-1]]))
+            rows.append(_evidence_row(name, way, "all", [case for case in those if case.kind != FALSE_PREMISE]))
             for kind in KINDS:
                 rows.append(_evidence_row(name, way, kind, [case for case in those if case.kind == kind]))
     header = ["set", "shown", "kind", "questions", "tokens", "share shown", "all shown", "all, in time order"]
