@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.conversations import Conversation, Json
-from layerlore.memory.parts.search_words import find_query_words, format_date
+from layerlore.memory.language.search_words import find_query_words
+from layerlore.memory.parts.index_texts import format_date
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.drivers.sqlite.driver import driver
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.conversations import Conversation, Question
-from layerlore.memory.parts.search_words import find_query_words, split_words
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.text.quotation import join_lines, quote_line
 
 LONG = 400

@@ -69,7 +69,7 @@ PARTS = {
     "token counts": ["memory.parts.tokens:TokenCounter.text"],
     "context": ["memory.context.context:_measure", "memory.context.material:gather_context"],
     "masking": ["memory.secrets.redaction:Redactor.json", "memory.secrets.redaction:Redactor.text"],
-    "search words": ["memory.parts.search_words:make_index_texts"],
+    "search words": ["memory.parts.index_texts:make_index_texts"],
     "vectors of messages": [
         "memory.recall.vector_writer:VectorWriter._work",
         "memory.embedding.service:EmbeddingService._embed_batch",

@@ -31,8 +31,8 @@ from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.entries import EmbeddedText
 from layerlore.memory.entries.evidence import EvidenceText, Label
 from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, link_replies, list_quotations, prove
-from layerlore.memory.language.sameness import says_same
-from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.language.search_words import find_query_words
+from layerlore.memory.language.statements import says_same
 from layerlore.memory.recall.candidates import RecallQuery
 from layerlore.memory.recall.memory_block import find_entries
 from layerlore.memory.settings.note_settings import EntryRules

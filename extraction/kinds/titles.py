@@ -21,7 +21,7 @@ from layerlore.extraction.kinds.kind import (
     read_lines,
 )
 from layerlore.memory.engine.engine import Engine, said
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.prompts import render
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Origin, Thread

@@ -21,7 +21,7 @@ from layerlore.memory.digest.digest import NoteKind, rank_notes, take_notes
 from layerlore.memory.documents import working_memory
 from layerlore.memory.documents.working_memory import drop_expired_lines, render_block
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.parts.search_words import find_query_words, split_words
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.recall.hit_lines import make_line
 from layerlore.memory.recall.memory_block import (
     RecalledMemory,

@@ -14,8 +14,8 @@ from layerlore.memory.context.context_answers import (
     BriefingSections,
 )
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.parts import plain_text
-from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.text.quotation import (

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from layerlore.memory.digest.tool_lines import DigestCall, read_call_line, read_calls
-from layerlore.memory.language.phrase_index import find_words
+from layerlore.memory.language.phrases import find_words
 from layerlore.memory.language.sentences import (
     Sentence,
     bound_text,

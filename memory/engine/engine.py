@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.journal_lines import WriteOutcome, count_written
-from layerlore.memory.parts import search_words
+from layerlore.memory.parts import index_texts
 from layerlore.memory.parts.parts import MEDIA
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import DAY_MS
@@ -262,22 +262,22 @@ class Engine:
             derived = (name, parts, metadata)
         else:
             derived = self._derived(name, parts, metadata)
-        return search_words.make_index_texts(*derived, said_at, answered)
+        return index_texts.make_index_texts(*derived, said_at, answered)
 
     def search_text_of(self, message: Message) -> Indexed:
         """The texts by which a stored message is indexed."""
-        return search_words.make_index_texts(
+        return index_texts.make_index_texts(
             *self._derived(message.name, message.parts, message.metadata), message.said_at, message.answered
         )
 
     def embedded_texts_of(self, message: Message) -> list[str]:
         """The texts of a message's chunks that vectors are made of, in the order of the chunks' numbers."""
         _, parts, _ = self._derived(None, message.parts, {})
-        return search_words.make_embedding_texts(parts, message.answered)
+        return index_texts.make_embedding_texts(parts, message.answered)
 
     def embedded_texts_of_content(self, content: str) -> list[str]:
         """The texts of the chunks of an entry's content that vectors are made of, in the order of the chunks' numbers."""
-        return search_words.make_embedding_texts(self.derived_parts([{"type": "text", "text": content}]))
+        return index_texts.make_embedding_texts(self.derived_parts([{"type": "text", "text": content}]))
 
     def derived_text(self, text: str) -> str:
         """A text for what is made from it, or that a model wrote: secrets masked, unless nothing is."""

@@ -10,9 +10,8 @@ import numpy as np
 
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.language.contradictions import contradicts, is_other_value
-from layerlore.memory.language.sameness import says_same
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
+from layerlore.memory.language.statements import contradicts, is_other_value, says_same
 from layerlore.memory.rules.ages import is_line_expired
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core import linear_re

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from layerlore.memory.engine.engine import Engine, said
 from layerlore.memory.entries.entry_answers import QuotedSource
-from layerlore.memory.parts.search_words import find_query_words, split_words
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.rules.validation import INVISIBLE
 from layerlore.memory.text.quotation import blank_blocks, join_lines
 from layerlore.storage.core.records import Message, Role, Scope

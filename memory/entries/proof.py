@@ -12,8 +12,8 @@ from typing import Literal
 
 from layerlore.memory.entries.entries import USER
 from layerlore.memory.entries.evidence import ROLES_OF, EvidenceSpan, EvidenceText, Label, find_places, rests_on_others
+from layerlore.memory.language.search_words import find_names, find_query_words, find_stop_words, split_words
 from layerlore.memory.language.speech_acts import find_question, find_sentences, fold_sentence
-from layerlore.memory.parts.search_words import find_names, find_query_words, find_stop_words, split_words
 from layerlore.memory.text.quotation import blank_blocks
 from layerlore.storage.core import linear_re
 

@@ -18,7 +18,7 @@ from layerlore.memory.entries.proof import (
     list_quotations,
     prove,
 )
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.rules.ages import iso, read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks

@@ -2,11 +2,20 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence, Set
+from functools import cache
 from typing import NamedTuple
 
-from layerlore.memory.language.correction_phrases import INSTEAD, LOOSE
-from layerlore.memory.language.phrase_index import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, find_words
-from layerlore.memory.language.phrases import JOINING, MARKS, STATING, Kind
+from layerlore.memory.language.phrases import (
+    MARKS,
+    Kind,
+    find_words,
+    first_words,
+    phrase_signs,
+    single_words,
+    slight_words,
+    unspaced_phrases,
+)
+from layerlore.memory.language.word_lists import tables, word_set
 from layerlore.storage.core import linear_re
 
 LONGEST = 240
@@ -62,8 +71,6 @@ _JOINING = linear_re.compile(
 )
 _WIDE_CONTRAST = linear_re.compile("不是.+[,，、]\\s*而?是")
 _ASKED = frozenset("?？؟")
-_ALONE = tuple(ALONE.items())
-_DENIALS = frozenset(INSTEAD)
 # Those that say, in front of a clause, of what it is not true, and what stands in front of *not X but Y*.
 _PLAIN_DENIALS = frozenset({"not", "nicht"})
 _BEING = frozenset({"is", "s", "are", "was", "were", "be"})
@@ -74,12 +81,7 @@ _TRUE_INSTEAD = frozenset(
         *((who, verb) for who in ("i", "we") for verb in ("need", "want", "said", "meant", "have")),
     }
 )
-_NO = frozenset({"no", "nope", "nah", "nein", "nee", "non", "não", "nie", "нет", "hayır"})
-_WITHOUT = frozenset({"no", "kein", "keine", "keinen", "geen"})
-_SAYS_WHY = frozenset({"it", "he", "she", "they", "is", "was", "es", "ist", "het"})
-_ASKING = frozenset({"do", "don", "please", "bitte", "proszę", "пожалуйста"})
 _DENYING = ("Not ", "not ", "Nicht ", "nicht ")
-_OPENERS = _NO | {"wrong", "incorrect", "falsch", "wait", "sorry", "actually"}
 # The most words of either side of *X, not Y*.
 _FEW = 6
 
@@ -168,7 +170,7 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
     kept."""
     words = find_words(text)
     each = set(words)
-    content_words = len(each.difference(SAYS_LITTLE))
+    content_words = len(each.difference(slight_words()))
     if marked and _MARKED.search(text):
         values = find_values(text)
     else:
@@ -184,7 +186,7 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
     if values and any(value.endswith(("Error", "Exception")) for value in values):
         kinds.add("error")
     if wide:
-        kinds.update(kind for kind, phrase in UNSPACED if phrase in text)
+        kinds.update(kind for kind, phrase in unspaced_phrases() if phrase in text)
         if _WIDE_CONTRAST.search(text):
             kinds.add("correction")
         content_words += wide // 3
@@ -193,19 +195,21 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
 
 def _read_kinds(words: Sequence[str], each: Set[str]) -> set[Kind]:
     """The acts of a sentence's words (``each``: these once)."""
-    firsts = each & FIRST_WORDS
+    firsts = each & first_words()
     if firsts:
         kinds = _kinds(words, firsts)
     else:
         kinds = set[Kind]()
     begins = words[0] if words else ""
-    if begins in _WITHOUT and not _SAYS_WHY.isdisjoint(words):  # *No panic, it is only a test.*
+    if begins in word_set("clauses.without") and not word_set("clauses.says_why").isdisjoint(
+        words
+    ):  # *No panic, it is only a test.*
         kinds.discard("wish")
-    if begins in _NO and words[1:2] == [","]:  # *No, on Monday*; *No calls on Monday* is a wish.
+    if begins in word_set("clauses.no") and words[1:2] == [","]:  # *No, on Monday*; *No calls on Monday* is a wish.
         kinds.discard("wish")
         kinds.add("amending")
-    kinds.update(kind for kind, alone in _ALONE if not each.isdisjoint(alone))
-    if not each.isdisjoint(_DENIALS) and _contrasts(words):
+    kinds.update(kind for kind, alone in single_words().items() if not each.isdisjoint(alone))
+    if not each.isdisjoint(_instead()) and _contrasts(words):
         kinds.add("correction")
     return kinds
 
@@ -250,7 +254,10 @@ def _opens_correction(sentence: Sentence) -> bool:
     if not words:
         return False
     opens = not sentence.kinds.isdisjoint(("correction", "amending")) and not sentence.question
-    return (opens and len(words) <= _FEW + 2) or (len(words) <= 2 and words[0] in _OPENERS)
+    if opens and len(words) <= _FEW + 2:
+        return True
+    openers = word_set("clauses.no") | word_set("clauses.opening")
+    return len(words) <= 2 and words[0] in openers
 
 
 def _split_long(text: str) -> list[str]:
@@ -273,13 +280,14 @@ def _kinds(words: Sequence[str], firsts: Set[str]) -> set[Kind]:
     found: set[Kind] = set()
     skipped = 0
     last = len(words) - 1
+    signs, joining = phrase_signs(), word_set("clauses.joining")
     for at in [at for at, word in enumerate(words) if word in firsts]:
-        alone, opening, longer = SIGNS[words[at]]
+        alone, opening, longer = signs[words[at]]
         phrases = longer.get(words[at + 1]) if longer and at < last else None
         if (phrases is None and not opening) or at < skipped:
             continue
         before = words[at - 1] if at else ","
-        begins = before in MARKS or (before in JOINING and _joins(words, at))
+        begins = before in MARKS or (before in joining and _joins(words, at))
         here: Set[Kind] = opening if begins else alone
         longest = 0
         for rest, opens, kind in phrases or ():
@@ -295,22 +303,33 @@ def _kinds(words: Sequence[str], firsts: Set[str]) -> set[Kind]:
     return found
 
 
+@cache
+def _instead() -> dict[str, frozenset[str]]:
+    """By each word that denies, the words that name after it what is true."""
+    found: dict[str, frozenset[str]] = {}
+    for table in tables("clauses.instead").values():
+        for denial, true in table.items():
+            found[denial] = found.get(denial, frozenset()).union(true.split())
+    return found
+
+
 def _contrasts(words: Sequence[str]) -> bool:
     """Whether a sentence puts one thing in place of another: *X, not Y*; *not X but Y*; *Not X, Y*; *not X, it's Y*."""
-    return any(word in _DENIALS and _replaces(words, at) for at, word in enumerate(words[:-1]))
+    return any(word in _instead() and _replaces(words, at) for at, word in enumerate(words[:-1]))
 
 
 def _replaces(words: Sequence[str], at: int) -> bool:
     """Whether what the word here denies is named with what is true instead of it."""
     denial, after = words[at], words[at + 1]
+    stating = word_set("clauses.stating")
     if denial == "değil":
         return at > 0 and not after.startswith("m")
-    if after in LOOSE or after in MARKS:
+    if after in MARKS or after in word_set("clauses.loose"):
         return False
     upto = next((to for to in range(at + 1, len(words)) if words[to] in MARKS), len(words))
     denied, behind = upto - at - 1, words[upto + 1 : upto + 2 + _FEW]
     closing = at > 0 and words[at - 1] in MARKS
-    if closing and denied <= (_FEW if denial in _PLAIN_DENIALS else 2) and after not in STATING:
+    if closing and denied <= (_FEW if denial in _PLAIN_DENIALS else 2) and after not in stating:
         return True
     if (denial != "not" or at == 0 or words[at - 1] in _BEING) and _says_instead(words, at):
         return True
@@ -318,24 +337,25 @@ def _replaces(words: Sequence[str], at: int) -> bool:
         return False
     if tuple(behind[:2]) in _TRUE_INSTEAD:
         return True
-    return at == 0 and denial in _PLAIN_DENIALS and len(behind) <= _FEW and behind[0] not in STATING
+    return at == 0 and denial in _PLAIN_DENIALS and len(behind) <= _FEW and behind[0] not in stating
 
 
 def _says_instead(words: Sequence[str], at: int) -> bool:
     """Whether a word soon after the denial here names what is true: *not X but Y*."""
-    instead = INSTEAD[words[at]]
+    instead = _instead()[words[at]]
+    untrue = word_set("clauses.stating") | word_set("clauses.loose")
     return any(
-        words[to] in instead and words[to + 1] not in STATING and words[to + 1] not in LOOSE
-        for to in range(at + 2, min(at + _FEW + 2, len(words) - 1))
+        words[to] in instead and words[to + 1] not in untrue for to in range(at + 2, min(at + _FEW + 2, len(words) - 1))
     )
 
 
 def _joins(words: Sequence[str], at: int) -> bool:
     """Whether the word that joins, in front of this one, lets a clause begin as a sentence does."""
-    if at > 1 and words[at - 2] in MARKS and words[at] in _ASKING:
+    if at > 1 and words[at - 2] in MARKS and words[at] in word_set("clauses.asking"):
         return True
+    stating = word_set("clauses.stating")
     # Words of a speaker who states something; English *I've*, which differs from Turkish *ve*.
-    return words[0] not in STATING and not (words[at - 1] == "ve" and words[at - 2] in STATING)
+    return words[0] not in stating and not (words[at - 1] == "ve" and words[at - 2] in stating)
 
 
 def is_marked(text: str) -> bool:

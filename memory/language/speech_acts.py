@@ -6,17 +6,7 @@ from typing import NamedTuple
 
 import regex
 
-from layerlore.memory.language.no_answers import NEUTRAL, NO_ANSWERS, SIGNS
-from layerlore.memory.language.questions import (
-    ADDRESSES,
-    ANYWHERE,
-    GREETINGS,
-    NOT_ASKED,
-    OPENINGS,
-    REQUESTS,
-    TAGS,
-    TURKISH_SIGNS,
-)
+from layerlore.memory.language.word_lists import any_expression, expressions, texts, word_set
 from layerlore.storage.core import linear_re
 
 # In characters. The rest of a longer text counts as a statement.
@@ -35,17 +25,6 @@ _SENTENCE_END = linear_re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？؟]+|\n+"
 _LETTER = linear_re.compile(r"\w")
 _QUESTION_MARKS = frozenset("?？؟՞⁇⁈")
 _GREEK_MARK = linear_re.compile(r"(?<=\p{Greek});")
-_CLAUSE = linear_re.compile(
-    r"[,;:，、،—–]+\s*| (?:-+|but|and|so|because|since|und|aber|et|mais|pero|ma|mas|maar|ale|но|ama) "
-)
-_LEAD_IN = linear_re.compile(
-    r"(?:[\W_]|\b(?:and|so|but|then|also|well|ok|okay|hey|hi|hello|oh|btw|by the way|sorry|actually|honestly|unfortunately|sadly"
-    r"|hmm+|um+|uh|(?:no|yes|yeah)(?=,)|i'm (?:afraid|(?:so |very )?sorry)|apologies|und|aber|et|mais|y|pero|e|ma|mas|en|maar|ale|и|а|но|ну|ve)\b"
-    r"(?![''\w]))*",
-    engine="re",
-)
-
-
 # Without what they look at ahead and behind, expressions match more, so that a first word shows which of them may.
 _LOOK_AROUND = regex.compile(r"\(\?<?[=!](?:[^()\\]++|\\.|(\((?:[^()\\]++|\\.|(?1))*+\)))*+\)")
 
@@ -63,33 +42,48 @@ def _compile_wide(expression: str) -> "regex.Pattern[str]":
 
 
 class _Beginning(NamedTuple):
-    """An expression that begins a clause."""
+    """An expression that begins a question. ``kind``: ``request``, or its language."""
 
     expression: str
-    kind: str = ""
+    kind: str
 
 
-def _list_beginnings(listed: str, kind: str = "") -> list[_Beginning]:
-    return [_Beginning(line, kind) for line in listed.strip().splitlines()]
+@cache
+def _questions() -> tuple[_Beginning, ...]:
+    """What begins a question without its mark."""
+    requests = [_Beginning(each, "request") for each in expressions("questions.requests")]
+    openings: list[_Beginning] = []
+    for language in texts("questions.openings"):
+        openings += [_Beginning(each, language) for each in expressions("questions.openings", language)]
+    return (*requests, *openings)
 
 
-def _any_of(*listed: str) -> str:
-    lines = [line for text in listed for line in text.strip().splitlines()]
-    return "|".join(f"(?:{line})" for line in lines)
+@cache
+def _address() -> str:
+    """An expression for a sentence that neither asks nor states."""
+    addresses, greetings = any_expression("questions.addresses"), any_expression("questions.greetings")
+    return rf"\W*(?:(?:{addresses})|(?:{greetings})(?:[ ,]+\p{{Latin}}+){{0,2}})\W*"
 
 
-_QUESTIONS = [
-    *(each for listed in REQUESTS.values() for each in _list_beginnings(listed, "request")),
-    *(each for language, listed in OPENINGS.items() for each in _list_beginnings(listed, language)),
-]
-_DOUBTS = _list_beginnings(NO_ANSWERS["en"])
-_ANYWHERE = {language: _any_of(listed) for language, listed in ANYWHERE.items()}
-_TAG = _any_of(TAGS)
-_ADDRESS = rf"\W*(?:{ADDRESSES.strip()}|{GREETINGS.strip()}(?:[ ,]+\p{{Latin}}+){{0,2}})\W*"
-_NEUTRAL = _any_of(NEUTRAL)
-_NO_ANSWER = {language: _any_of(listed) for language, listed in NO_ANSWERS.items() if language != "en"}
-_SIGNS = {language: frozenset(listed.split()) for language, listed in SIGNS.items()}
-_TURKISH_SIGNS = frozenset(TURKISH_SIGNS.split())
+@cache
+def _greeting() -> str:
+    return rf"\W*(?:{any_expression('questions.greetings')})(?:[ ,]+\p{{Latin}}+)?\W*"
+
+
+@cache
+def _clause() -> linear_re.Pattern:
+    """Where a clause ends."""
+    joints = "|".join(sorted(word_set("clauses.joints")))
+    return linear_re.compile(rf"[,;:，、،—–]+\s*| (?:-+|{joints}) ")
+
+
+@cache
+def _lead_in() -> linear_re.Pattern:
+    """Words before a clause that do not change what it does."""
+    listed = "|".join(dict.fromkeys(expressions("clauses.lead_ins")))
+    return linear_re.compile(rf"(?:[\W_]|\b(?:{listed})\b(?![''\w]))*", engine="re")
+
+
 _TURKISH_LETTERS = frozenset("ığş")
 _NO_LETTERS = str.maketrans(dict.fromkeys('.,;:!?()[]"…—–*،؟¿¡«»„“”', " "))
 _OTHER_SCRIPT = linear_re.compile("[\u0370-\u1fff\u2e80-\ud7ff]")
@@ -111,8 +105,8 @@ class SpeechActs(NamedTuple):
 
 
 def measure_speech_acts(text: str) -> SpeechActs:
-    """How far a text only asks, and how far it says nothing; by marks and by words of the languages of
-    ``memory.language.questions`` and ``memory.language.no_answers``."""
+    """How far a text only asks, and how far it says nothing; by marks, and by the words of the
+    languages."""
     asked = nothing = aside = 0
     told = max(0, len(text) - _LOOKED_AT)
     low = text[:_LOOKED_AT].lower().replace("’", "'")
@@ -132,7 +126,11 @@ def measure_speech_acts(text: str) -> SpeechActs:
             doubts = bool(doubting) and not asking and size <= _LONGEST_DOUBT
             unknown, neutral = _count_unknown(sentence, doubting) if doubts else (0, 0)
             nothing += unknown
-            if doubts and not unknown and _compile(_NEUTRAL).match(sentence, _find_beginning(sentence, 0)):
+            if (
+                doubts
+                and not unknown
+                and _compile(any_expression("no_answers.neutral")).match(sentence, _find_beginning(sentence, 0))
+            ):
                 aside += size
             else:
                 told += size - asking - unknown - neutral
@@ -150,15 +148,16 @@ def _find_languages(low: str, words: frozenset[str]) -> list[str]:
         found = [language for language, letters in _SCRIPTS.items() if letters.search(low)]
     if "ja" in found and "zh" in found:
         found.remove("zh")
-    if not words.isdisjoint(_TURKISH_SIGNS) or not _TURKISH_LETTERS.isdisjoint(low):
+    if not words.isdisjoint(word_set("questions.signs", "tr")) or not _TURKISH_LETTERS.isdisjoint(low):
         found.append("tr")
     return found
 
 
 def _find_doubting(languages: Sequence[str], words: frozenset[str]) -> list[str]:
     """The languages in which the text may say that nothing is known: by their signs, and those that have none."""
-    signed = [language for language, signs in _SIGNS.items() if not signs.isdisjoint(words)]
-    return [*signed, *(language for language in languages if language not in _SIGNS)]
+    with_signs = texts("no_answers.signs")
+    signed = [each for each in with_signs if not words.isdisjoint(word_set("no_answers.signs", each))]
+    return [*signed, *(language for language in languages if language not in with_signs)]
 
 
 def _list_sentences(low: str) -> Iterator[str]:
@@ -167,7 +166,7 @@ def _list_sentences(low: str) -> Iterator[str]:
         sentence = low[begin:end]
         if len(sentence) <= _LONGEST_ADDRESS and (
             not _LETTER.search(sentence)
-            or (_judge(_read_word(sentence, 0)).address and _compile(_ADDRESS).fullmatch(sentence))
+            or (_judge(_read_word(sentence, 0)).address and _compile(_address()).fullmatch(sentence))
         ):
             continue
         yield sentence
@@ -214,17 +213,18 @@ class _FirstWord(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _judge(word: str) -> _FirstWord:
-    lead = _LEAD_IN.match(word)
+    lead = _lead_in().match(word)
     return _FirstWord(
-        _compile(_ADDRESS).fullmatch(word, partial=True) is not None,
+        _compile(_address()).fullmatch(word, partial=True) is not None,
         word in ("by", "i'm") or (lead is not None and lead.end() > 0),
-        tuple(each for each in _QUESTIONS if _compile_wide(each.expression).match(f"{word} ", partial=True)),
+        tuple(each for each in _questions() if _compile_wide(each.expression).match(f"{word} ", partial=True)),
     )
 
 
 @lru_cache(maxsize=4096)
-def _list_doubts(word: str) -> tuple[_Beginning, ...]:
-    return tuple(each for each in _DOUBTS if _compile_wide(each.expression).match(word, partial=True))
+def _list_doubts(word: str) -> tuple[str, ...]:
+    doubts = expressions("no_answers.expressions", "en")
+    return tuple(each for each in doubts if _compile_wide(each).match(word, partial=True))
 
 
 def _read_word(sentence: str, begin: int) -> str:
@@ -233,7 +233,7 @@ def _read_word(sentence: str, begin: int) -> str:
 
 def _find_beginning(sentence: str, begin: int) -> int:
     """Where a clause begins that stands at a place."""
-    if _judge(_read_word(sentence, begin)).leads_in and (found := _LEAD_IN.match(sentence, begin)):
+    if _judge(_read_word(sentence, begin)).leads_in and (found := _lead_in().match(sentence, begin)):
         return found.end()
     return begin
 
@@ -257,7 +257,7 @@ def _count_asking(sentence: str, languages: list[str]) -> int:
     begin = len(addressed) + len(comma)
     if (
         comma
-        and (addressed.isalpha() or _compile(_ADDRESS).fullmatch(addressed))
+        and (addressed.isalpha() or _compile(_address()).fullmatch(addressed))
         and _begins_question(sentence, begin, exclaimed)
     ):
         return len(sentence) - begin
@@ -277,7 +277,8 @@ def _begins_question(sentence: str, begin: int, exclaimed: bool) -> bool:
 
 def _asks_anywhere(sentence: str, languages: list[str]) -> bool:
     return any(
-        _compile(_ANYWHERE[language]).search(sentence) and not _compile(NOT_ASKED[language]).search(sentence)
+        _compile(any_expression("questions.anywhere", language)).search(sentence)
+        and not _compile(any_expression("questions.not_asked", language)).search(sentence)
         for language in languages
     )
 
@@ -286,7 +287,7 @@ def _count_marked(sentence: str) -> int:
     """The length of a sentence's end that asks: from the clause that begins as a question, or the last clause if it
     only asks for assent."""
     size = len(sentence)
-    clauses = [0, *(found.end() for found in _CLAUSE.finditer(sentence) if 0 < found.end() < size)]
+    clauses = [0, *(found.end() for found in _clause().finditer(sentence) if 0 < found.end() < size)]
     if len(clauses) == 1:
         return size
     for begin in clauses:
@@ -296,7 +297,7 @@ def _count_marked(sentence: str) -> int:
         ):
             return size - begin
     last = clauses[-1]
-    tag = _compile(_TAG).match(sentence, last)
+    tag = _compile(any_expression("questions.tags")).match(sentence, last)
     if tag is not None and size - tag.end() <= 3:
         return size - last
     if size <= _LONGEST_WHOLE:
@@ -307,12 +308,12 @@ def _count_marked(sentence: str) -> int:
 def _count_unknown(sentence: str, languages: list[str]) -> tuple[int, int]:
     """How many of a sentence's characters say that nothing is known, and how many neither that nor anything else."""
     spans: list[tuple[int, int]] = []
-    clauses = [0, *(found.end() for found in _CLAUSE.finditer(sentence))]
+    clauses = [0, *(found.end() for found in _clause().finditer(sentence))]
     for language in languages:
         if language == "en":
             spans.extend(_match_clauses(sentence, clauses))
             continue
-        for found in _compile(_NO_ANSWER[language]).finditer(sentence):
+        for found in _compile(any_expression("no_answers.expressions", language)).finditer(sentence):
             begin = max(clause for clause in clauses if clause <= found.start())
             spans.append((begin, found.end()))
     if not spans:
@@ -320,7 +321,7 @@ def _count_unknown(sentence: str, languages: list[str]) -> tuple[int, int]:
     unknown = rest = at = 0
     for begin, end in [*sorted(spans), (len(sentence), len(sentence))]:
         if begin > at:
-            rest += sum(len(piece) for piece in _CLAUSE.split(sentence[at:begin]) if not _is_neutral(piece))
+            rest += sum(len(piece) for piece in _clause().split(sentence[at:begin]) if not _is_neutral(piece))
         unknown += max(0, end - max(begin, at))
         at = max(at, end)
     return unknown, len(sentence) - unknown - rest
@@ -333,7 +334,7 @@ def _match_clauses(sentence: str, clauses: list[int]) -> Iterator[tuple[int, int
             continue
         start = _find_beginning(sentence, begin)
         for each in _list_doubts(_read_word(sentence, start)):
-            found = _compile(each.expression).match(sentence, start)
+            found = _compile(each).match(sentence, start)
             if found is None:
                 continue
             at = found.end()
@@ -343,16 +344,10 @@ def _match_clauses(sentence: str, clauses: list[int]) -> Iterator[tuple[int, int
 
 def _is_neutral(piece: str) -> bool:
     return not any(letter.isalnum() for letter in piece) or bool(
-        _compile(_NEUTRAL).match(piece) or _compile(_ADDRESS).fullmatch(piece)
+        _compile(any_expression("no_answers.neutral")).match(piece) or _compile(_address()).fullmatch(piece)
     )
 
 
-# Words that are listed with greetings, and may accept a proposal.
-_ACCEPTING = frozenset(["great", "cool", "nice", "awesome", "amazing", "sounds", "wow"])
-_PARTING = frozenset(
-    ["bye", "goodbye", "ciao", "tschüss", "tschüs", "adieu", "adiós", "tchau", "doei", "pa", "пока", "до"]
-)
-_GREETING = rf"\W*{GREETINGS.strip()}(?:[ ,]+\p{{Latin}}+)?\W*"
 _LONGEST_GREETING = 120
 
 
@@ -368,8 +363,8 @@ def only_greets(text: str) -> bool:
         if not _LETTER.search(bare):
             continue
         first = bare.translate(_NO_LETTERS).split()[0]
-        greets = first not in _ACCEPTING and _compile(_GREETING).fullmatch(bare)
-        if not greets and first not in _PARTING:
+        greets = first not in word_set("questions.accepting") and _compile(_greeting()).fullmatch(bare)
+        if not greets and first not in word_set("questions.parting"):
             return False
         found = True
     return found

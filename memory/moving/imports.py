@@ -180,7 +180,7 @@ class Import:
             self._places[name] = places
         else:
             self.report.skip(
-                "thread", f"thread {name!r}", "it is deleted here and stays so; `layerlore restore` brings it back"
+                "thread", f"thread {name!r}", "it is deleted here and stays so; `layerlore undo` brings it back"
             )
 
     async def _put_thread(self, moved: MovedThread) -> moved_threads.ThreadPut:

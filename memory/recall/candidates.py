@@ -18,7 +18,7 @@ from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.relevance import Calibration, RelevanceEvidence, measure_standing, measure_unknown
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.parts.past_days import PastDays
+from layerlore.memory.language.past_days import PastDays
 from layerlore.memory.recall import ranking
 from layerlore.memory.recall.ranking import Flags, Floats, Ints, Pool, Question
 from layerlore.memory.recall.vector_writer import embed_awaited

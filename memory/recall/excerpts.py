@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.parts.tokens import CUT_MARK
 from layerlore.memory.text.quotation import join_lines
 from layerlore.storage.core import linear_re

@@ -18,9 +18,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from layerlore.memory.messages.reader import Detail
+from layerlore.memory.parts.index_texts import make_embedding_texts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
-from layerlore.memory.parts.search_words import make_embedding_texts
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.entries import drop_expired, is_expired
 from layerlore.memory.entries.evidence import add_contradicted
-from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.language.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.index_rows import (

@@ -15,8 +15,8 @@ from itertools import compress
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.entries import drop_expired, is_expired
 from layerlore.memory.entries.evidence import add_contradicted, add_quotes
-from layerlore.memory.parts.past_days import PastDays, find_past_days
-from layerlore.memory.parts.search_words import find_query_words, show_word
+from layerlore.memory.language.past_days import PastDays, find_past_days
+from layerlore.memory.language.search_words import find_query_words, show_word
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
     RecallFilters,

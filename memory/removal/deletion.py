@@ -1,4 +1,4 @@
-"""Deletion of messages and threads, its undo, retention rules, and the final erasure."""
+"""Deletion of messages and threads, retention rules, and the final erasure."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import groupby
@@ -7,21 +7,19 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, record_act
-from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import ALL_ROLES, Origin, Role, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries as stored_entries
 from layerlore.storage.derived import entry_curation, note_rows, working_memory
 from layerlore.storage.messages import place_rows
 from layerlore.storage.removal import deletions, retention
-from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.deletions import Deleted, Deletion, Which
+from layerlore.storage.removal.acts import RETENTION, ActPart
+from layerlore.storage.removal.deletions import Deleted, Which
 from layerlore.storage.removal.retention import OldMessage, TimePlace, Times
-from layerlore.storage.threads import events, threads
+from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
 IDEMPOTENCY_HOURS = 24
@@ -85,10 +83,10 @@ async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin
     await events.record(tx, scope, deleted.thread, happened, origin=origin, now=now)
     if "profile" in deleted.fell_back:
         await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=origin, now=now)
-    await _record_entries(tx, scope, deleted.entries, origin, now=now)
+    await record_entries(tx, scope, deleted.entries, origin, now=now)
 
 
-async def _record_entries(tx: Tx, scope: Scope, ids: Sequence[str], origin: Origin, *, now: int) -> None:
+async def record_entries(tx: Tx, scope: Scope, ids: Sequence[str], origin: Origin, *, now: int) -> None:
     """Record that entries are seen no more, or again, since what they rest on is: which ones, unless they are many."""
     if ids:
         which: StoredJson
@@ -121,7 +119,7 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
         if "profile" in deleted.fell_back:
             await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=sent.origin, now=now)
-        await _record_entries(tx, scope, deleted.entries, sent.origin, now=now)
+        await record_entries(tx, scope, deleted.entries, sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted_messages": deleted.thread.message_count,
@@ -132,9 +130,8 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
 
 
 class _Restorable(TypedDict, total=False):
-    """The delete, how long it can be undone, and by which id; empty where nothing is stored."""
+    """How long a delete can be undone, and by which id; empty where nothing is stored."""
 
-    deletion: str
     restorable_until: str
     undo: str
 
@@ -146,74 +143,9 @@ async def _describe_undo(
         return {}
     part = ActPart("deletion", deleted.deletion_uid, deleted.thread.thread_uid)
     return {
-        "deletion": deleted.deletion_uid,
         "restorable_until": iso(now + engine.deleted_days * DAY_MS),
         **await record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
     }
-
-
-async def list_deletions(engine: Engine, scope: Scope) -> list[Deletion]:
-    """List the deletes that can still be undone, newest first."""
-    return await engine.database.read(deletions.list_deletions, scope)
-
-
-async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Origin) -> Deletion:
-    """Undo a delete. Raises NotFound, Conflict."""
-    now = engine.now()
-
-    async def write(tx: Tx) -> tuple[Deletion, WriteOutcome]:
-        restored = await restore(tx, engine, scope, deletion_uid, origin, now)
-        return restored, WriteOutcome("done", {"messages": restored.message_count})
-
-    return await journal_lines.write(engine.database, engine.hmac_key, scope, origin, now, write)
-
-
-async def undo_deletion(
-    engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent
-) -> DeletedMessages:
-    """Undo a delete of messages or of a thread; without ``deletion_uid`` the newest of the thread. Raises NotFound,
-    Conflict, InvalidInput."""
-    if deletion_uid:
-        check_id(deletion_uid, "ids[0]", engine.limits.id_chars)
-    now = engine.now()
-
-    async def write(tx: Tx) -> DeletedMessages:
-        wanted = deletion_uid or await _newest(tx, scope, thread_id)
-        restored = await restore(tx, engine, scope, wanted, sent.origin, now)
-        thread = await threads.find(tx, scope, restored.thread_id)
-        return {
-            "thread_id": restored.thread_id,
-            "deleted": 0,
-            "ids": [],
-            "restored": restored.message_count,
-            "totals": {"messages": thread.message_count, "tokens": thread.token_count},
-        }
-
-    return await engine.write(scope, sent, ["undo", thread_id, deletion_uid], now, write)
-
-
-async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
-    for deletion in await deletions.list_deletions(tx, scope):
-        if deletion.thread_id == thread_id:
-            return deletion.deletion_uid
-    raise NotFound(
-        f"there is no delete of thread {thread_id!r} to undo: none was made, or it is undone, or erased for good"
-    )
-
-
-async def restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
-    """Undo a delete in a transaction, with its events. Raises NotFound, Conflict."""
-    restored = await deletions.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
-    if restored.kind == "thread":
-        back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
-        await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
-    else:
-        thread = await threads.lock(tx, scope, restored.thread_id)
-        back = NewEvent("messages_restored", {"count": restored.message_count})
-        await events.record(tx, scope, thread, [back], origin=origin, now=now)
-    sourced = await stored_entries.sourced_from(tx, scope, restored.thread_uid)
-    await _record_entries(tx, scope, sourced, origin, now=now)
-    return restored
 
 
 async def erase_expired(engine: Engine) -> int:
@@ -252,7 +184,7 @@ async def _erase_journaled(
 # Messages in one transaction: others that write wait for it.
 _BATCH = 100
 _SCOPES = 100
-_RETENTION_ORIGIN = Origin("maintenance", "retention", "server")
+_RETENTION_ORIGIN = Origin("maintenance", RETENTION, "server")
 _FIRST = TimePlace(-(2**62))
 
 
@@ -317,6 +249,7 @@ async def _retire(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: lis
     number = len(deleted.messages)
     if number:
         await record_deletion(tx, scope, deleted, _RETENTION_ORIGIN, now=now)
+        await _describe_undo(tx, engine, scope, deleted, make_undo_id(engine), Sent(_RETENTION_ORIGIN), now)
         await retention.count(tx, scope, number)
         await journal_lines.append_count(tx, scope, engine.hmac_key, _RETENTION_ORIGIN, "deleted", number, now)
     return number

@@ -13,11 +13,11 @@ from typing import Literal, NotRequired
 
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
+from layerlore.memory.language.topics import Topic, find_topic
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.removal.deletion import record_deletion
-from layerlore.memory.removal.topics import Topic, find_topic
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.settings.note_settings import DocumentScope

@@ -11,8 +11,6 @@ class DeletedMessages(TypedDict):
     thread_id: str
     deleted: int
     ids: list[str]
-    restored: NotRequired[int]
-    deletion: NotRequired[str]
     restorable_until: NotRequired[str]
     undo: NotRequired[str]
     totals: Totals
@@ -21,18 +19,19 @@ class DeletedMessages(TypedDict):
 class DeletedThread(TypedDict):
     thread_id: str
     deleted_messages: int
-    deletion: NotRequired[str]
     restorable_until: NotRequired[str]
     undo: NotRequired[str]
 
 
-# A call that can be undone, in words, and until when.
 class Undoable(TypedDict):
+    """A change that can be undone, in words, and until when. ``thread_ids``: the conversations that it changed."""
+
     undo_id: str
     tool: str
     at: str
     until: str
     what: str
+    thread_ids: NotRequired[list[str]]
 
 
 class Undone(TypedDict):

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.documents.working_memory import record_change
 from layerlore.memory.engine.engine import Engine, Sent, undoable_since
 from layerlore.memory.entries.entry_curation import set_mark
-from layerlore.memory.removal.deletion import restore
+from layerlore.memory.removal.deletion import record_entries
 from layerlore.memory.removal.removal_answers import Undoable, Undone
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
@@ -32,9 +32,11 @@ from layerlore.storage.work import plans
 
 LAST = "last"
 MOST_LISTED = 50
+# Retention can act every hour, which must not push the acts of callers out of the list.
+_MOST_OF_SERVER = 20
 
 _REMOVING: frozenset[PartKind] = frozenset({"deletion", "dropped", "wrong"})
-"""What only somebody who may delete brings back."""
+"""The parts that only a caller who may delete brings back."""
 
 
 def removes(act: Act) -> bool:
@@ -82,22 +84,33 @@ async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) ->
     """The changes that can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words,
     without content."""
     since = undoable_since(engine, engine.now())
-    found = [
-        act
-        for of in _list_memories(scope)
-        for act in await engine.database.read(stored_acts.list_open, of, since=since, most=most)
-    ]
-    found.sort(key=lambda act: act.created_at, reverse=True)
-    return [
-        {
-            "undo_id": act.undo_id,
-            "tool": act.tool,
-            "at": iso(act.created_at),
-            "until": iso(act.created_at + engine.deleted_days * DAY_MS),
-            "what": "; ".join(_describe_parts(act)),
-        }
-        for act in found[:most]
-    ]
+    of_callers: list[Act] = []
+    of_server: list[Act] = []
+    for of in _list_memories(scope):
+        of_callers += await engine.database.read(stored_acts.list_open, of, since=since, most=most)
+        of_server += await engine.database.read(
+            stored_acts.list_open, of, since=since, most=_MOST_OF_SERVER, by_server=True
+        )
+    listed = [*_sort_newest(of_callers)[:most], *_sort_newest(of_server)[:_MOST_OF_SERVER]]
+    return [_show_act(engine, act) for act in _sort_newest(listed)]
+
+
+def _sort_newest(acts: Sequence[Act]) -> list[Act]:
+    return sorted(acts, key=lambda act: act.created_at, reverse=True)
+
+
+def _show_act(engine: Engine, act: Act) -> Undoable:
+    shown: Undoable = {
+        "undo_id": act.undo_id,
+        "tool": act.tool,
+        "at": iso(act.created_at),
+        "until": iso(act.created_at + engine.deleted_days * DAY_MS),
+        "what": "; ".join(_describe_parts(act)),
+    }
+    thread_ids = sorted({thread_id for thread_id in act.thread_ids if thread_id})
+    if thread_ids:
+        shown["thread_ids"] = thread_ids
+    return shown
 
 
 def _describe_parts(act: Act) -> Iterator[str]:
@@ -130,7 +143,9 @@ def _describe_marks(act: Act) -> Iterator[str]:
             yield "an entry pinned" if part.after_version else "an entry no longer pinned"
 
 
-async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Undone:
+async def undo(
+    engine: Engine, scope: Scope, asked: str, *, sent: Sent, check: Callable[[Act], None] | None = None
+) -> Undone:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
     raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
     ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
@@ -146,7 +161,8 @@ async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act
     if told := next((each for each in repeated if each is not None), None):
         return cast("Undone", told)
     found, scope = await _find_act(engine, scope, asked)
-    check(found)
+    if check:
+        check(found)
     undo_id, now = found.undo_id, engine.now()
     since = undoable_since(engine, now)
 
@@ -220,12 +236,26 @@ class _UndoTransaction:
 
     async def _undo_part(self, part: ActPart) -> None:
         if part.kind == "deletion":
-            restored = await restore(self.tx, self.engine, self.scope, part.ref, self.sent.origin, self.now)
-            self._count("messages", restored.message_count)
+            await self._undo_deletion(part)
         elif part.kind == "document":
             await self._undo_document(part)
         else:
             await self._undo_plan(part)
+
+    async def _undo_deletion(self, part: ActPart) -> None:
+        tx, scope, origin = self.tx, self.scope, self.sent.origin
+        restored = await deletions.restore(tx, scope, part.ref, now=self.now, search_text=self.engine.search_text_of)
+        if restored.kind == "thread":
+            back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
+            uid = restored.thread_uid
+            await events.record_of_resource(tx, scope, back, thread_uid=uid, origin=origin, now=self.now)
+        else:
+            thread = await threads.lock(tx, scope, restored.thread_id)
+            back = NewEvent("messages_restored", {"count": restored.message_count})
+            await events.record(tx, scope, thread, [back], origin=origin, now=self.now)
+        shown_again = await entries.sourced_from(tx, scope, restored.thread_uid)
+        await record_entries(tx, scope, shown_again, origin, now=self.now)
+        self._count("messages", restored.message_count)
 
     async def _find_thread(self, uid: str) -> Thread:
         thread = await threads.lock_uid(self.tx, self.scope, uid)

@@ -287,7 +287,7 @@ class RetentionRules(Section):
         default=30,
         ge=0,
         le=3650,
-        description="Time in which `layerlore restore` can undo a delete; then what was deleted is erased for good. 0 "
+        description="Time in which `layerlore undo` can undo a delete; then what was deleted is erased for good. 0 "
         "erases at once.",
     )
     thread_messages: Messages = Field(

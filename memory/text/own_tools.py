@@ -273,6 +273,8 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
         ("thread_id task_key attempt", _any),
         ("job_id instructions material", _any),
         ("status waiting", lambda value: _each_has(value["waiting"], "kind", "state", "jobs")),
+        ("thread_id restorable_until undo", _any),
+        # Transcripts from before the first release.
         ("thread_id deletion restorable_until", _any),
         ("undo_id tool", _any),
         ("acts", lambda value: _each_has(value["acts"], "undo_id", "tool", "what")),

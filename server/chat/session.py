@@ -201,12 +201,25 @@ class ChatSession:
 
     async def do_undo(self, rest: str) -> None:
         """Take the last turn back, with all that was learnt from it; "/undo undo" brings it again."""
-        done = await self.memory.call("delete_messages", which="undo" if rest == "undo" else "last_turn")
-        self.screen.note(f"{done.get('restored') or done['deleted']} messages {'are back' if rest else 'taken back'}")
+        if rest == "undo":
+            await self._bring_turn_back()
+            return
+        done = await self.memory.call("delete_messages", which="last_turn")
+        self.screen.note(f"{done['deleted']} messages taken back")
         for run in await list_open_runs(self.memory):
             if f"{run['run_id']}-0" in done["ids"]:
                 await self.memory.call("cancel_run", run_id=run["run_id"], reason="its message was taken back")
         await self._look()
+
+    async def _bring_turn_back(self) -> None:
+        listed = await self.memory.call("undo")
+        for act in listed["acts"]:
+            if act["tool"] == "delete_messages" and self.memory.thread_id in act.get("thread_ids", ()):
+                done = await self.memory.call("undo", undo_id=act["undo_id"])
+                self.screen.note(f"{done['messages']} messages are back")
+                await self._look()
+                return
+        self.screen.note("nothing was taken back in this conversation", style="yellow")
 
     async def do_threads(self, rest: str) -> None:
         """List your conversations, the newest first; "/threads NAME" goes on with one."""

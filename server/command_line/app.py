@@ -104,7 +104,7 @@ ENTRIES: dict[str, LazyCommand] = {
     "restore": LazyCommand(
         "backup",
         ("restore",),
-        "Undo a deletion, or list those that can be undone. With --from, put back a backup of the whole file.",
+        "Replace the whole memory with a backup; `undo` brings back deletions.",
         "Copy, move and erase",
     ),
     "export": LazyCommand(

@@ -1,7 +1,6 @@
 """Tools about the messages of a thread."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,7 @@ from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
-from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.errors import InvalidInput
 
 RawMessages = Annotated[
     Any,
@@ -152,7 +151,7 @@ async def get_messages(
 @tool("Delete messages", "core", "forget", answers=DeletedMessages)
 async def delete_messages(
     call: Call,
-    which: Literal["last_turn", "all", "ids", "undo"],
+    which: Literal["last_turn", "all", "ids"],
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
@@ -162,8 +161,6 @@ async def delete_messages(
     from layerlore.memory.messages import reader
     from layerlore.memory.removal import deletion
 
-    if which == "undo":
-        return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:
         raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
     return await deletion.delete_messages(
@@ -175,22 +172,3 @@ async def delete_messages(
         roles=reader.check_roles(roles),
         sent=call.sent(thread_id),
     )
-
-
-async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> DeletedMessages:
-    from layerlore.memory.removal import deletion
-
-    if roles or len(ids) > 1:
-        raise InvalidInput(
-            "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"
-        )
-    if ids and thread_id:
-        raise InvalidInput("which='undo': the deletion says of which conversation it is: leave thread_id or ids out")
-    thread, deletion_uid, sent = "" if ids else call.thread(thread_id), ids[0] if ids else "", call.sent(thread_id)
-    try:
-        return await deletion.undo_deletion(call.engine, call.scope, thread, deletion_uid, sent=sent)
-    except NotFound:
-        if not (deletion_uid and call.scope.person):
-            raise
-        # forget deletes the person's messages, too.
-        return await deletion.undo_deletion(call.engine, call.scope.of_person, thread, deletion_uid, sent=sent)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 
 from layerlore.server.access.principal import Right
-from layerlore.server.settings.settings import Preset, Settings
+from layerlore.server.settings.settings import Settings, ToolChoice
 from layerlore.server.tools import (
     context,
     curation,
@@ -34,7 +34,9 @@ DECLARATIONS: tuple[Declaration, ...] = tuple(
 OF_PAGES: tuple[Declaration, ...] = tuple(each for each in vars(explorer).values() if isinstance(each, Declaration))
 """The tools that only pages are listed."""
 
-PRESETS: Mapping[Preset, frozenset[Declaration]] = {
+PRESETS: Mapping[ToolChoice, frozenset[Declaration]] = {
+    # A client that can delete can also undo.
+    "core": frozenset({curation.undo}),
     "chat": frozenset({each for each in DECLARATIONS if each.toolset == "core"} - {context.get_context})
     | {threads.list_threads, curation.undo},
     "agent": frozenset(each for each in DECLARATIONS if each.toolset in ("core", "threads", "runs"))

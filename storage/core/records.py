@@ -50,7 +50,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The indexed part of a message, made by ``memory.parts.search_words``: the words of each chunk of its text (a
+    """The indexed part of a message, made by ``memory.parts.index_texts``: the words of each chunk of its text (a
     space between; "" for a chunk without a word, which is not searched), how many characters the whole text has, as
     far as they are known its thread's own mark of the session and who speaks, and of the whole text: how far it only
     asks (``asks``) and how far it says nothing (``empty``), both from 0 to 100, and how many different content words

@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.tables import SCOPE, undo_parts
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
+
+RETENTION = "retention"
+"""The tool of the deletes that the rules of retention make."""
+SESSION_MEMORY = "session_memory"
+PROFILE = "profile"
+"""The tools of the documents that background work writes."""
+SERVER_TOOLS = (RETENTION, SESSION_MEMORY, PROFILE)
+"""The tools of acts that no caller asked for. An undo of the last act passes over them."""
 
 PartKind = Literal["deletion", "document", "plan", "dropped", "superseded", "kept", "refreshed", "pinned", "wrong"]
 
@@ -78,6 +86,8 @@ _IDS = (
     .order_by(undo_parts.c.created_at.desc(), undo_parts.c.undo_id.desc())
     .limit(bindparam("most"))
 )
+_IDS_OF_CALLERS = _IDS.where(*(undo_parts.c.tool != name for name in SERVER_TOOLS))
+_IDS_OF_SERVER = _IDS.where(or_(*(undo_parts.c.tool == name for name in SERVER_TOOLS)))
 _LOCK = select(undo_parts.c.part).where(in_scope(undo_parts), _this).order_by(undo_parts.c.part).with_for_update()
 _MARK = (
     update(undo_parts)
@@ -128,9 +138,10 @@ async def lock(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:
     return await read(tx, scope, undo_id, since=since)
 
 
-async def list_open(tx: Tx, scope: Scope, *, since: int, most: int) -> list[Act]:
-    """The acts that can be undone, the newest first."""
-    ids = await tx.scalars(_IDS, **of_scope(scope), since=since, most=most)
+async def list_open(tx: Tx, scope: Scope, *, since: int, most: int, by_server: bool = False) -> list[Act]:
+    """The acts of callers, or those of the server itself, that can be undone, the newest first."""
+    statement = _IDS_OF_SERVER if by_server else _IDS_OF_CALLERS
+    ids = await tx.scalars(statement, **of_scope(scope), since=since, most=most)
     found = [await read(tx, scope, undo_id, since=since) for undo_id in ids]
     return [act for act in found if act is not None]
 

@@ -16,7 +16,8 @@ from layerlore.extraction.kinds.reflector import Reflector
 from layerlore.memory.engine.engine import Engine, Redaction, Sent
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
+from layerlore.memory.removal.deletion import delete_messages
+from layerlore.memory.removal.undo import undo
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.note_settings import ObservationRules
@@ -120,15 +121,17 @@ class Talk:
         return [each["seq"] for each in answer["messages"]]
 
     async def delete(self, *ids: str) -> str:
-        """Returns the name of the delete."""
+        """Returns the id that undoes the delete."""
         self.now += 1
-        await delete_messages(self.engine, self.scope, self.thread, "ids", ids=list(ids), roles=list(ROLES), sent=SENT)
-        return (await list_deletions(self.engine, self.scope))[0].deletion_uid
+        deleted = await delete_messages(
+            self.engine, self.scope, self.thread, "ids", ids=list(ids), roles=list(ROLES), sent=SENT
+        )
+        return deleted["undo"]
 
-    async def restore(self, deletion_uid: str) -> None:
+    async def restore(self, undo_id: str) -> None:
         """Undo it."""
         self.now += 1
-        await restore_deletion(self.engine, self.scope, deletion_uid, origin=SENT.origin)
+        await undo(self.engine, self.scope, undo_id, sent=SENT)
 
     async def found(self) -> Thread:
         return await self.engine.database.read(threads.find, self.scope, self.thread)

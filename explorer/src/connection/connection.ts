@@ -131,11 +131,23 @@ export class Memory {
 const textOf = (result: ToolResult): string =>
   (result.content ?? []).flatMap((block) => (block.type === "text" && block.text ? [block.text] : [])).join("\n");
 
+/** One change that can be undone, as `undo` lists it. */
+export interface Act {
+  undo_id: string;
+  tool: string;
+  thread_ids?: string[];
+}
+
+/** How much an undo brought back. */
+export interface Undone {
+  messages?: number;
+}
+
 /** Undoes what a tool did: the answer names the act, in its structure or in words. Raises Refused. */
-export async function undo(from: Memory, answer: string | { undo?: string }): Promise<void> {
+export async function undo(from: Memory, answer: string | { undo?: string }): Promise<Undone> {
   const named = typeof answer === "string" ? /undo_id="([^"]+)"/.exec(answer)?.[1] : answer.undo;
   if (!named) throw new Refused("this server keeps nothing that is removed, so this cannot be undone", "tool");
-  await from.call("undo", { undo_id: named });
+  return from.call<Undone>("undo", { undo_id: named });
 }
 
 // crypto.randomUUID is only there over TLS and on this machine.

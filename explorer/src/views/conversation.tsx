@@ -1,7 +1,7 @@
 // Conversations: their list, and one of them message by message, whatever its length.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { type Memory, describe, isAbort } from "../connection/connection";
+import { type Act, type Memory, describe, isAbort, undo } from "../connection/connection";
 import { useAct, useAsked, useSettled, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Question, Source, TextField } from "../parts/pieces";
 import { usePaged } from "../parts/paged";
@@ -11,6 +11,8 @@ import type { Message, MessagePage, Part, Thread } from "../stored";
 import { showCount, showJson, showMoment, showNumber } from "../text";
 import { StepTree } from "./steps";
 
+// The tools whose deletes of a conversation this page brings back.
+const DELETES = ["delete_messages", "delete_thread", "forget", "retention"];
 const LONG = 1200;
 
 export function Conversations() {
@@ -170,20 +172,18 @@ function Conversation({ thread }: { thread: string }) {
   };
   const removeMessages = (given: { which: string; ids?: string[] }) =>
     act(async () => {
-      const answer = await from.call<{ deleted: number; deletion?: string }>("delete_messages", { ...given, thread_id: thread });
+      const answer = await from.call<{ deleted: number; undo?: string }>("delete_messages", { ...given, thread_id: thread });
       setAsking("");
-      removed(`${showCount(answer.deleted, "message")} deleted.`, () =>
-        from.call("delete_messages", { which: "undo", ...(answer.deletion ? { ids: [answer.deletion] } : { thread_id: thread }) }),
-      );
+      removed(`${showCount(answer.deleted, "message")} deleted.`, () => undo(from, answer));
     });
   const removeThread = () =>
     act(async () => {
-      const answer = await from.call<{ deletion: string }>("delete_thread", { thread_id: thread });
+      const answer = await from.call<{ undo?: string }>("delete_thread", { thread_id: thread });
       setAsking("");
       go({ view: "conversation" });
       say("The conversation is deleted.", {
         undo: async () => {
-          await from.call("delete_messages", { which: "undo", ids: [answer.deletion] });
+          await undo(from, answer);
           go({ view: "conversation", thread });
         },
       });
@@ -237,8 +237,11 @@ function Conversation({ thread }: { thread: string }) {
             disabled={busy}
             onClick={() =>
               act(async () => {
-                const answer = await from.call<{ restored?: number }>("delete_messages", { which: "undo", thread_id: thread });
-                say(`${showCount(answer.restored ?? 0, "message")} brought back.`);
+                const { acts } = await from.call<{ acts: Act[] }>("undo");
+                const newest = acts.find((each) => each.thread_ids?.includes(thread) && DELETES.includes(each.tool));
+                if (!newest) return say("Nothing was deleted here, or it is erased for good.");
+                const answer = await undo(from, { undo: newest.undo_id });
+                say(`${showCount(answer.messages ?? 0, "message")} brought back.`);
                 await begin();
               })
             }

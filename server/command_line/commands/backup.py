@@ -7,10 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.command_line.command import fail, read_settings
-from layerlore.server.command_line.commands.erase import restore_deleted
-from layerlore.server.command_line.options import TenantOption
 from layerlore.server.relay.server_query import end_idle
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput
@@ -60,17 +57,9 @@ def backup(
 
 def restore(
     flags: dict[str, Any],
-    deletion: Annotated[str | None, typer.Argument(help="The deletion to undo. Without it, list them.")] = None,
-    thread: Annotated[str | None, typer.Option(help="Undo the newest deletion in this thread.")] = None,
-    tenant: TenantOption = LOCAL_TENANT,
-    from_: Annotated[str, typer.Option("--from", help="Instead, replace the memory with this backup.")] = "",
+    from_: Annotated[str, typer.Option("--from", help="The backup.", show_default=False)],
 ) -> int:
-    """Undo a deletion, or list those that can be undone. With --from, put back a backup of the whole file."""
-    if from_:
-        if deletion is not None or thread is not None or tenant != LOCAL_TENANT or {"agent", "resource"} & flags.keys():
-            why = "it takes no deletion, and no --thread, --tenant, --agent or --resource"
-            return fail(f"restore --from puts back everybody's memory: {why}", 2)
-        return restore_backup(read_settings(flags), from_)
-    if deletion is not None and thread is not None:
-        return fail("restore takes a deletion or --thread, not both", 2)
-    return restore_deleted(read_settings(flags), tenant, deletion, thread)
+    """Replace the whole memory with a backup; `undo` brings back deletions."""
+    if {"agent", "resource"} & flags.keys():
+        return fail("restore --from puts back everybody's memory: it takes no --agent or --resource", 2)
+    return restore_backup(read_settings(flags), from_)

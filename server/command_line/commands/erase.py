@@ -1,5 +1,4 @@
-"""``layerlore erase``, ``redact`` and ``restore``: erase what is stored about somebody for good, mask stored secrets, and
-list deletions or undo one.
+"""``layerlore erase`` and ``redact``: erase everything stored about a person for good, and mask stored secrets.
 
 Erasing and redacting work while servers run.
 """
@@ -14,13 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.removal.deletion import list_deletions
-from layerlore.memory.removal.deletion import restore_deletion as undo
 from layerlore.memory.removal.erasure import ErasureReceipt, show_receipt
 from layerlore.memory.removal.erasure import erase as erase_for_good
 from layerlore.memory.removal.stored_redaction import RedactionResult
 from layerlore.memory.removal.stored_redaction import redact as mask_stored
-from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
@@ -28,12 +24,10 @@ from layerlore.server.capture.hook_sessions import erase_hook_files
 from layerlore.server.command_line.command import print_json, read_settings
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
-from layerlore.server.command_line.owner import OwnerFilter, describe_scope, scope_of, scope_options
+from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
-from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Origin, Scope, Tenant
-from layerlore.storage.removal.deletions import Deletion
+from layerlore.storage.core.records import Json, Origin, Tenant
 
 LINE_SECONDS = 5.0
 """Progress is printed this often."""
@@ -227,58 +221,6 @@ def _masked_as_json(whose: OwnerFilter, done: RedactionResult) -> Json:
         "left_as_sent": done.left,
         **({"bytes": done.bytes} if done.bytes is not None else {}),
     }
-
-
-def restore_deleted(settings: Settings, tenant: str, deletion_uid: str | None, thread_id: str | None) -> int:
-    """Undo a deletion, or the newest one in a thread, for a tenant's agent and resource, which the settings name; with
-    neither, list the deletions. Returns the exit code.
-
-    Raises NotFound, Conflict, StorageUnavailable, DatabaseTooNew or InvalidInput.
-    """
-    return asyncio.run(_restore(settings, scope_of(settings, tenant), deletion_uid, thread_id))
-
-
-async def _restore(settings: Settings, scope: Scope, deletion_uid: str | None, thread_id: str | None) -> int:
-    async with open_known_memory(settings, off="nothing can be restored", absent="nothing was deleted") as engine:
-        if deletion_uid is None:
-            deletions = await list_deletions(engine, scope)
-            if thread_id is None:
-                _list(engine, scope, deletions)
-                return 0
-            deletion_uid = _newest_of(thread_id, scope, deletions)
-        restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore", "command:restore"))
-    thread, count = f"the thread {restored.thread_id!r}", _messages(restored)
-    sys.stdout.write(
-        f"restored {thread}, with {count}\n" if restored.kind == "thread" else f"restored {count} of {thread}\n"
-    )
-    return 0
-
-
-def _newest_of(thread_id: str, scope: Scope, deletions: list[Deletion]) -> str:
-    for deletion in deletions:
-        if deletion.thread_id == thread_id:
-            return deletion.deletion_uid
-    raise NotFound(
-        f"there is no deletion in thread {thread_id!r} to undo; `{shell_command('restore', *scope_options(scope))}` lists those "
-        "there are"
-    )
-
-
-def _messages(deletion: Deletion) -> str:
-    return f"{deletion.message_count} message{'' if deletion.message_count == 1 else 's'}"
-
-
-def _list(engine: Engine, scope: Scope, deletions: list[Deletion]) -> None:
-    if not deletions:
-        sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
-        return
-    for deletion in deletions:
-        when = f"{iso(deletion.deleted_at)} ({age(deletion.deleted_at, engine.now())})"
-        columns = (deletion.deletion_uid, f"{deletion.kind:<8}", f"{_messages(deletion):>13}", when, deletion.thread_id)
-        sys.stdout.write("  ".join(columns) + "\n")
-    sys.stdout.write(
-        f"\n`{shell_command('restore', 'ID', *scope_options(scope))}` undoes one. Each is erased after {engine.deleted_days} days.\n"
-    )
 
 
 def erase(

@@ -17,7 +17,7 @@ from layerlore.extraction.kinds.observer import Observer
 from layerlore.extraction.kinds.profile import ProfileWriter
 from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.extraction.kinds.titles import TitleWriter
-from layerlore.memory.removal.deletion import delete_thread, list_deletions
+from layerlore.memory.removal.deletion import delete_thread
 from layerlore.memory.settings.note_settings import EntryRules, ObservationRules
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope
@@ -136,10 +136,9 @@ class Interleaving:
     async def delete_thread(self) -> None:
         if not self.gone and self.there["b"]:
             self.talk.now += 1
-            await delete_thread(self.talk.engine, self.talk.scope, "b", sent=SENT)
-            uid = (await list_deletions(self.talk.engine, self.talk.scope))[0].deletion_uid
+            deleted = await delete_thread(self.talk.engine, self.talk.scope, "b", sent=SENT)
             self.gone["b"], self.there["b"] = self.there["b"], {}
-            self.deletes.append((uid, "", {}))
+            self.deletes.append((deleted["undo"], "", {}))
 
     async def restore(self) -> None:
         open_ = [each for each in self.deletes if each[1] not in self.gone]

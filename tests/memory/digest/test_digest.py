@@ -17,9 +17,8 @@ from layerlore.memory.digest.digest import (
     render_notes,
     take_notes,
 )
-from layerlore.memory.language.phrases import ASK, DECISION, DONE, ERROR, RULE
 from layerlore.memory.language.sentences import LONGEST, shorten, split_sentences
-from layerlore.memory.language.stop_words import FUNCTION_WORDS
+from layerlore.memory.language.word_lists import texts
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.quotation import wrap_block
@@ -431,8 +430,8 @@ def test_a_huge_text_is_read_at_both_ends_only() -> None:
 
 
 def test_every_language_of_the_stop_words_has_its_words() -> None:
-    for lists in (RULE, ASK, DECISION, ERROR, DONE):
-        assert lists.keys() == FUNCTION_WORDS.keys()
+    for kind in ("rule", "ask", "decision", "error", "done"):
+        assert texts(f"phrases.{kind}").keys() == texts("search.stop_words").keys()
 
 
 # The digest

@@ -8,7 +8,8 @@ import pytest
 from told_embedder import WORDS, ToldEmbedder
 
 from layerlore.memory.embedding import choice as embedding_choice
-from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.engine.engine import Sent
+from layerlore.memory.removal import undo
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Origin, Scope
@@ -282,13 +283,13 @@ async def test_what_another_process_restores_gets_its_vectors_again_soon(
     async with connect() as tools:
         await tools.say("main", "an apple", "a pear")
         await settled(tools)
-        deletion = (await tools("delete_messages", which="all", thread_id="main"))["deletion"]
+        undo_id = (await tools("delete_messages", which="all", thread_id="main"))["undo"]
         assert (await held(tools))["total"] == 0
         assert await stored(settings_for()) == 0
         engine = await open_engine(settings_for())
         try:
             scope = Scope("local", settings_for().agent, settings_for().resource)
-            await removal_deletion.restore_deletion(engine, scope, deletion, origin=Origin("test", "restore"))
+            await undo.undo(engine, scope, undo_id, sent=Sent(Origin("test", "undo")))
         finally:
             await close_engine(engine)
         found = await settled(tools)

@@ -14,10 +14,10 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.messages import addition
 from layerlore.memory.recall import memory_block as injected
 from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_all, rebuild_old
-from layerlore.memory.removal import deletion
+from layerlore.memory.removal import deletion, undo
 from layerlore.memory.settings.note_settings import EntryRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.index import vectors
@@ -326,7 +326,7 @@ async def test_an_entry_is_hidden_from_recall_and_block_with_its_thread_and_come
     gone = await deletion.delete_thread(memory.engine, ANA, "main", sent=memory.sent())
     assert await memory.found("gate") == []
     assert await memory.block("gate") == []
-    await deletion.restore_deletion(memory.engine, ANA, gone["deletion"], origin=Origin("test", "restore"))
+    await undo.undo(memory.engine, ANA, gone["undo"], sent=memory.sent())
     assert await memory.found("gate", kinds=("entry",)) == ["Code of the gate: 4711"]
     assert await memory.block("gate") == ["- Code of the gate: 4711 (today)"]
 

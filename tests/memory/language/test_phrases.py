@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from layerlore.memory.digest.digest import MOST_FACTS, DigestNote, digest, rank_notes, take_notes, weigh_extract
-from layerlore.memory.language.correction_phrases import AMENDING, CORRECTION, FACT, WISH
 from layerlore.memory.language.sentences import LONGEST
-from layerlore.memory.language.stop_words import FUNCTION_WORDS
+from layerlore.memory.language.word_lists import texts
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.storage.core.records import Message, Role
@@ -361,8 +360,8 @@ def test_a_note_of_a_users_message_is_the_same_whatever_stands_around_it() -> No
 
 
 def test_every_language_of_the_stop_words_has_its_telling_words() -> None:
-    for lists in (CORRECTION, AMENDING, WISH, FACT):
-        assert lists.keys() == FUNCTION_WORDS.keys()
+    for kind in ("correction", "amending", "wish", "fact"):
+        assert texts(f"phrases.{kind}").keys() == texts("search.stop_words").keys()
 
 
 # What tools give

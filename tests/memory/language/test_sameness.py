@@ -3,8 +3,7 @@
 import pytest
 from entry_pairs import Pair, read_pairs
 
-from layerlore.memory.language.contradictions import contradicts, is_other_value
-from layerlore.memory.language.sameness import says_same
+from layerlore.memory.language.statements import contradicts, is_other_value, says_same
 
 
 @pytest.mark.parametrize("pair", read_pairs("different"))

@@ -51,8 +51,9 @@ async def test_custom_messages_go_and_come_back_with_the_turn_that_they_are_in(t
     assert deleted["totals"]["messages"] == 2
     assert "card" in deleted["ids"]
     assert (await tools("get_messages", format="json", thread_id="main"))["total"] == 2
-    back = await tools("delete_messages", which="undo", thread_id="main")
-    assert back["totals"]["messages"] == 3
+    await tools("undo", undo_id=deleted["undo"])
+    (thread,) = (await tools("list_threads", thread_id="main"))["threads"]
+    assert thread["messages"] == 3
     assert (await tools("get_messages", format="json", thread_id="main"))["total"] == 4
     await tools("delete_messages", which="ids", ids=["card"], thread_id="main")
     page = await tools("get_messages", format="json", thread_id="main")

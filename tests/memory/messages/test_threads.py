@@ -139,7 +139,7 @@ async def test_a_deleted_thread_is_gone_everywhere_and_its_name_is_free(tools: T
     await tools("update_thread", thread_id="a", title="Cats", metadata={"k": 1})
     answer = await tools("delete_thread", thread_id="a")
     assert (answer["thread_id"], answer["deleted_messages"]) == ("a", 2)
-    assert answer["deletion"]
+    assert answer["undo"]
     assert answer["restorable_until"]
     assert await names(tools) == []
     assert await tools.found("cat") == []

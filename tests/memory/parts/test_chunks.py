@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.parts.search_words import OVERLAP, SEARCHED, SIZE, split_chunks
+from layerlore.memory.parts.index_texts import OVERLAP, SEARCHED, SIZE, split_chunks
 
 
 def test_a_short_text_is_one_chunk_and_no_text_is_none() -> None:

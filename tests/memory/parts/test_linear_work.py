@@ -11,11 +11,9 @@ from layerlore.extraction.kinds.titles import clean_title, is_trivial
 from layerlore.memory.digest import tool_lines
 from layerlore.memory.entries.entries import tells_of_user
 from layerlore.memory.entries.proof import has_content, list_quotations, list_unproven
-from layerlore.memory.language import sentences, speech_acts, statement_words
-from layerlore.memory.parts import past_days, search_words
+from layerlore.memory.language import past_days, search_words, sentences, speech_acts, statements, topics
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall import excerpts
-from layerlore.memory.removal import topics
 from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.text import echoes, own_tools, quotation
@@ -135,8 +133,8 @@ WORKS: dict[str, Callable[[str], object]] = {
     "persons": tells_of_user,
     "content": has_content,
     "quotations": list_quotations,
-    "statements": statement_words.read_statement,
-    "asides": statement_words.without_aside,
+    "statements": statements.read_statement,
+    "asides": statements.without_aside,
     "titles": clean_title,
     "trivial": is_trivial,
     "repair": repaired,

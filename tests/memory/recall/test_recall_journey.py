@@ -13,8 +13,8 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries import remember_requests
 from layerlore.memory.entries.remember_requests import RememberRequest
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.messages import addition
-from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.candidates import MOST_ROWS, match_words
 from layerlore.memory.recall.ranking import compute_idf

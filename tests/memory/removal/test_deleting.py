@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from layerlore.memory.engine.engine import Sent
 from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.removal import undo as removal_undo
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime.runtime import open_engine
 from layerlore.server.settings.settings import Settings
@@ -31,11 +33,11 @@ async def ids(tools: Tools, thread_id: str = "main") -> list[str]:
     return [message["id"] for message in await tools.messages(thread_id)]
 
 
-async def undo(settings: Settings, deletion: str) -> None:
+async def undo(settings: Settings, undo_id: str) -> None:
     """What the operator does; the server need not run."""
     engine = await open_engine(settings)
     try:
-        await removal_deletion.restore_deletion(engine, SCOPE, deletion, origin=Origin("test", "restore"))
+        await removal_undo.undo(engine, SCOPE, undo_id, sent=Sent(Origin("test", "undo")))
     finally:
         await engine.database.close()
 
@@ -47,7 +49,7 @@ async def test_the_last_turn_begins_with_the_latest_user_message(tools: Tools) -
     assert await ids(tools) == ["u1", "a1"]
     left = await tools.messages("main")
     assert answer["totals"] == {"messages": 2, "tokens": sum(message["tokens"] for message in left)}
-    assert answer["deletion"]
+    assert answer["undo"]
     assert (await tools("delete_messages", which="last_turn", thread_id="main"))["ids"] == ["u1", "a1"]
     assert "no user message" in await tools.refused("delete_messages", which="last_turn", thread_id="main")
 
@@ -106,7 +108,7 @@ async def test_roles_narrow_what_goes(tools: Tools) -> None:
     assert await ids(tools) == ["a1", "a2", "t2", "a3"]
     answer = await tools("delete_messages", which="ids", ids=["a1"], roles=["user"], thread_id="main")
     assert (answer["deleted"], answer["ids"]) == (0, [])
-    assert "deletion" not in answer
+    assert "undo" not in answer
 
 
 async def test_all_wants_the_thread_named_and_leaves_it_empty(connect: Connect) -> None:
@@ -123,9 +125,7 @@ async def test_all_wants_the_thread_named_and_leaves_it_empty(connect: Connect) 
 async def test_which_has_no_default(tools: Tools) -> None:
     await tools.add("main", *TURNS)
     assert "which" in await tools.refused("delete_messages", thread_id="main")
-    assert "'last_turn', 'all', 'ids' or 'undo'" in await tools.refused(
-        "delete_messages", which="some", thread_id="main"
-    )
+    assert "'last_turn', 'all' or 'ids'" in await tools.refused("delete_messages", which="some", thread_id="main")
     assert "ids" in await tools.refused("delete_messages", which="ids", thread_id="main")
     assert "ids" in await tools.refused("delete_messages", which="last_turn", ids=["u1"], thread_id="main")
     assert len(await ids(tools)) == 6
@@ -162,7 +162,7 @@ async def test_a_restored_delete_is_there_and_found_as_before(
     for which in ({"which": "ids", "ids": ["t2", "u1"]}, {"which": "last_turn"}, {"which": "all"}):
         deleted = await tools("delete_messages", thread_id="main", **which)
         assert len(await tools.messages("main")) < 6
-        await undo(settings_for(), deleted["deletion"])
+        await undo(settings_for(), deleted["undo"])
         assert await tools.messages("main") == before
         assert await tools.found("Miso", neighbours=False) == ["my cat is called Miso"]
         assert any("drizzle]" in text for text in await tools.found("drizzle", neighbours=False))
@@ -219,7 +219,7 @@ async def test_an_id_that_was_deleted_is_skipped_whatever_is_sent_under_it(
         answer = await tools("add_messages", replace=replace, ids=True, **again)
         assert (answer["messages"], answer["skipped_deleted"]) == ([], ["u1"])
     assert "'u1'" in await tools.refused("delete_messages", which="ids", ids=["u1"], thread_id="main")
-    await undo(settings_for(), deleted["deletion"])
+    await undo(settings_for(), deleted["undo"])
     assert (await tools.add("main", TURNS[0]))["messages"][0]["status"] == "unchanged"
 
 

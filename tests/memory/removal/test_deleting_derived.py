@@ -14,8 +14,8 @@ from layerlore.extraction.kinds.kind import JobKind, Material
 from layerlore.extraction.kinds.profile import ProfileWriter
 from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
 from layerlore.extraction.kinds.titles import TitleWriter
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.removal import undo
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Json, Origin, Scope
@@ -92,8 +92,8 @@ class Background:
                 return
             await attempt(self.engine, kinds[claim.kind], claim, self.chat)
 
-    async def restore(self, deletion: str) -> None:
-        await removal_deletion.restore_deletion(self.engine, SCOPE, deletion, origin=Origin("test", "restore"))
+    async def restore(self, undo_id: str) -> None:
+        await undo.undo(self.engine, SCOPE, undo_id, sent=Sent(Origin("test", "undo")))
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ async def test_what_was_made_from_a_deleted_message_goes_at_once_is_made_again_a
     await background.work()
     again = await shown(tools)
     assert (again["profile"], again["title"]) == (left, ["mauve"])
-    await background.restore(deleted["deletion"])
+    await background.restore(deleted["undo"])
     await background.work()
     back = await shown(tools)
     assert (back["messages"], back["entries"], sorted(back["profile"])) == (
@@ -162,7 +162,7 @@ async def test_a_delete_that_is_undone_before_anything_was_made_again_leaves_doc
     before = await shown(tools)
     deleted = await tools("delete_messages", which="last_turn", thread_id="main")
     assert "umber" not in str(await shown(tools))
-    await background.restore(deleted["deletion"])
+    await background.restore(deleted["undo"])
     after = await shown(tools)
     for what in ("messages", "entries", "profile", "session", "context"):
         assert after[what] == before[what], what
@@ -177,7 +177,7 @@ async def test_a_deleted_thread_takes_along_what_was_made_from_it(tools: Tools, 
     after = await shown(tools)
     assert after["entries"] == after["profile"] == ["teal", "mauve"]
     assert "ochre" not in str(after)
-    await background.restore(deleted["deletion"])
+    await background.restore(deleted["undo"])
     assert (await shown(tools))["profile"] == ["teal", "mauve", "ochre"]
     deleted = await tools("delete_thread", thread_id="main")
     assert named(await tools("get_working_memory", scope="resource")) == []

@@ -15,10 +15,11 @@ from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Redaction, said
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.messages import addition
-from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.removal import undo
 from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.memory.work import attempts, steps
 from layerlore.storage.audit import journal_rows
@@ -196,8 +197,8 @@ async def test_what_is_deleted_is_masked_too_and_comes_back_masked(memory: Memor
     thread = await removal_deletion.delete_thread(memory.engine, ANA, "gone", sent=sent)
     assert (await masked(memory)).rows == {"messages": 2}
     assert await rows(memory, "SELECT * FROM search_rows") == []
-    for deletion in (deleted["deletion"], thread["deletion"]):
-        await removal_deletion.restore_deletion(memory.engine, ANA, deletion, origin=BY)
+    for undo_id in (deleted["undo"], thread["undo"]):
+        await undo.undo(memory.engine, ANA, undo_id, sent=memory.sent("undo"))
     for word, thread_id in (("plum", "main"), ("quince", "gone")):
         found = await memory.found(word)
         assert MARK.search(found[0])

@@ -90,8 +90,13 @@ async def test_the_oldest_of_a_thread_go_as_with_a_delete_and_it_is_told(
         assert "maintenance" in str(event)
         assert await status(tools) == {"thread_messages": 4, "distilled": "delete", "messages_gone": 4}
         assert "a: question 0" not in await tools("recall_memory", query="a question 0 about quinces")
-        await tools("delete_messages", which="undo", thread_id="a")
+        # An undo of the last act passes over what the server did.
+        assert "nothing to undo" in await tools.refused("undo", undo_id="last")
+        (act,) = (await tools("undo"))["acts"]
+        assert (act["tool"], act["what"], act["thread_ids"]) == ("retention", "messages of 'a' deleted", ["a"])
+        assert (await tools("undo", undo_id=act["undo_id"]))["messages"] == 4
         assert len(await ids(tools, "a")) == 9
+        assert (await tools("undo", undo_id=act["undo_id"]))["already"]
 
 
 @pytest.mark.databases
@@ -166,7 +171,8 @@ async def test_what_was_distilled_stays_with_its_evidence_if_so_configured(
         assert "no quinces" in await tools("get_working_memory", thread_id="a")
         context = await tools("get_context", thread_id="a", format="json")
         assert context["report"].get("left_out", []) == []
-        assert "undo" in await tools.refused("delete_messages", which="undo", thread_id="a")
+        # Erased at once, so no act is there to undo.
+        assert [act for act in (await tools("undo"))["acts"] if act["tool"] == "retention"] == []
         again = await tools.add("a", {"role": "assistant", "content": "Noted.", "id": "noted"})
         assert again["skipped_deleted"] == ["noted"]
         assert await status(tools) == {"thread_messages": 2, "distilled": "keep", "messages_gone": 5}

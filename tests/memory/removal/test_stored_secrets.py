@@ -10,7 +10,7 @@ from secret_formats import FORMATS, made_up
 from seeing_all import see_all
 from sqlalchemy import insert, text, update
 
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from mcp.types import ImageContent
 
-from layerlore.memory.removal import deletion
+from layerlore.memory.engine.engine import Sent
+from layerlore.memory.removal import undo
 from layerlore.server.runtime.runtime import open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Origin, Scope
@@ -144,8 +145,8 @@ async def test_derived_keeps_the_text_and_leaves_the_secret_out_of_the_index(
             assert await tools.found(secret) == []
         deleted = await tools("delete_messages", which="all", thread_id="main")
         engine = await open_engine(settings_for(redaction="derived"))
-        await deletion.restore_deletion(
-            engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
+        await undo.undo(
+            engine, Scope("local", "default", "default"), deleted["undo"], sent=Sent(Origin("test", "undo"))
         )
         await engine.database.close()
         assert await tools.found("deploy", neighbours=False) == [f"the deploy token is {ONE}"]
@@ -160,9 +161,7 @@ async def test_what_was_kept_as_sent_stays_out_of_an_index_that_is_made_under_al
         await tools.add("main", {"role": "user", "content": f"the deploy token is {ONE}", "id": "m1"})
         deleted = await tools("delete_messages", which="all", thread_id="main")
     engine = await open_engine(settings_for(redaction="all"))
-    await deletion.restore_deletion(
-        engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
-    )
+    await undo.undo(engine, Scope("local", "default", "default"), deleted["undo"], sent=Sent(Origin("test", "undo")))
     await engine.database.close()
     async with connect(redaction="derived") as tools:
         assert await tools.found("deploy") == [f"the deploy token is {ONE}"]

@@ -1,6 +1,7 @@
 """What a tenant deleted over HTTP is undone by that tenant over MCP, by the operator's command, and by nobody else."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..gated_server import ANA, EVE, Told, answer, connected, refused, served, s
 Cli = Callable[..., tuple[int, str, str]]
 
 SAID = [{"role": "user", "content": "The boat is blue."}, {"role": "assistant", "content": "Noted."}]
-FORGETTER = replace(ANA, name="key:forgetter", rights=frozenset({"forget"}))
+FORGETTER = replace(ANA, name="key:forgetter", rights=frozenset({"write", "forget"}))
 WRITER = replace(ANA, name="key:writer", rights=frozenset({"write"}))
 # The same names at another customer.
 ALIKE = replace(EVE, agents=ANA.agents, resource=ANA.resource)
@@ -41,22 +42,23 @@ async def test_a_tenant_undoes_its_deletes_over_http_and_a_stranger_does_not(tmp
             await answer(ana, "add_messages", messages=SAID, thread_id=thread)
         turn = await answer(ana, "delete_messages", which="last_turn", thread_id="harbour")
         gone = await answer(ana, "delete_thread", thread_id="island")
-        for wanted in ({"ids": [turn["deletion"]]}, {"ids": [gone["deletion"]]}, {"thread_id": "island"}):
-            text = await refused(eve, "delete_messages", which="undo", **wanted)
-            assert text.startswith("there is no delete ")
-        text = await refused(writer, "delete_messages", which="undo", thread_id="island")
-        assert text == "delete_messages needs the right forget; this credential has write"
+        for wanted in (turn["undo"], gone["undo"], "last"):
+            text = await refused(eve, "undo", undo_id=wanted)
+            assert text.startswith("there is nothing to undo")
+        assert (await answer(eve, "undo"))["acts"] == []
+        text = await refused(writer, "undo", undo_id=gone["undo"])
+        assert text == "undo of delete_thread brings back what was removed, which needs the right forget, too"
         assert (await there("harbour"), await there("island")) == (0, 0)
 
-        undone = await answer(forgetter, "delete_messages", which="undo", ids=[turn["deletion"]])
-        assert (undone["thread_id"], undone["deleted"], undone["restored"]) == ("harbour", 0, 2)
-        undone = await answer(ana, "delete_messages", which="undo", thread_id="island")
-        assert undone["totals"]["messages"] == 2
+        undone = await answer(forgetter, "undo", undo_id=turn["undo"])
+        assert (undone["tool"], undone["messages"]) == ("delete_messages", 2)
+        undone = await answer(ana, "undo", undo_id=gone["undo"])
+        assert (undone["tool"], undone["messages"]) == ("delete_thread", 2)
         assert (await there("harbour"), await there("island")) == (2, 2)
-        text = await refused(ana, "delete_messages", which="undo", thread_id="island")
-        assert text.startswith("there is no delete of thread 'island' to undo")
-        for wrong in ({"ids": ["a", "b"]}, {"ids": ["a"], "thread_id": "island"}, {"roles": ["user"]}):
-            assert "undo" in await refused(ana, "delete_messages", which="undo", **wrong)
+        assert (await answer(ana, "undo", undo_id=gone["undo"]))["already"]
+        text = await refused(ana, "undo", undo_id="last")
+        assert text.startswith("there is nothing to undo")
+        assert "which" in await refused(ana, "delete_messages", which="undo", thread_id="island")
 
 
 async def fill(folder: Path) -> None:
@@ -70,15 +72,16 @@ async def fill(folder: Path) -> None:
 def test_the_operators_commands_reach_the_tenant_that_they_name(cli: Cli, tmp_path: Path) -> None:
     anyio.run(fill, tmp_path)
     at = ("--database", f"sqlite:///{tmp_path}/memory.db")
-    assert cli("restore", *at)[1] == "nothing to undo for agent 'default' and resource 'default'\n"
+    assert cli("undo", *at)[1] == "nothing to undo for agent 'default' and resource 'default'\n"
     others = ("--tenant", "globex", *WHOSE[2:])
-    assert cli("restore", "--thread", "harbour", *others, *at)[0] == 1
-    _, listed, _ = cli("restore", *WHOSE, *at)
+    assert cli("undo", "last", *others, *at)[0] == 1
+    _, listed, _ = cli("undo", *WHOSE, *at)
     assert "harbour" in listed
-    assert f"restore ID {' '.join(WHOSE)}`" in listed
-    assert cli("restore", listed.split()[0], *others, *at)[0] == 1
-    restored = cli("restore", listed.split()[0], *WHOSE, *at)
-    assert restored == (0, "restored 2 messages of the thread 'harbour'\n", "")
+    assert f"undo ID {' '.join(WHOSE)}`" in listed
+    (undo_id,) = set(re.findall(r"u_\w+", listed))
+    assert cli("undo", undo_id, *others, *at)[0] == 1
+    undone = cli("undo", undo_id, *WHOSE, *at)
+    assert undone == (0, f"undid {undo_id} (delete_messages); back: 2 messages\n", "")
     assert "The boat is blue." in cli("recall", "boat", *WHOSE, *at)[1]
     assert "The boat is blue." not in cli("recall", "boat", *others, *at)[1]
     for by, owner in (("thread", "harbour"), ("resource", "ana"), ("agent", "helper")):
@@ -89,7 +92,7 @@ def test_the_operators_commands_reach_the_tenant_that_they_name(cli: Cli, tmp_pa
         "nothing waits for agent 'helper' and resource 'ana' of tenant 'globex'\n"
     )
     assert cli("jobs", "--json", *WHOSE, *at)[0] == 0
-    code, _, err = cli("restore", "--tenant", "", *at)
+    code, _, err = cli("undo", "--tenant", "", *at)
     assert code == 1
     assert "--tenant" in err
 

@@ -97,8 +97,9 @@ def test_the_help_shows_every_command_and_every_flag(cli: Cli) -> None:
         (["--agent"], "--agent"),
         (["--thread", "--agent"], "Missing command"),
         (["serve", "--port", "x"], "Invalid value for '--port'"),
-        (["restore", "id", "--thread", "x"], "not both"),
-        (["restore", "--from", "x", "--tenant", "acme"], "everybody's memory"),
+        (["restore", "id", "--from", "x"], "unexpected extra argument"),
+        (["restore"], "--from"),
+        (["restore", "--from", "x", "--tenant", "acme"], "--tenant"),
         (["restore", "--from", "x", "--agent", "a"], "everybody's memory"),
         (["doctor", "--memory", "of"], "memory (from flag --memory): Input should be 'on', 'read-only' or 'off'"),
         (["serve", "--port", "65536"], "http.port (from flag --port)"),
@@ -191,7 +192,7 @@ def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
     url = "postgresql://me:S3CRET@127.0.0.1:1/db"
-    for command in (["migrate"], ["restore"], ["usage"], ["reindex"], ["recall", "tea"], ["jobs"]):
+    for command in (["migrate"], ["undo"], ["usage"], ["reindex"], ["recall", "tea"], ["jobs"]):
         code, out, err = cli(*command, "--database", url)
         assert (code, out) == (1, "")
         assert re.fullmatch(r"layerlore: cannot connect to Postgres: .*\n", err)
@@ -255,51 +256,58 @@ def memory(tmp_path: Path) -> Memory:
     return memory
 
 
-def test_restore_without_an_argument_lists_what_can_be_undone_newest_first(cli: Cli, memory: Memory) -> None:
-    code, out, err = cli("restore", *memory.flags)
+def list_undo_ids(cli: Cli, *flags: str) -> list[str]:
+    return re.findall(r"\bu_\w{8}\b", cli("undo", *flags)[1])
+
+
+def test_undo_without_an_argument_lists_what_can_be_undone_newest_first(cli: Cli, memory: Memory) -> None:
+    code, out, err = cli("undo", *memory.flags)
     assert (code, err) == (0, "")
-    first, second, blank, last = out.splitlines()
-    assert re.fullmatch(r"\S{36}  thread       2 messages  \S+Z \(today\)  island", first)
-    assert re.fullmatch(r"\S{36}  messages     2 messages  \S+Z \(today\)  harbour", second)
-    assert (blank, last.endswith("Each is erased after 30 days.")) == ("", True)
+    lines = out.splitlines()
+    first, second = (line.strip() for line in lines if " u_" in line)
+    assert re.fullmatch(r"u_\w{8} +conversation 'island' deleted +delete_thread +.*", first)
+    assert re.fullmatch(r"u_\w{8} +messages of 'harbour' deleted +delete_messages +.*", second)
+    assert "undoes one; `last` is the newest" in lines[-1]
 
 
-def test_restore_undoes_the_delete_that_it_is_given(cli: Cli, memory: Memory) -> None:
-    island = cli("restore", *memory.flags)[1].split()[0]
-    assert cli("restore", island, *memory.flags) == (0, "restored the thread 'island', with 2 messages\n", "")
+def test_undo_undoes_the_delete_that_it_is_given(cli: Cli, memory: Memory) -> None:
+    island = list_undo_ids(cli, *memory.flags)[0]
+    undone = f"undid {island} (delete_thread); back: 2 messages\n"
+    assert cli("undo", island, *memory.flags) == (0, undone, "")
     assert memory.count("island") == 2
-    code, _, err = cli("restore", island, *memory.flags)
+    again = f"{island} (delete_thread) is undone already\n"
+    assert cli("undo", island, *memory.flags) == (0, again, "")
+    code, _, err = cli("undo", "u_unknown1", *memory.flags)
     assert code == 1
-    assert re.fullmatch(rf"layerlore: there is no delete '{island}' to undo: .*\n", err)
+    assert err.startswith("layerlore: there is nothing to undo under 'u_unknown1': it is unknown")
 
 
-def test_restore_undoes_the_newest_delete_of_a_thread(cli: Cli, memory: Memory) -> None:
+def test_undo_last_undoes_the_newest_first(cli: Cli, memory: Memory) -> None:
     memory.call("add_messages", thread_id="harbour", messages=HELLO[:1])
     memory.call("delete_messages", thread_id="harbour", which="last_turn")
-    for restored, there in ((1, 1), (2, 3)):
-        code, out, _ = cli("restore", "--thread", "harbour", *memory.flags)
-        plural = "" if restored == 1 else "s"
-        assert (code, out) == (0, f"restored {restored} message{plural} of the thread 'harbour'\n")
-        assert memory.count("harbour") == there
-    code, _, err = cli("restore", "--thread", "harbour", *memory.flags)
+    for back, thread, there in (("1 message", "harbour", 1), ("2 messages", "island", 2), ("2 messages", "harbour", 3)):
+        code, out, _ = cli("undo", "last", *memory.flags)
+        assert (code, out.endswith(f"back: {back}\n")) == (0, True)
+        assert memory.count(thread) == there
+    code, _, err = cli("undo", "last", *memory.flags)
     assert code == 1
-    assert "there is no deletion in thread 'harbour' to undo" in err
+    assert "there is nothing to undo" in err
 
 
-def test_restore_sees_only_its_own_scope(cli: Cli, memory: Memory, tmp_path: Path) -> None:
-    island = cli("restore", *memory.flags)[1].split()[0]
+def test_undo_sees_only_its_own_scope(cli: Cli, memory: Memory, tmp_path: Path) -> None:
+    island = list_undo_ids(cli, *memory.flags)[0]
     other = Memory(tmp_path, agent="other").flags
-    assert cli("restore", *other) == (0, "nothing to undo for agent 'other' and resource 'default'\n", "")
-    assert cli("restore", island, *other)[0] == 1
-    assert cli("restore", "--thread", "island", *other)[0] == 1
+    assert cli("undo", *other) == (0, "nothing to undo for agent 'other' and resource 'default'\n", "")
+    assert cli("undo", island, *other)[0] == 1
+    assert cli("undo", "last", *other)[0] == 1
 
 
-def test_restore_makes_no_database(cli: Cli, tmp_path: Path) -> None:
-    code, out, err = cli("restore", "--data-dir", str(tmp_path / "none"))
+def test_undo_makes_no_database(cli: Cli, tmp_path: Path) -> None:
+    code, out, err = cli("undo", "--data-dir", str(tmp_path / "none"))
     assert (code, out) == (1, "")
-    assert err == f"layerlore: nothing was deleted: there is no database at {tmp_path}/none/memory.db\n"
+    assert err == f"layerlore: nothing was done: there is no database at {tmp_path}/none/memory.db\n"
     assert not (tmp_path / "none").exists()
-    assert "memory is off" in cli("restore", "--data-dir", str(tmp_path), "--memory", "off")[2]
+    assert "memory is off" in cli("undo", "--data-dir", str(tmp_path), "--memory", "off")[2]
 
 
 def spend(memory: Memory, thread: str, model: str, tokens: int, **cost: float) -> None:

@@ -12,8 +12,9 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
+from layerlore.memory.engine.engine import Sent
 from layerlore.memory.engine.journal_lines import resource_mark
-from layerlore.memory.removal.deletion import restore_deletion
+from layerlore.memory.removal.deletion import delete_thread
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.audit import journal_rows
@@ -42,10 +43,9 @@ def make(**flags: str) -> None:
         )
         await engine.database.write(journal_rows.append, SCOPE, old)
         await engine.database.write(journal_rows.append, Scope("other", "", "ben"), denied)
+        origin = Origin("command line", "delete_thread", "command:forget")
         with pytest.raises(NotFound):
-            await restore_deletion(
-                engine, SCOPE, "nothing", origin=Origin("command line", "restore", "command:restore")
-            )
+            await delete_thread(engine, SCOPE, "nothing", sent=Sent(origin))
         await close_engine(engine)
 
     asyncio.run(made())
@@ -72,7 +72,7 @@ def test_a_line_says_who_did_what_when_and_how_it_ended_the_newest_last(shown: C
         r"acme +coder +[0-9a-f]{12} +key:old +claude 1\.0 +add_messages +done +messages 2, masked 1", first
     )
     assert re.search(r"other +0{12} +key:b +x\ufffd\[2J +forget +denied: NotFound +calls 1,200", second)
-    assert re.search(r"acme +coder .* command:restore +command line +restore +failed: NotFound", third)
+    assert re.search(r"acme +coder .* command:forget +command line +delete_thread +failed: NotFound", third)
     assert "ana" not in out
     assert ESCAPE not in out
 
@@ -103,7 +103,7 @@ def test_programs_get_an_object_a_line(shown: Cli) -> None:
         (["--limit", "2"], [2, 3]),
         (["--tenant", "other"], [2]),
         (["--principal", "key:old"], [1]),
-        (["--tool", "restore"], [3]),
+        (["--tool", "delete_thread"], [3]),
         (["--outcome", "denied"], [2]),
         (["--resource", "ana"], [1, 3]),
         (["--resource", "ben"], []),
@@ -121,7 +121,7 @@ def test_pruning_removes_what_is_older_and_says_so_in_the_journal(shown: Cli) ->
     code, out, err = shown("--prune", "365d")
     assert (code, err) == (0, "")
     assert re.fullmatch(r"pruned 1 line from before 20\S+Z\n", out)
-    assert [(line["id"], line["principal"]) for line in as_json(shown)][:2] == [(2, "key:b"), (3, "command:restore")]
+    assert [(line["id"], line["principal"]) for line in as_json(shown)][:2] == [(2, "key:b"), (3, "command:forget")]
     (told,) = as_json(shown, "--principal", "command:journal")
     assert (told["tool"], told["counts"]) == ("journal", {"pruned": 1})
     assert shown("--prune", "365d")[1].startswith("pruned 0 lines")

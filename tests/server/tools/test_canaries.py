@@ -17,7 +17,7 @@ from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import Material
 from layerlore.extraction.kinds.registry import make_kinds
-from layerlore.server.command_line.commands.erase import restore_deleted as restore_command
+from layerlore.server.command_line.commands.forget import run_undo as undo_command
 from layerlore.server.command_line.commands.jobs import show_jobs as jobs_command
 from layerlore.server.command_line.commands.recall import run_recall as recall_command
 from layerlore.server.command_line.commands.usage import By
@@ -225,7 +225,7 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
     ]
     commands += [functools.partial(usage_command, settings, "local", by, as_json=True) for by in BY]
     commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True)]
-    commands += [functools.partial(restore_command, settings, "local", None, None)]
+    commands += [functools.partial(undo_command, settings, "local", "", as_json=True)]
     for command in commands:
         assert await anyio.to_thread.run_sync(command) == 0
     shown = capsys.readouterr().out

@@ -82,5 +82,5 @@ async def test_an_undone_delete_says_how_many_messages_are_there_again(tools: To
     of_call = await tools("delete_messages", which="ids", ids=[call], thread_id="main")
     for deleted, restored in ((of_result, 0), (of_call, 2)):
         before = (await tools.page("main"))["total"]
-        answer = await tools("delete_messages", which="undo", ids=[deleted["deletion"]])
-        assert (answer["restored"], (await tools.page("main"))["total"] - before) == (restored, restored)
+        answer = await tools("undo", undo_id=deleted["undo"])
+        assert (answer["messages"], (await tools.page("main"))["total"] - before) == (restored, restored)

@@ -10,11 +10,11 @@ import anyio
 import pytest
 from mcp.types import TextContent, TextResourceContents
 
-from layerlore.memory.parts import search_words
+from layerlore.memory.language.search_words import split_words
+from layerlore.memory.parts import index_texts
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
-from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.text.own_tools import ARGUMENTS, TELLING
 from layerlore.server.command_line.commands.reindex import run_reindex
@@ -339,7 +339,7 @@ async def test_what_was_indexed_of_echoes_before_is_cleaned_up_by_reindex(
     await tools.add("main", {"role": "user", "content": FACT, "id": "fact"})
     recalled = await tools("recall_memory", query="zebra")
     with monkeypatch.context() as former:
-        former.setattr(search_words, "strip_parts", lambda parts, answered=(): list(parts))
+        former.setattr(index_texts, "strip_parts", lambda parts, answered=(): list(parts))
         former.setattr(lexical, "TEXT_VERSION", lexical.TEXT_VERSION - 1)
         await tools.add("other", {"role": "assistant", "content": None, "tool_calls": [call]})
         await tools.add("other", {"role": "tool", "tool_call_id": "c1", "content": "zebra, peppermint"})

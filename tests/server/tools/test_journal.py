@@ -8,8 +8,9 @@ import pytest
 
 from layerlore.extraction.jobs.worker import attempt
 from layerlore.extraction.kinds.registry import make_kinds
+from layerlore.memory.engine.engine import Sent
 from layerlore.memory.engine.journal_lines import resource_mark
-from layerlore.memory.removal import deletion
+from layerlore.memory.removal import deletion, undo
 from layerlore.server.access.principal import Principal
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import close_engine, open_engine, open_runtime
@@ -184,13 +185,12 @@ async def test_undoing_a_delete_and_what_the_server_erases_are_in_it(
     engine = await open_engine(settings_for())
     try:
         await log.news()
-        origin = Origin("command line", "restore", "command:restore")
-        await deletion.restore_deletion(engine, SCOPE, first["deletion"], origin=origin)
-        with pytest.raises(NotFound):
-            await deletion.restore_deletion(engine, SCOPE, first["deletion"], origin=origin)
-        done, failed = await log.news()
-        assert (done.principal, done.tool, dict(done.counts)) == ("command:restore", "restore", {"messages": 2})
-        assert (failed.outcome, failed.reason) == ("failed", "NotFound")
+        sent = Sent(Origin("command line", "undo", "command:undo"))
+        await undo.undo(engine, SCOPE, first["undo"], sent=sent)
+        assert (await undo.undo(engine, SCOPE, first["undo"], sent=sent))["already"]
+        done, again = await log.news()
+        assert (done.principal, done.tool, dict(done.counts)) == ("command:undo", "undo", {"messages": 2})
+        assert (again.tool, dict(again.counts)) == ("undo", {})
         async with connect() as tools:
             await tools("delete_messages", which="all", thread_id="main")
         await log.news()

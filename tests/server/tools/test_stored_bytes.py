@@ -159,7 +159,7 @@ async def test_a_write_beyond_the_quota_is_refused_and_stores_nothing(database_u
         # What is deleted counts until it is erased; neither is refused.
         await store.do(ANA, "delete_thread", thread_id="main")
         assert (await store.used(ANA)).resource == before.resource
-        await store.do(ANA, "delete_messages", which="undo", thread_id="main")
+        await store.do(ANA, "undo", undo_id="last")
         told = await store.do(ANA, "erase_memory")
         await store.do(ANA, "erase_memory", dry_run=False, confirm=told["confirm"])
         await store.say(ANA, "main", "f" * 2000)

@@ -225,7 +225,7 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("list_steps", {}),
     ("list_events", {}),
     ("delete_messages", {"which": "last_turn"}),
-    ("delete_messages", {"which": "undo"}),
+    ("undo", {"undo_id": "last"}),
     ("delete_messages", {"which": "ids", "ids": [MESSAGE]}),
     ("undo", {"undo_id": "last"}),
     *(("update_working_memory", {"content": content, "thread_id": "undone"}) for content in ("one", "two")),
@@ -332,7 +332,7 @@ async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
 async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
         core = {"add_messages", "get_messages", "delete_messages", "get_context", "recall_memory", "plan"}
-        core |= {"remember", "forget", "get_working_memory", "update_working_memory", "clear_working_memory"}
+        core |= {"remember", "forget", "get_working_memory", "update_working_memory", "clear_working_memory", "undo"}
         assert set(await listed(tools)) == core
         assert "no tool 'list_threads'" in await tools.unknown("list_threads")
         await tools.say("main", "tea")

@@ -60,8 +60,12 @@ def modules_of(room: str) -> list[ModuleType]:
 
 
 def patterns_of(room: str) -> list[Pattern]:
-    """Every pattern that the modules of a room make when they are imported."""
-    names = {module.__name__ for module in modules_of(room)}
+    """Every pattern that the modules of a room make when they are imported, or later from a word list."""
+    modules = modules_of(room)
+    names = {module.__name__ for module in modules}
+    for function in (each for module in modules for each in vars(module).values() if hasattr(each, "cache_info")):
+        if function.__annotations__ == {"return": Pattern}:
+            function()
     made = [pattern for module, pattern in linear_re.REGISTRY if module in names]
     return list({(pattern.pattern, pattern.flags): pattern for pattern in made}.values())
 

@@ -8,19 +8,9 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from layerlore.memory.language.stop_words import FUNCTION_WORDS
-from layerlore.memory.parts.search_words import (
-    LONGEST_WORD,
-    SIZE,
-    find_query_words,
-    format_date,
-    make_embedding_texts,
-    make_index_texts,
-    show_word,
-    split_chunks,
-    split_pairs,
-    split_words,
-)
+from layerlore.memory.language.search_words import LONGEST_WORD, find_query_words, show_word, split_pairs, split_words
+from layerlore.memory.language.word_lists import texts
+from layerlore.memory.parts.index_texts import SIZE, format_date, make_embedding_texts, make_index_texts, split_chunks
 from layerlore.storage.core.records import Indexed
 
 NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC
@@ -199,7 +189,7 @@ def test_a_query_has_a_limit_of_words() -> None:
 
 
 def test_function_words_are_words_as_text_is_cut_into() -> None:
-    for listed in FUNCTION_WORDS.values():
+    for listed in texts("search.stop_words").values():
         assert [word for word in listed.split() if len(split_words(word)) != 1] == []
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from layerlore.memory.parts.past_days import find_past_days
+from layerlore.memory.language.past_days import find_past_days
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.settings.context_settings import RecallRules
 

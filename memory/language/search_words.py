@@ -1,4 +1,4 @@
-"""Search words and chunks: the one way that text is cut for the index, for queries and for vectors, on both databases.
+"""Search words: the one way that text is cut into words, for the index and for queries, on both databases.
 
 Words come out folded (case, width, digits, and the accents of Latin, Greek and Cyrillic); stems are the database's work.
 Scripts that put no space between words (Chinese, Japanese, Thai, ...) are cut into overlapping pairs of characters.
@@ -6,26 +6,12 @@ An emoji or a sign is a word, too. Databases keep letters and digits only, so th
 """
 
 import unicodedata
-from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from collections.abc import Collection
+from functools import cache
 from itertools import chain
 
-from layerlore.memory.language.speech_acts import measure_speech_acts
-from layerlore.memory.language.stop_words import FUNCTION_WORDS, NO_SIGN
-from layerlore.memory.parts.own_parts import strip_parts
-from layerlore.memory.parts.parts import searchable_text
-from layerlore.memory.rules.ages import DAY_MS
+from layerlore.memory.language import word_lists
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.records import Indexed, Json
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 # A longer run of letters is not a word that a user would search for.
 LONGEST_WORD = 64
@@ -71,22 +57,9 @@ _NAME = linear_re.compile(
     r"|(?<=\d\s)may\b|\bmay(?=\s\d)",
     engine="regex",
 )
-# May 8th, the 8th of May: the index has the day's number.
-_ORDINAL = linear_re.compile(
-    rf"(?i)(?<=\b(?:{'|'.join(_MONTHS)})\s\d\d?)(?:st|nd|rd|th)\b"
-    rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(_MONTHS)})\b)",
-    engine="regex",
-)
 # 2023-05-08: the index has the day as people write it.
 _ISO_DAY = linear_re.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
 _ACCENTS = linear_re.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
-# In characters. The study's figures: longer chunks blur what a vector stands for.
-SIZE = 800
-OVERLAP = 100
-# A cut looks this far back for a space.
-SEARCHED = 200
-
-_SPACE = linear_re.compile(r"\s")
 
 
 def split_words(text: str) -> list[str]:
@@ -157,7 +130,8 @@ def split_pairs(text: str) -> list[str]:
 @cache
 def _stop_words() -> dict[str, frozenset[str]]:
     """The function words of each language, cut and folded as all words are."""
-    return {language: frozenset(split_words(listed)) for language, listed in FUNCTION_WORDS.items()}
+    listed = word_lists.texts("search.stop_words")
+    return {language: frozenset(split_words(text)) for language, text in listed.items()}
 
 
 @cache
@@ -165,7 +139,7 @@ def _languages_of() -> dict[str, tuple[str, ...]]:
     """The languages that each function word is a sign of."""
     found: dict[str, tuple[str, ...]] = {}
     for language, listed in _stop_words().items():
-        for word in listed - NO_SIGN:
+        for word in listed - word_lists.word_set("search.no_sign"):
             found[word] = (*found.get(word, ()), language)
     return found
 
@@ -193,10 +167,27 @@ def find_names(text: str) -> frozenset[str]:
     return frozenset(word for name in _NAME.findall(text) for word in split_words(name))
 
 
+@cache
+def month_names() -> tuple[str, ...]:
+    """January to December."""
+    return tuple(month.title() for month in word_lists.ordered_words("dates.months", "en"))
+
+
+@cache
+def _ordinal() -> linear_re.Pattern:
+    """The ending of a day's number, which the index does not have: May 8th, the 8th of May."""
+    months = "|".join(month_names())
+    return linear_re.compile(
+        rf"(?i)(?<=\b(?:{months})\s\d\d?)(?:st|nd|rd|th)\b"
+        rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{months})\b)",
+        engine="regex",
+    )
+
+
 def find_query_words(text: str, *, most: int = 32) -> list[str]:
     """The words to look for, each once, without the function words of their language unless there is nothing else."""
-    with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {_MONTHS[int(day[1]) - 1]}", text)
-    text = _ORDINAL.sub("", with_days)
+    with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {month_names()[int(day[1]) - 1]}", text)
+    text = _ordinal().sub("", with_days)
     found = list(dict.fromkeys(split_words(text)))
     kept = find_names(text)
     stop_words = find_stop_words([word for word in found if word not in kept]) - kept
@@ -204,86 +195,11 @@ def find_query_words(text: str, *, most: int = 32) -> list[str]:
     return (content_words or found)[:most]
 
 
-@lru_cache(maxsize=1024)
-def _date(day: int) -> str:
-    """A day, counted from 1970 (UTC), as people write it: 8 May 2023. Empty for a day that no calendar has."""
-    try:
-        date = _EPOCH + timedelta(days=day)
-    except OverflowError:
-        return ""
-    return f"{date.day} {_MONTHS[date.month - 1]} {date.year}"
-
-
-def format_date(said_at: int) -> str:
-    """The day of a message, from milliseconds since 1970, as it stands in the index: 8 May 2023 (UTC)."""
-    return _date(said_at // DAY_MS)
-
-
-@lru_cache(maxsize=1024)
-def _head_words(day: int, name: str) -> str:
-    """The words of the day and of the speaker, which many messages have in common."""
-    return " ".join(split_words(f"{_date(day)} {name}"))
-
-
-def make_index_texts(
-    name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Iterable[Json] = ()
-) -> Indexed:
-    """The text of a message that is indexed: for each chunk the words of the day, of the speaker, and its own.
-    Echoes are left out (``memory.parts.own_parts``, also for ``answered``). A thread's own mark of its sessions is the
-    metadata's ``session``, if that is a text."""
-    text = searchable_text(strip_parts(parts, answered))
-    first = _head_words(said_at // DAY_MS, name or "")
-    own = [split_words(chunk) for chunk in split_chunks(text)]
-    mark = metadata.get("session")
-    acts = measure_speech_acts(text)
-    return Indexed(
-        chunks=tuple(f"{first} {' '.join(found)}".lstrip() if found else "" for found in own),
-        chars=len(text),
-        mark=mark if isinstance(mark, str) else None,
-        speaker=name or None,
-        asks=round(100 * acts.asks),
-        empty=round(100 * acts.empty),
-        content_words=_count_content_words(own),
-    )
-
-
 @cache
-def _function_words() -> frozenset[str]:
+def _all_stop_words() -> frozenset[str]:
     return frozenset(chain.from_iterable(_stop_words().values()))
 
 
-def _count_content_words(chunks: Collection[Collection[str]]) -> int:
+def count_content_words(chunks: Collection[Collection[str]]) -> int:
     """How many different words are function words of no language."""
-    return len(frozenset(chain.from_iterable(chunks)) - _function_words())
-
-
-def make_embedding_texts(parts: list[Json], answered: Iterable[Json] = ()) -> list[str]:
-    """The texts that vectors are made of: each chunk verbatim, in the order of the chunks' numbers. The day and
-    the speaker are for words alone: before each text they cost recall, most of all across languages."""
-    return split_chunks(searchable_text(strip_parts(parts, answered)))
-
-
-def split_chunks(text: str) -> list[str]:
-    """Cut a text into overlapping pieces, in order: of at most SIZE characters, each beginning with about the last
-    OVERLAP of the one before it, cut at white space where there is some. No text gives no chunk."""
-    found: list[str] = []
-    start = 0
-    while len(text) - start > SIZE:
-        end = _last_space(text, start + SIZE - SEARCHED, start + SIZE) or start + SIZE
-        found.append(text[start:end])
-        space = _SPACE.search(text, end - OVERLAP, end)
-        if space:
-            start = space.end()
-        else:
-            start = end - OVERLAP
-    if text:
-        return [*found, text[start:]]
-    return []
-
-
-def _last_space(text: str, start: int, end: int) -> int | None:
-    """Where the last white space between two places is."""
-    for at in range(end, start, -1):
-        if text[at - 1].isspace():
-            return at - 1
-    return None
+    return len(frozenset(chain.from_iterable(chunks)) - _all_stop_words())

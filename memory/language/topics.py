@@ -9,16 +9,17 @@ an article or an adjective is not a name. Other words match in any form.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Literal
 
-from layerlore.memory.parts.search_words import (
+from layerlore.memory.language.search_words import (
     find_language,
     find_names,
     find_query_words,
     find_stop_words,
     split_words,
 )
+from layerlore.memory.language.word_lists import any_expression, word_set
 from layerlore.storage.core import linear_re
 
 WordKind = Literal["identifier", "number", "name", "word"]
@@ -29,23 +30,6 @@ _PIECE = linear_re.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{L}\p{N}\p{M}\s]")
 _HAS_CASE = linear_re.compile(r"[\p{Ll}\p{Lu}]")
 # A number of fewer digits says little: rooms, hours, years.
 _TELLING_DIGITS = 5
-_REQUEST = frozenset(
-    split_words(
-        """
-        alle alles anything bitte borra cancella cette concernant data delete details dimentica drop efface effacer
-        entries entry erase erinnerungen erwahnt everything forget forgotten gesagt informationen information
-        informations info know known knows know losche loschen memories mention mentioned message messages nachrichten
-        note notes notizen olvida oublie oublier oubliez please remember remembered remove said say souvenirs stuff
-        supprime supprimer tell thing things todo told tous tout toute toutes tutto vergessen vergiss weisst written
-        """
-    )
-)
-_ABOUT = frozenset(
-    split_words("about concernant concerning mentioning propos regarding riguardo sobre sur su uber zu over acerca")
-)
-_ALWAYS_REQUEST = frozenset(split_words("please bitte stuff everything anything alles forget vergiss oublie tutto"))
-_TITLES = frozenset(split_words("doctor doktor dr frau herr madame mme monsieur mr mrs ms prof professor sir"))
-_JOINED = frozenset(split_words("and or und oder et ou y e o en of as well &"))
 # Words are cut to these of their forms, if this many letters are left: of those languages, and of any other.
 _ENDINGS = (
     ("s", 3, 3),
@@ -63,10 +47,6 @@ _ENDINGS = (
 _CHANGED = (("ies", "y", 2), ("ic", "y", 4), ("ing", "e", 3), ("ed", "e", 3), ("aux", "al", 3))
 _OF_NAMES = (("s", 2), ("en", 6), ("n", 6))
 _INFLECTED = frozenset({"de", "nl", "fr"})
-_GERMAN_ARTICLE = linear_re.compile(
-    r"(?:d(?:er|ie|as|en|em|es)|(?:k|m|d|s)?ein(?:e[nmrs]?)?|(?:ihr|unser|eur|euer|dies|jed|welch|all|viel)(?:e[nmrs]?)?"
-    r"|zum|zur|beim|vom|im|am|ins)"
-)
 # Names with this many first letters in common count as the same name.
 _ALIKE = 3
 # The beginning of a German compound, and what follows it.
@@ -168,7 +148,11 @@ def find_topic(query: str) -> Topic:
     asked = query[_end_of_request(query, find_stop_words(folded) - find_names(query)) :]
     sought = find_query_words(asked) or find_query_words(query)
     telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
-    telling = [word for word in telling if word not in _ALWAYS_REQUEST | _TITLES] or telling or sought
+    telling = (
+        [word for word in telling if word not in word_set("topics.always_request") | word_set("topics.titles")]
+        or telling
+        or sought
+    )
     # A text of capitals alone says nothing of names.
     if query.isupper():
         names = set()
@@ -180,6 +164,11 @@ def find_topic(query: str) -> Topic:
     return Topic(tuple(words), language, has_case, tuple(as_one))
 
 
+@cache
+def _german_article() -> linear_re.Pattern:
+    return linear_re.compile(any_expression("topics.articles", "de"))
+
+
 def _find_capitalised(tokens: Sequence[str], language: str, stop_words: frozenset[str]) -> set[str]:
     """The words with a capital, folded, without the nouns of German."""
     found: set[str] = set()
@@ -187,7 +176,7 @@ def _find_capitalised(tokens: Sequence[str], language: str, stop_words: frozense
         if token[0] == token[0].lower():
             continue
         is_noun = language == "de" and (
-            _GERMAN_ARTICLE.fullmatch(before.lower())
+            _german_article().fullmatch(before.lower())
             or (before[:1].islower() and not stop_words.issuperset(split_words(before)))
         )
         if not is_noun:
@@ -201,11 +190,11 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
     end = 0
     for token in _TOKEN.finditer(query):
         folded = split_words(token[0])
-        if any(word in _ABOUT for word in folded):
+        if any(word in word_set("topics.about") for word in folded):
             if query[token.end() :].strip():
                 return token.end()
             return end
-        if any(word in _REQUEST for word in folded):
+        if any(word in word_set("topics.request") for word in folded):
             if query[token.end() :].strip():
                 end = token.end()
         elif not passing.issuperset(folded):
@@ -226,6 +215,7 @@ def _find_kind(word: str, capitals: set[str]) -> WordKind:
 def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]:
     """The words with their places: names or identifiers that a conjunction or a comma joins are alternatives."""
     kinds = dict(words)
+    joining = word_set("topics.joined").union(",;/&+")
     found: dict[str, int] = {}
     previous, between = "", ""
     for token in _PIECE.findall(query):
@@ -234,7 +224,7 @@ def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]
             if word not in kinds:
                 between += f" {word}"
                 continue
-            joined = between.split() and all(each in (*_JOINED, ",", ";", "/", "&", "+") for each in between.split())
+            joined = between.split() and all(each in joining for each in between.split())
             if previous and joined and kinds[word] != "word" and kinds[previous] == kinds[word]:
                 found.setdefault(word, found[previous])
             else:

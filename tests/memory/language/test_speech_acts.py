@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from layerlore.memory.parts.search_words import make_index_texts
+from layerlore.memory.parts.index_texts import make_index_texts
 from layerlore.storage.core.records import Indexed
 
 from ..spoken_sentences import ASKS, SAYS_NOTHING, TELLS
