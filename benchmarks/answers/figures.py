@@ -105,7 +105,7 @@ def _by_kind(title: str, cases: Sequence[Case]) -> str:
 
 
 def _plot(cases: Sequence[Case]) -> str:
-    """Right answers from 0 to 1 upwards, tokens shown on a scale of logarithms to the right; a letter for each point."""
+    """Right answers from 0 to 1 upwards, tokens shown on a scale of logarithms to the right; a letter for each point, "+" for several."""
     grid = [[" "] * _PLOT_COLUMNS for _ in range(_PLOT_ROWS)]
     legend = []
     points = []
@@ -117,7 +117,9 @@ def _plot(cases: Sequence[Case]) -> str:
         right = mean(case.right for case in those)
         tokens = mean(case.tokens for case in those)
         row = round((1 - right) * (_PLOT_ROWS - 1))
-        grid[row][_column(tokens)] = mark
+        column = _column(tokens)
+        # Two points in one place would hide each other.
+        grid[row][column] = mark if grid[row][column] == " " else "+"
         legend.append(f"{mark}  {name}, {way}: {right:.3f} right, {tokens:,.0f} tokens")
     lines = [f"{1 - at / (_PLOT_ROWS - 1):.1f} |{''.join(row)}" for at, row in enumerate(grid)]
     scale = f"    +{'-' * _PLOT_COLUMNS}\n     10{'100':>20}{'1,000':>21}{'10,000':>19} tokens"
