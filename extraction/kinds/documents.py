@@ -5,8 +5,13 @@ from collections.abc import Sequence
 
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Stale
 from layerlore.memory.documents.document_lines import list_lines
-from layerlore.memory.documents.working_memory import WorkingMemoryDocument, check_storable, parse_value
-from layerlore.memory.engine.engine import Engine
+from layerlore.memory.documents.working_memory import (
+    WorkingMemoryDocument,
+    check_storable,
+    parse_value,
+    record_document_act,
+)
+from layerlore.memory.engine.engine import Engine, make_undo_id
 from layerlore.memory.rules.json_schema import make_equality_key
 from layerlore.memory.rules.validation import load_json
 from layerlore.memory.settings.note_settings import DocumentRules
@@ -168,6 +173,7 @@ def _same(document: WorkingMemoryDocument, made: str) -> bool:
 
 async def store_document(
     tx: Tx,
+    engine: Engine,
     claim: Claim,
     thread: Thread,
     document: WorkingMemoryDocument,
@@ -197,6 +203,7 @@ async def store_document(
         raise Stale("somebody changed the document meanwhile") from None
     if changed.after is None or changed.after is changed.before:
         return
+    await record_document_act(tx, engine, scope, changed, make_undo_id(engine), claim.kind, now)
     version = changed.after.version
     if of_resource:
         uid = ""

@@ -187,7 +187,7 @@ class ProfileWriter:
         if result.content is not None:
             source = DocumentSource(thread.thread_uid, inputs.messages[0].seq, inputs.messages[-1].seq)
             await documents.store_document(
-                tx, claim, thread, inputs.document, result.content, [source], by, now=result.now
+                tx, engine, claim, thread, inputs.document, result.content, [source], by, now=result.now
             )
         await threads.move_cursor(tx, claim.scope, claim.thread_uid, "profile_seq", inputs.ended)
         return Ended(

@@ -189,7 +189,7 @@ class SessionMemoryWriter:
         thread = await lock_thread(tx, claim)
         if isinstance(result, NotesResult):
             return await _queue(tx, claim, thread, material.inputs, result, by)
-        return await _store(tx, claim, thread, material.inputs, result, by)
+        return await _store(tx, engine, claim, thread, material.inputs, result, by)
 
 
 def _a_user_speaks(messages: Sequence[Message]) -> bool:
@@ -337,7 +337,7 @@ async def _queue(tx: Tx, claim: Claim, thread: Thread, inputs: NotesInput, resul
 
 
 async def _store(
-    tx: Tx, claim: Claim, thread: Thread, inputs: DocumentInput, result: DocumentResult, by: Author
+    tx: Tx, engine: Engine, claim: Claim, thread: Thread, inputs: DocumentInput, result: DocumentResult, by: Author
 ) -> Ended:
     uid, reading = claim.thread_uid, inputs.reading
     if await session_notes.queued(tx, claim.scope, uid) != list(inputs.queued):
@@ -351,7 +351,9 @@ async def _store(
         sources = [DocumentSource(uid, note.from_seq, note.to_seq) for note in inputs.notes]
         if reading is not None:
             sources.append(DocumentSource(uid, reading.messages[0].seq, reading.messages[-1].seq))
-        await documents.store_document(tx, claim, thread, inputs.document, result.content, sources, by, now=result.now)
+        await documents.store_document(
+            tx, engine, claim, thread, inputs.document, result.content, sources, by, now=result.now
+        )
     await session_notes.take_out(tx, claim.scope, uid, [note.note_id for note in inputs.queued])
     if reading is not None:
         await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)

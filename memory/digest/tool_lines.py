@@ -8,10 +8,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, Literal
 
 from layerlore.memory.language.sentences import LONGEST, shorten
+from layerlore.memory.language.word_lists import expressions, ordered_words, word_set
 from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, result_parts
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message
@@ -28,12 +30,6 @@ _OFTEN = 3
 _TELLING = 2.0
 _MOST_LINES = 3
 
-_LABELLED = linear_re.compile(
-    r"(?<![A-Za-z0-9])(?:id|uuid|key|ref|reference|ticket|case|issue|order|incident|number|no|nr|sha|sha256|sha1|digest|hash|commit|tag|url|link|href"
-    r"|token|version|revision|snapshot|backup|job|run|build|invoice|tracking|booking|confirmation|refund|return|arn|path"
-    r"|file|saved|written|created|opened)(?:[\"']?\s*[:=#]|[\"']?\s+(?:is|as|to|at)\s|[\"'\s])\s*[\"']?#?(?P<value>\S{3,})",
-    linear_re.IGNORECASE,
-)
 _GIVEN = linear_re.compile(
     r"https?://\S+|\b[A-Z][A-Z0-9]{1,9}-\d+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     r"|\b(?P<hash>[0-9a-f]{7,64})\b|\b(?P<named>[a-z]{2,12}[-_][0-9a-z]{6,})\b|#\d{3,}\b|\b\d{6,}\b"
@@ -116,6 +112,16 @@ def _is_id(found: linear_re.Match) -> bool:
     return any(map(str.isdigit, written)) and not written.isdigit()
 
 
+@cache
+def _labelled() -> linear_re.Pattern:
+    """A value behind its label, such as ``id: 17``."""
+    labels = "|".join(ordered_words("tool_results.labels", "en"))
+    return linear_re.compile(
+        rf"(?<![A-Za-z0-9])(?:{labels})(?:[\"']?\s*[:=#]|[\"']?\s+(?:is|as|to|at)\s|[\"'\s])\s*[\"']?#?(?P<value>\S{{3,}})",
+        linear_re.IGNORECASE,
+    )
+
+
 def _weigh(line: str, given: frozenset[str], alike: int) -> float:
     worth = 0.0
     line = _STAMP.sub("", line)
@@ -123,7 +129,7 @@ def _weigh(line: str, given: frozenset[str], alike: int) -> float:
         worth += 3
     if find_given_ids(line, given):
         worth += 2
-    labelled = next((found for found in _LABELLED.finditer(line) if _may_be_id(found["value"])), None)
+    labelled = next((found for found in _labelled().finditer(line) if _may_be_id(found["value"])), None)
     if labelled and not any(value in labelled[0] for value in given):
         worth += 2
     if alike < _OFTEN:
@@ -153,11 +159,6 @@ _DEEPEST, _MOST_OBJECTS = 5, 200
 _SHORT, _JSON_CHARS = 300, 20_000
 
 _ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{120,}")
-_FAILED = linear_re.compile(
-    r"\W*[\w.]*(?:error|exception)\b|\W*erro\b|\W*(?:fail(?:ed|ure)|fatal|traceback|panic|command failed|permission denied"
-    r"|access denied|fehler|erreur|errore|fout|błąd|ошибка|hata)|(?:HTTP[/ ]?[\d.]*\s+)?[45]\d\d\s+[A-Z]",
-    linear_re.IGNORECASE,
-)
 _UNTRUE = linear_re.compile(r"(?:[45]\d\d\s+[a-z]|\W*(?:errors?|failures?|failed)\W+(?:0|none|no)\b)")
 _COUNTED = linear_re.compile(
     r"\b[1-9]\d* (?:failed|failures|errors)\b|\bexit(?:ed with)?(?: code| status)?[:= ]+[1-9]\d*\b",
@@ -186,14 +187,6 @@ _SHOWN_NEXT = ("code", "status", "url", "id", "number", "count", "total")
 _PLAIN = (3, 0)
 _TIME = linear_re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _SAID_BY_STATE = ("error", "errors", "success", "ok", "isError")
-_CHANGES = frozenset(
-    """
-    activate add apply approve assign book build cancel close commit complete copy create delete deploy edit execute fix generate
-    insert install invite make merge migrate move order patch pay post publish push put rebuild release remove rename
-    replace reply reserve restart revert run save schedule send set setup start stop submit test transfer update upgrade
-    upload upsert write
-    """.split()  # noqa: SIM905
-)
 _NAME_WORD = linear_re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -301,7 +294,8 @@ def read_call_line(text: str) -> DigestCall | None:
 
 
 def _changes(name: str) -> bool:
-    return any(word.lower() in _CHANGES for word in _NAME_WORD.findall(name))
+    changes = word_set("tool_results.changes")
+    return any(word.lower() in changes for word in _NAME_WORD.findall(name))
 
 
 def _describe_call(half: _Half, ending: _Ending) -> str:
@@ -353,13 +347,23 @@ def _plain(result: Any) -> Any:
     return result
 
 
+@cache
+def _failed() -> linear_re.Pattern:
+    """How a result begins that reports an error."""
+    listed = "|".join(expressions("tool_results.failures"))
+    return linear_re.compile(
+        rf"\W*[\w.]*(?:error|exception)\b|\W*erro\b|\W*(?:{listed})|(?:HTTP[/ ]?[\d.]*\s+)?[45]\d\d\s+[A-Z]",
+        linear_re.IGNORECASE,
+    )
+
+
 def _says_failed(result: Any) -> bool:
     if isinstance(result, str):
         if len(result) <= 2 * _SHORT:
             ends = result
         else:
             ends = f"{result[:_SHORT]}\n{result[-_SHORT:]}"
-        return bool((_FAILED.match(ends) and not _UNTRUE.match(ends)) or _COUNTED.search(ends))
+        return bool((_failed().match(ends) and not _UNTRUE.match(ends)) or _COUNTED.search(ends))
     if not isinstance(result, Mapping):
         return False
     code = result.get("status_code", result.get("statusCode", result.get("status")))

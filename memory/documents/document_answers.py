@@ -70,6 +70,12 @@ class VersionRow(TypedDict):
     tool: str
 
 
+class ListedVersion(VersionRow):
+    """A version in the list of all, with the act whose undo brings it back."""
+
+    undo: NotRequired[str]
+
+
 class DocumentAnswer(TypedDict):
     """A document with its rules and its versions; without any change it has version 0."""
 
@@ -84,4 +90,4 @@ class DocumentAnswer(TypedDict):
     tool: NotRequired[str]
     template: NotRequired[str]
     schema: NotRequired[dict[str, Any]]
-    versions: list[VersionRow]
+    versions: list[ListedVersion]

@@ -9,7 +9,7 @@ more than what one conversation brings, so that a single note must not take its 
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from layerlore.memory.documents.document_answers import (
     ClearedDocument,
     DocumentAnswer,
     DroppedLines,
+    ListedVersion,
     NewVersion,
     StoredDocumentChange,
     UpdatedDocument,
@@ -33,7 +34,7 @@ from layerlore.memory.documents.document_lines import (
     remove_lines,
     replace_line,
 )
-from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act
+from layerlore.memory.engine.engine import Engine, Sent, UndoId, make_undo_id, record_act, undoable_since
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.json_schema import check_against
@@ -53,6 +54,7 @@ from layerlore.storage.core.records import Origin, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows, working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
+from layerlore.storage.removal import acts
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -235,31 +237,15 @@ async def replace_document_line(
     return await _write(engine, scope, of, thread_id, rule, "replace", [line, given], expected_version, count, sent)
 
 
-async def restore_document(
-    engine: Engine,
-    scope: Scope,
-    of: DocumentScope,
-    thread_id: str,
-    version: int,
-    *,
-    expected_version: int | None,
-    sent: Sent,
-) -> UpdatedDocument:
-    """Make a kept version the document again, as a new version. Raises InvalidInput, NotFound, Conflict."""
-    kept_versions = "; get_working_memory(format='json') lists the kept versions"
-    check_number(version, "restore_version", 1, note=kept_versions)
+def check_content(engine: Engine, of: DocumentScope, content: str) -> None:
+    """Check that an earlier content can be the document again. Raises StoredDocumentInvalid if the format, the schema or
+    the limit has changed since."""
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
-
-    def rule(stored: str, was: str) -> str:
-        if not was:
-            raise InvalidInput(f"restore_version: version {version} is empty; clear_working_memory empties a document")
-        if rules.format == "json":
-            with _blame_stored():
-                _check_made(parse_object(was, f"version {version}"), rules, stored, most)
-            return was
-        return _check_made(was, rules, stored, most)
-
-    return await _write(engine, scope, of, thread_id, rule, "restore", None, expected_version, 0, sent, version)
+    try:
+        made = parse_object(content, "content") if rules.format == "json" else content
+        _check_made(made, rules, "", most)
+    except InvalidInput as error:
+        raise StoredDocumentInvalid(str(error)) from None
 
 
 async def clear_document(
@@ -296,7 +282,6 @@ async def _write(
     expected_version: int | None,
     masked: int,
     sent: Sent,
-    restore_version: int | None = None,
 ) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
     now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
@@ -309,7 +294,6 @@ async def _write(
             rule,
             how=how,
             expected_version=expected_version,
-            restore_version=restore_version,
             erase=how == "clear" and engine.deleted_days == 0,
             origin=sent.origin,
             new_uid=new_uid,
@@ -319,9 +303,10 @@ async def _write(
             await record_change(tx, scope, changed, how, sent.origin, now=now)
             await note_rows.refresh_document(tx, scope, changed.thread, engine.search_text_of)
         dropped = _count_dropped(engine, of, changed)
-        undoable: UndoId = {}
-        if "was" in dropped:
-            undoable = await _record_act(tx, engine, scope, changed, undo_id, sent, now)
+        undoable = await record_document_act(tx, engine, scope, changed, undo_id, sent.origin.tool, now)
+        if "was" not in dropped:
+            # Only an answer that reports a loss names its undo. The list of acts has every change.
+            undoable = {}
         answer: StoredDocumentChange = {
             "scope": of,
             "mode": how,
@@ -334,8 +319,8 @@ async def _write(
             answer["thread_id"] = thread_id
         return order_keys(StoredDocumentChange, answer)
 
-    answer = await engine.write(scope, sent, [of, how, given, expected_version, restore_version], now, write)
-    return await _show_dropped(engine, scope, of, thread_id, answer, sent)
+    answer = await engine.write(scope, sent, [of, how, given, expected_version, None], now, write)
+    return await _show_dropped(engine, scope, of, thread_id, answer)
 
 
 async def record_change(
@@ -352,14 +337,17 @@ async def record_change(
         await events.record_of_resource(tx, scope, happened, origin=origin, now=now)
 
 
-async def _record_act(
-    tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
+async def record_document_act(
+    tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, by: str, now: int
 ) -> UndoId:
-    assert changed.before is not None
-    assert changed.after is not None
+    """Record an act for a change, so that its undo brings the version before it back. ``by`` is the tool. The first
+    version of a document has none before it."""
+    before, after = changed.before, changed.after
+    if before is None or after is None or after is before:
+        return {}
     uid = changed.thread.thread_uid if changed.thread else None
-    part = ActPart("document", "", uid, changed.before.version, changed.after.version)
-    return await record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
+    part = ActPart("document", "", uid, before.version, after.version)
+    return await record_act(tx, engine, scope, undo_id, by, [part], now)
 
 
 def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> NewVersion:
@@ -390,7 +378,7 @@ def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -
 
 
 async def _show_dropped(
-    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: Sent
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange
 ) -> AnyDocumentChange:
     """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
     no text is stored in the answer of a request that may be sent again."""
@@ -407,16 +395,7 @@ async def _show_dropped(
         is_json = engine.working_memory.of(of).format == "json"
         lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
         shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
-    if "undo" not in shown:
-        # Without a record to undo, the earlier version can still be restored by its number.
-        shown["undo"] = f"update_working_memory(restore_version={was}{_name_document(of, sent)})"
     return shown
-
-
-def _name_document(of: DocumentScope, sent: Sent) -> str:
-    scope = ", scope='resource'" if of == "resource" else ""
-    thread = f", thread_id={sent.thread!r}" if sent.thread else ""
-    return f"{scope}{thread}"
 
 
 def _shorten(line: str) -> str:
@@ -541,15 +520,24 @@ def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writa
     return f"Nothing is kept in {what} yet.{how}"
 
 
-def render_json(document: WorkingMemoryDocument, kept: DocumentHistory) -> DocumentAnswer:
-    """The document as JSON, with its rules and all versions that are stored, newest first."""
+async def list_version_acts(engine: Engine, scope: Scope, of: DocumentScope, thread_id: str) -> dict[int, str]:
+    """By the number of an earlier version, the id of the act whose undo brings it back."""
+    since = undoable_since(engine, engine.now())
+    return await engine.database.read(acts.list_version_acts, scope, thread_id if of == "thread" else "", since=since)
+
+
+def render_json(
+    document: WorkingMemoryDocument, kept: DocumentHistory, undo_ids: Mapping[int, str] | None = None
+) -> DocumentAnswer:
+    """The document as JSON, with its rules and all versions that are stored, newest first. ``undo_ids``: by the number of
+    a version the act whose undo brings it back."""
     rules, changed = document.rules, document.changed
     answer: DocumentAnswer = {
         "scope": document.scope,
         "format": rules.format,
         "content": parse_value(document),
         "version": 0,
-        "versions": [_show_version(version) for version in kept.versions],
+        "versions": [_list_version(version, undo_ids or {}) for version in kept.versions],
     }
     if document.scope == "thread":
         answer["thread_id"] = document.thread_id
@@ -560,6 +548,13 @@ def render_json(document: WorkingMemoryDocument, kept: DocumentHistory) -> Docum
     if rules.json_schema:
         answer["schema"] = rules.json_schema
     return order_keys(DocumentAnswer, answer)
+
+
+def _list_version(version: Version, undo_ids: Mapping[int, str]) -> ListedVersion:
+    row: ListedVersion = {**_show_version(version)}
+    if version.version in undo_ids:
+        row["undo"] = undo_ids[version.version]
+    return row
 
 
 def _show_version(version: Version) -> VersionRow:

@@ -3,6 +3,7 @@ a correction takes the place of the one entry that it corrects. Everything else 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, cast
 
 import anyio
@@ -12,6 +13,7 @@ from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.language.statements import contradicts, is_other_value, says_same
+from layerlore.memory.language.word_lists import expressions
 from layerlore.memory.rules.ages import is_line_expired
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core import linear_re
@@ -319,26 +321,27 @@ def drop_expired(found: Iterable[Message], now: int) -> list[Message]:
     return [message for message in found if not is_expired(message, now)]
 
 
-USER = linear_re.compile(
-    r"users?|benutzer\w*|nutzer\w*|utilisat\w*|usuari\w*|utente|gebruiker|uzytkown\w*|kullanici\w*|пользовател\w*|用户"
-)
-"""The words for the user, folded."""
-_OF_MYSELF = linear_re.compile(
-    r"^\W*(?:i|i['’][^\W\d_]+|my|ich|mein\w*|je|j['’][^\W\d_]+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
-    linear_re.IGNORECASE,
-)
-_THIS_PROJECT = linear_re.compile(
-    r"\b(?:this|these|our) (?:projects?|repo(?:sitor(?:y|ies))?s?|code ?base|code|branch|package|service|app|module)\b"
-    r"|\b(?:dies\w*|unser\w*|ce|notre|est[ae]|nuestr[oa]) (?:projekt\w*|repo\w*|projet|dépôt|proyecto|código)\b",
-    linear_re.IGNORECASE,
-)
+@cache
+def user_word() -> linear_re.Pattern:
+    """The words for the user, folded."""
+    return linear_re.compile("|".join(expressions("evidence.users")))
+
+
+@cache
+def _of_myself() -> linear_re.Pattern:
+    return linear_re.compile(rf"^\W*(?:{'|'.join(expressions('evidence.of_myself'))})\b", linear_re.IGNORECASE)
+
+
+@cache
+def _this_project() -> linear_re.Pattern:
+    return linear_re.compile("|".join(expressions("evidence.this_project")), linear_re.IGNORECASE)
 
 
 def tells_of_user(content: str, kind: str = "") -> bool:
     """Whether a note to keep is about the user, whatever project it came up in: what the user prefers, or what it says of
     the user or in the first person. An entry about a decision, or about this project, belongs to the project."""
-    if kind == "decision" or _THIS_PROJECT.search(content):
+    if kind == "decision" or _this_project().search(content):
         return False
     return kind == "preference" or bool(
-        _OF_MYSELF.search(content) or any(USER.fullmatch(word) for word in split_words(content)[:3])
+        _of_myself().search(content) or any(user_word().fullmatch(word) for word in split_words(content)[:3])
     )

@@ -8,12 +8,14 @@ import unicodedata
 from calendar import month_name
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
-from layerlore.memory.entries.entries import USER
+from layerlore.memory.entries.entries import user_word
 from layerlore.memory.entries.evidence import ROLES_OF, EvidenceSpan, EvidenceText, Label, find_places, rests_on_others
 from layerlore.memory.language.search_words import find_names, find_query_words, find_stop_words, split_words
 from layerlore.memory.language.speech_acts import find_question, find_sentences, fold_sentence
+from layerlore.memory.language.word_lists import LANGUAGES, expressions, phrases, word_set
 from layerlore.memory.text.quotation import blank_blocks
 from layerlore.storage.core import linear_re
 
@@ -31,11 +33,6 @@ _DATE = linear_re.compile(
     r"(?:\d{4}[-./](?P<last>\d{1,2})[-./](?P<iso_day>\d{1,2})|(?P<day>\d{1,2})[-./]\d{1,2}[-./]\d{2,4})"
 )
 _ISO_MONTH = linear_re.compile(r"\b\d{4}-(0[1-9]|1[0-2])-\d{2}\b")
-# German writes every noun with a capital: after an article, or an article and an adjective, it is not a name.
-_GERMAN_ARTICLE = linear_re.compile(
-    r"\b(?:der|die|das|den|dem|des|(?:k?ein|mein|dein|sein|ihr|unser)(?:e|en|em|er|es)?)\s+(?:\p{Ll}+\s+)?$",
-    linear_re.IGNORECASE,
-)
 _NO_WORD = linear_re.compile(r"[^\p{L}\p{N}]+")
 _UNIT = linear_re.compile(r"(?<=\d)\p{L}+")
 _DIGITS = linear_re.compile(r"\d+")
@@ -70,6 +67,12 @@ def _read_before(content: str, at: int) -> str:
     return cut + content[begin:at]
 
 
+@cache
+def _german_article() -> linear_re.Pattern:
+    """German writes every noun with a capital: after an article, or an article and an adjective, it is not a name."""
+    return linear_re.compile("|".join(expressions("evidence.articles", "de")), linear_re.IGNORECASE)
+
+
 def _is_identifying(token: str, before: str) -> bool:
     if any(map(str.isdigit, token)) or _KATAKANA.fullmatch(token):
         return True
@@ -77,7 +80,7 @@ def _is_identifying(token: str, before: str) -> bool:
         return _INNER_CAPITAL.search(token) is not None
     if token.isupper() or _INNER_CAPITAL.search(token):
         return True
-    return not _SENTENCE_START.search(before) and not _GERMAN_ARTICLE.search(before)
+    return not _SENTENCE_START.search(before) and not _german_article().search(before)
 
 
 class _Quoted:
@@ -164,20 +167,24 @@ def is_form(name: str, word: str) -> bool:
 
 ACCEPTED: Label = "user_accepted_assistant_proposal"
 
-# A wish in the shape of a question: it says what the user wants from now on.
-_WISH = linear_re.compile(
-    r"\b(?:can|could|would|will) you\b(?=.*\b(?:please|always|never|from now on|in (?:the )?future|stop|remember|keep in mind|note that|call me|avoid|make sure|only|instead)\b)"
-    r"|\bwould you mind\b|\b(?:kannst|könntest|würdest) du\b(?=.*\b(?:bitte|immer|nie|ab jetzt|künftig|in zukunft|merk\w*|nur|aufhören)\b)|\b(?:können|könnten|würden) sie\b(?=.*\b(?:bitte|immer|nie|künftig|nur)\b)"
-    r"|\b(?:peux-tu|pourrais-tu|tu peux|tu pourrais|pouvez-vous|pourriez-vous)\b(?=.*\b(?:toujours|jamais|désormais|plus|arrêter|retenir|noter|s'il)\b)"
-    r"|\b(?:puedes|podrías|puede|podría)\b(?=.*\b(?:siempre|nunca|por favor|recordar|dejar de|a partir)\b)|\b(?:puoi|potresti|può|potrebbe)\b(?=.*\b(?:sempre|mai|per favore|ricordare|smettere|d'ora)\b)"
-    r"|\b(?:pode|poderia|podes|podias)\b(?=.*\b(?:sempre|nunca|por favor|lembrar|parar)\b)|\b(?:kun|kan|zou|wil) (?:je|u)\b(?=.*\b(?:altijd|nooit|voortaan|alsjeblieft|onthouden|stoppen)\b)"
-    r"|\b(?:możesz|mógłbyś|mogłabyś)\b(?=.*\b(?:zawsze|nigdy|proszę|pamiętać)\b)|\b(?:можешь|можете|мог бы|могли бы)\b(?=.*\b(?:всегда|никогда|пожалуйста|запомнить|перестать)\b)"
-)
-# After such a word a question gives its reason, which is stated.
-_REASON = linear_re.compile(
-    r"\b(?:since|because|given that|seeing that|weil|da ich|denn|parce que|car|puisque|porque|ya que|perché|poiché"
-    r"|omdat|bo|ponieważ|потому что|так как)\b|因为|なので"
-)
+_UNSPACED = ("zh", "ja")
+
+
+@cache
+def _wish() -> linear_re.Pattern:
+    """A wish in the shape of a question: it says what the user wants from now on."""
+    return linear_re.compile("|".join(expressions("evidence.wishes")))
+
+
+@cache
+def _reason() -> linear_re.Pattern:
+    """After such a word a question gives its reason, which is stated."""
+    spaced: list[str] = []
+    unspaced: list[str] = []
+    for language in LANGUAGES:
+        listed = unspaced if language in _UNSPACED else spaced
+        listed += phrases("evidence.reasons", language)
+    return linear_re.compile(rf"\b(?:{'|'.join(spaced)})\b|{'|'.join(unspaced)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +279,7 @@ def only_asks(text: str, starts: int, ends: int) -> bool:
         if has_content(text[max(begin, starts) : max(starts, min(stated_to, ends))]):
             return False
         if asks_from >= 0:
-            reason = _REASON.search(fold_sentence(text[begin:end]))
+            reason = _reason().search(fold_sentence(text[begin:end]))
         else:
             reason = None
         if reason and begin + reason.start() <= max(begin, starts) + len("because "):
@@ -283,7 +290,7 @@ def only_asks(text: str, starts: int, ends: int) -> bool:
 
 def _find_question(sentence: str) -> int:
     """The place in a sentence at which its question begins; -1 if it asks nothing, or is a wish in the shape of a question."""
-    if _WISH.search(fold_sentence(sentence)):
+    if _wish().search(fold_sentence(sentence)):
         return -1
     # After a full stop only a request asks, as after an exclamation mark: "Did that yesterday." states.
     stated = sentence.endswith(".")
@@ -316,17 +323,21 @@ _FEWEST_SHARED = 2
 _MOST_WORDS = 200
 _MOST_CHARS = 4_000
 _PREFIX = 3
-# A sentence that denies what the entry says, or the other way round, does not say it.
-_DENIALS = frozenset(split_words("not no never none without t nicht kein keine keinen nie ohne pas jamais sans non mai senza nunca sin não sem niet geen не нет без değil yok"))  # fmt: skip
 _LABELS: Sequence[tuple[str, Label]] = (("user", "user_assertion"), ("assistant", "verified_assistant_finding"))
+
+
+@cache
+def _denials() -> frozenset[str]:
+    """A sentence with one of these, folded, does not say what an entry without them says."""
+    return frozenset(split_words(" ".join(word_set("statements.denials"))))
 
 
 def find_saying(content: str, said: Sequence[EvidenceText]) -> tuple[str, Label] | None:
     """The sentence that shares most content words with an entry, and whose word it is: a user's before an assistant's,
     and of equal ones the newest. None if no sentence has half of the words and all names and numbers."""
     # A user does not say "the user".
-    words = frozenset(word for word in find_query_words(content, most=_MOST_WORDS) if not USER.fullmatch(word))
-    denies = not _DENIALS.isdisjoint(split_words(content))
+    words = frozenset(word for word in find_query_words(content, most=_MOST_WORDS) if not user_word().fullmatch(word))
+    denies = not _denials().isdisjoint(split_words(content))
     for role, label in _LABELS:
         best, most = "", 0.0
         for sentence in _list_sentences(role, said):
@@ -334,7 +345,7 @@ def find_saying(content: str, said: Sequence[EvidenceText]) -> tuple[str, Label]
             share = _measure_share(words, sentence_words)
             if share <= most or share < LEAST_SHARED:
                 continue
-            says_it = denies == (not _DENIALS.isdisjoint(sentence_words))
+            says_it = denies == (not _denials().isdisjoint(sentence_words))
             if says_it and not list_unproven(content, [sentence]) and not only_asks(sentence, 0, len(sentence)):
                 best, most = sentence, share
         if best:

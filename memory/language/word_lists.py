@@ -61,7 +61,7 @@ def ordered_words(name: str, language: str) -> tuple[str, ...]:
 def phrases(name: str, language: str = "") -> tuple[str, ...]:
     """The phrases of a list, each with single spaces: of one language, or of all that have it."""
     listed = ",".join(_choose(name, language)).split(",")
-    return tuple(" ".join(phrase.split()) for phrase in listed)
+    return tuple(" ".join(phrase.split()) for phrase in listed if phrase.strip())
 
 
 @cache

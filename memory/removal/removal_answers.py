@@ -43,6 +43,7 @@ class Undone(TypedDict):
     plans: NotRequired[int]
     left: NotRequired[list[str]]
     already: NotRequired[bool]
+    undo: NotRequired[str]
     acts: NotRequired[list[Undoable]]
 
 

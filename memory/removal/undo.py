@@ -10,8 +10,13 @@ from typing import Literal, cast
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.documents.working_memory import record_change
-from layerlore.memory.engine.engine import Engine, Sent, undoable_since
+from layerlore.memory.documents.working_memory import (
+    StoredDocumentInvalid,
+    check_content,
+    record_change,
+    record_document_act,
+)
+from layerlore.memory.engine.engine import Engine, Sent, make_undo_id, undoable_since
 from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import record_entries
 from layerlore.memory.removal.removal_answers import Undoable, Undone
@@ -144,22 +149,28 @@ def _describe_marks(act: Act) -> Iterator[str]:
 
 
 async def undo(
-    engine: Engine, scope: Scope, asked: str, *, sent: Sent, check: Callable[[Act], None] | None = None
+    engine: Engine,
+    scope: Scope,
+    asked: str,
+    *,
+    sent: Sent,
+    force: bool = False,
+    check: Callable[[Act], None] | None = None,
 ) -> Undone:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
-    raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
-    ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
+    raising. ``force``: bring the earlier version of a document back, even if it was changed since, or brought back
+    already; that is an act of its own. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
+    ``documents``, ``plans``), ``left`` with what was left as it is and why, ``undo`` (what undoes a ``force``), and
+    ``already`` if nothing was to be done.
 
     Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
     """
-    if sent.key and (told := await engine.kept_answer(scope, sent, [asked])) is not None:
-        return cast("Undone", told)
+    request = [asked, "force"] if force else [asked]
     if sent.key:
-        repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]]
-    else:
-        repeated = []
-    if told := next((each for each in repeated if each is not None), None):
-        return cast("Undone", told)
+        for of in _list_memories(scope):
+            kept = await engine.kept_answer(of, sent, request)
+            if kept is not None:
+                return cast("Undone", kept)
     found, scope = await _find_act(engine, scope, asked)
     if check:
         check(found)
@@ -176,19 +187,23 @@ async def undo(
         await scopes.hold(tx, scope)
         act = _expect(await stored_acts.lock(tx, scope, undo_id, since=since), undo_id)
         answer: Undone = {"undo_id": undo_id, "tool": act.tool}
-        if act.undone:
+        if act.undone and not force:
             return {**answer, "already": True}
-        undoing = _UndoTransaction(tx, engine, scope, act, sent, now)
+        undoing = _UndoTransaction(tx, engine, scope, act, sent, now, force)
         await undoing.run()
-        if not undoing.done:
+        if not undoing.done and undoing.left:
             raise Conflict("nothing was undone: " + "; ".join(undoing.left))
+        if act.undone and not undoing.counts:
+            return {**answer, "already": True}
         await stored_acts.mark_undone(tx, scope, act, undoing.done, now=now)
         answer = {**answer, **undoing.counts}
         if undoing.left:
             answer["left"] = undoing.left
+        if undoing.undo_id:
+            answer["undo"] = undoing.undo_id
         return answer
 
-    return await engine.write(scope, sent, [asked], now, write)
+    return await engine.write(scope, sent, request, now, write)
 
 
 class _UndoneCounts(TypedDict, total=False):
@@ -208,14 +223,17 @@ class _UndoTransaction:
     act: Act
     sent: Sent
     now: int
+    force: bool
+    undo_id: str = ""
+    """The act of a forced change, if there was one."""
     done: list[int] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     counts: _UndoneCounts = field(default_factory=_UndoneCounts)
 
     async def run(self) -> None:
-        for place in self.act.open_parts:
-            part = self.act.parts[place]
-            if part.kind in ("deletion", "document", "plan"):
+        for place, part in enumerate(self.act.parts):
+            again = self.force and part.kind == "document"
+            if part.kind in ("deletion", "document", "plan") and (again or place in self.act.open_parts):
                 try:
                     await self._undo_part(part)
                 except (NotFound, Conflict) as error:
@@ -280,24 +298,25 @@ class _UndoTransaction:
             return
         # A restored version is the same, by another number.
         left = kept.get(part.after_version)
-        if current is None or (current.version != part.after_version and current.content != left):
-            of = f"thread_id={thread_id!r}" if thread else "scope='resource'"
+        changed_since = current is None or (current.version != part.after_version and current.content != left)
+        if changed_since and not self.force:
             found = f"version {current.version}, by {current.tool or current.actor}" if current else "empty"
-            call = f"update_working_memory(restore_version={part.before_version}, {of})"
-            if forgotten:
-                # Only its undo shows the hidden rows again.
-                was_left = f"update_working_memory(restore_version={part.after_version}, {of})"
-                call = f"{was_left if left else f'clear_working_memory({of})'}, then undo it again"
             raise Conflict(
-                f"{name} was changed since, and is now {found}, which an undo would replace; if that is meant: {call}"
+                f"{name} was changed since, and is now {found}, which an undo would replace; if that is meant: "
+                f"undo(undo_id={self.act.undo_id!r}, force=true)"
             )
+        if changed_since and forgotten:
+            shown = await working_memory.read_contents(self.tx, self.scope, thread_id, [part.after_version])
+            if part.after_version not in shown:
+                raise Conflict(f"a later forget hides what {name} was then: undo that first")
+        self._check_version(part, thread, kept[part.before_version], name)
         changed = await working_memory.change(
             self.tx,
             self.scope,
             thread_id,
             lambda _, was: was,
             how="restore",
-            expected_version=current.version,
+            expected_version=current.version if current else None,
             restore_version=part.before_version,
             forgotten=forgotten,
             origin=self.sent.origin,
@@ -311,6 +330,23 @@ class _UndoTransaction:
         await record_change(self.tx, self.scope, changed, "restore", self.sent.origin, now=self.now)
         await note_rows.refresh_document(self.tx, self.scope, thread, self.engine.search_text_of)
         self._count("documents")
+        if self.force:
+            made = await record_document_act(
+                self.tx, self.engine, self.scope, changed, make_undo_id(self.engine), self.sent.origin.tool, self.now
+            )
+            self.undo_id = made.get("undo", "")
+
+    def _check_version(self, part: ActPart, thread: Thread | None, content: str, name: str) -> None:
+        if not content:
+            return
+        try:
+            check_content(self.engine, "thread" if thread else "resource", content)
+        except StoredDocumentInvalid:
+            # The reason would quote what is stored, which the caller may not be allowed to read.
+            raise Conflict(
+                f"version {part.before_version} of {name} does not fit the format, the schema or the size that the "
+                "document must have now"
+            ) from None
 
     async def _undo_plan(self, part: ActPart) -> None:
         assert part.thread_uid is not None

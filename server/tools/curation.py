@@ -12,6 +12,7 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import Stored
 from layerlore.server.access.caller import NotPermitted
 from layerlore.server.access.principal import Right
+from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
 
@@ -112,7 +113,13 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     ways=({"undo_id": "last"}, {}),
     known_by=("undo_id",),
 )
-async def undo(call: Call, undo_id: str = "") -> Undone:
+async def undo(
+    call: Call,
+    undo_id: str = "",
+    force: Annotated[
+        bool, UNLISTED, Field(description="Bring a document's earlier version back over later changes.")
+    ] = False,
+) -> Undone:
     """Undo what an answer names, or "last"; without: list what can be."""
     from layerlore.memory.removal import undo
 
@@ -123,4 +130,4 @@ async def undo(call: Call, undo_id: str = "") -> Undone:
         if undo.removes(act) and "forget" not in call.caller.principal.rights:
             raise NotPermitted(f"undo of {act.tool} brings back what was removed, which needs the right forget, too")
 
-    return await undo.undo(call.engine, call.scope, undo_id, check=check, sent=call.sent())
+    return await undo.undo(call.engine, call.scope, undo_id, force=force, check=check, sent=call.sent())

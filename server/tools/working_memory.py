@@ -44,11 +44,11 @@ async def get_working_memory(
     form to fill in."""
     from layerlore.memory.documents import working_memory
 
-    document, kept = await working_memory.read_document(
-        call.engine, _owner(call, scope), scope, _thread(call, scope, thread_id, reads=True), version=version
-    )
+    owner, thread = _owner(call, scope), _thread(call, scope, thread_id, reads=True)
+    document, kept = await working_memory.read_document(call.engine, owner, scope, thread, version=version)
     if format == "json":
-        return working_memory.render_json(document, kept)
+        undo_ids = await working_memory.list_version_acts(call.engine, owner, scope, thread)
+        return working_memory.render_json(document, kept, undo_ids)
     writable = "update_working_memory" in call.tools
     return working_memory.render_text(document, kept, writable=writable, now=call.engine.now())
 
@@ -64,9 +64,6 @@ async def update_working_memory(
     expires_at: Annotated[
         str, UNLISTED, Field(description="ISO 8601: after that the lines of content are not shown.")
     ] = "",
-    restore_version: Annotated[
-        int | None, UNLISTED, Field(description="Alone: make this version the document again.")
-    ] = None,
     thread_id: ThreadId = "",
 ) -> UpdatedDocument:
     """Keep what is read every time: facts about the user (scope=resource; added unless mode=replace),
@@ -74,19 +71,7 @@ async def update_working_memory(
     from layerlore.memory.documents import working_memory
 
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
-    if restore_version is not None:
-        if call.given & {"content", "mode", "replace_line", "expires_at"}:
-            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
-        change = working_memory.restore_document(
-            call.engine,
-            _owner(call, scope),
-            scope,
-            thread,
-            restore_version,
-            expected_version=expected_version,
-            sent=sent,
-        )
-    elif replace_line:
+    if replace_line:
         if mode == "append":
             raise InvalidInput("replace_line: puts content in the place of a line; leave mode out")
         change = working_memory.replace_document_line(
@@ -114,8 +99,8 @@ async def update_working_memory(
         )
     else:
         raise InvalidInput(
-            "content: needed, the text or object to keep (or restore_version, to bring a version back; "
-            "clear_working_memory empties a document)"
+            "content: needed, the text or object to keep (undo brings a version back; clear_working_memory empties a "
+            "document)"
         )
     try:
         return await change

@@ -88,6 +88,14 @@ _IDS = (
 )
 _IDS_OF_CALLERS = _IDS.where(*(undo_parts.c.tool != name for name in SERVER_TOOLS))
 _IDS_OF_SERVER = _IDS.where(or_(*(undo_parts.c.tool == name for name in SERVER_TOOLS)))
+_OF_DOCUMENTS = (
+    _ROWS.with_only_columns(threads_table.c.thread_id, undo_parts.c.before_version, undo_parts.c.undo_id)
+    .where(
+        undo_parts.c.kind == "document",
+        (undo_parts.c.thread_uid.is_(None)) | (threads_table.c.deletion_uid.is_(None)),
+    )
+    .order_by(undo_parts.c.created_at)
+)
 _LOCK = select(undo_parts.c.part).where(in_scope(undo_parts), _this).order_by(undo_parts.c.part).with_for_update()
 _MARK = (
     update(undo_parts)
@@ -113,6 +121,13 @@ async def record(
         for number, part in enumerate(parts, 1)
     ]
     await tx.many(_INSERT, rows)
+
+
+async def list_version_acts(tx: Tx, scope: Scope, thread_id: str, *, since: int) -> dict[int, str]:
+    """By the version that a document had before an act, the newest such act; an empty ``thread_id`` is the resource's
+    document. Undone acts count, too: they can bring their version back again."""
+    rows = await tx.all(_OF_DOCUMENTS, **of_scope(scope), since=since)
+    return {version: undo_id for name, version, undo_id in rows if (name or "") == thread_id}
 
 
 async def read(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:

@@ -141,13 +141,15 @@ export interface Act {
 /** How much an undo brought back. */
 export interface Undone {
   messages?: number;
+  undo?: string;
 }
 
-/** Undoes what a tool did: the answer names the act, in its structure or in words. Raises Refused. */
-export async function undo(from: Memory, answer: string | { undo?: string }): Promise<Undone> {
+/** Undoes what a tool did: the answer names the act, in its structure or in words. With `force`, an earlier version of a
+ * document comes back over later changes. Raises Refused. */
+export async function undo(from: Memory, answer: string | { undo?: string }, force = false): Promise<Undone> {
   const named = typeof answer === "string" ? /undo_id="([^"]+)"/.exec(answer)?.[1] : answer.undo;
   if (!named) throw new Refused("this server keeps nothing that is removed, so this cannot be undone", "tool");
-  return from.call<Undone>("undo", { undo_id: named });
+  return from.call<Undone>("undo", { undo_id: named, ...(force ? { force } : {}) });
 }
 
 // crypto.randomUUID is only there over TLS and on this machine.

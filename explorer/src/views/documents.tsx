@@ -2,7 +2,7 @@
 // from one to the next, and a way back.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Memory } from "../connection/connection";
+import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Choice, Empty, Failure, Head, Loading, Question, Source } from "../parts/pieces";
 import { ThreadField } from "../parts/threads";
@@ -15,6 +15,8 @@ interface Version {
   changed_at: string;
   changed_by?: string;
   tool?: string;
+  /** The act whose undo brings this version back. */
+  undo?: string;
 }
 
 interface Document {
@@ -70,13 +72,13 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
   const older = useAsked(before ? (at, signal) => read(before, at, signal) : null, [before, scope, thread]);
   useEffect(() => setPicked(0), [newest.value?.version]);
   useWatched([scope === "resource" ? "memory://profile" : `memory://threads/${encodeURIComponent(thread)}/session-memory`], newest.again);
-  const bringBack = (wanted: number) => from.call("update_working_memory", { ...place, restore_version: wanted });
-  const finish = (said: string, was: number) => {
+  const finish = (said: string, done: { undo?: string }) => {
     setAsking("");
     newest.again();
+    if (!done.undo) return say(said);
     say(said, {
       undo: async () => {
-        await bringBack(was);
+        await undo(from, done);
         newest.again();
       },
     });
@@ -91,6 +93,7 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
       </Empty>
     );
   const text = asText(shown.value);
+  const wayBack = versions.find((each) => each.version === version)?.undo;
   return (
     <div class="split">
       <nav class="card" aria-label="Versions, newest first">
@@ -124,7 +127,12 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
               onChange={setShape}
             />
             {version !== current ? (
-              <button type="button" disabled={busy} onClick={() => setAsking("restore")}>
+              <button
+                type="button"
+                disabled={busy || !wayBack}
+                title={wayBack ? "" : "The server keeps no act for this version: it is too old, or was imported"}
+                onClick={() => setAsking("restore")}
+              >
                 Restore
               </button>
             ) : (
@@ -154,8 +162,8 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
           ready={!busy}
           onYes={() =>
             act(async () => {
-              await bringBack(version);
-              finish(`Version ${version} is back.`, current);
+              const done = await undo(from, { ...(wayBack ? { undo: wayBack } : {}) }, true);
+              finish(`Version ${version} is back.`, done);
             })
           }
           onNo={() => setAsking("")}
@@ -171,8 +179,7 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
           ready={!busy}
           onYes={() =>
             act(async () => {
-              await from.call("clear_working_memory", place);
-              finish("Emptied.", current);
+              finish("Emptied.", await from.call<{ undo?: string }>("clear_working_memory", place));
             })
           }
           onNo={() => setAsking("")}

@@ -288,13 +288,13 @@ def _describe_difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def run_undo(settings: Settings, tenant: str, undo_id: str, *, as_json: bool) -> int:
+def run_undo(settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool) -> int:
     """Undo an act (``last``: the newest), or without an id list those that can be undone. Returns the exit code.
 
     Raises NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
     scope = scope_of(settings, tenant)
-    answer = asyncio.run(_undo(settings, scope, undo_id))
+    answer = asyncio.run(_undo(settings, scope, undo_id, force))
     if as_json:
         print_json(answer)
     elif undo_id:
@@ -304,9 +304,9 @@ def run_undo(settings: Settings, tenant: str, undo_id: str, *, as_json: bool) ->
     return 0
 
 
-async def _undo(settings: Settings, scope: Scope, undo_id: str) -> Json:
+async def _undo(settings: Settings, scope: Scope, undo_id: str, force: bool) -> Json:
     async with calling(settings, scope, off="nothing can be undone", absent="nothing was done") as ask:
-        answer: Json = await ask(curation.undo, undo_id=undo_id)
+        answer: Json = await ask(curation.undo, undo_id=undo_id, force=force)
         return answer
 
 
@@ -324,6 +324,8 @@ def _show_undone(answer: Json) -> None:
     else:
         back = "it was so already"
     sys.stdout.write(f"undid {answer['undo_id']} ({answer['tool']}); {back}\n")
+    if "undo" in answer:
+        sys.stdout.write(f"{answer['undo']} undoes that\n")
     for why in answer.get("left", ()):
         sys.stdout.write(f"left as it is: {mask_controls(why)}\n")
 
@@ -390,8 +392,11 @@ def undo(
     undo_id: Annotated[
         str, typer.Argument(metavar="ID", help="What to undo; last is the newest. Without it, list what can be.")
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Bring a document's earlier version back over later changes.")
+    ] = False,
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
-    return run_undo(read_settings(flags), tenant, undo_id, as_json=as_json)
+    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json)

@@ -140,15 +140,18 @@ async def test_earlier_versions_can_be_read_and_brought_back(tools: Tools, which
     assert (earlier["version"], earlier["content"]) == (1, "one")
     assert [version["version"] for version in earlier["versions"]] == [3, 2, 1]
     assert "version 1, an earlier one: the current one is 3, " in await tools("get_working_memory", version=1, **which)
-    told = await tools("update_working_memory", restore_version=1, **which)
-    assert (told["mode"], told["version"]) == ("restore", 4)
+    newest = await content(tools, **which)
+    way_back = {each["version"]: each.get("undo", "") for each in earlier["versions"]}
+    assert way_back[3] == ""
+    done = await tools("undo", undo_id=way_back[1], force=True)
+    assert done["documents"] == 1
     kept = await get(tools, **which)
     assert (kept["content"], kept["version"], kept["change"]) == ("one", 4, "restore")
-    assert "version 9 is not kept; kept: 4, 3, 2, 1" in await refused(tools, restore_version=9, **which)
     assert "version 9 is not kept" in await tools.refused("get_working_memory", version=9, **which)
-    assert "leave content and mode out" in await refused(tools, restore_version=1, content="x", **which)
-    assert "must be 1 or more" in await refused(tools, restore_version=-1, **which)
-    assert "at version 4" in await refused(tools, restore_version=1, expected_version=3, **which)
+    await tools("undo", undo_id=done["undo"])
+    assert await content(tools, **which) == newest
+    # A change by number is gone.
+    assert "restore_version" in await refused(tools, restore_version=1, **which)
 
 
 @BOTH
@@ -160,9 +163,9 @@ async def test_clearing_leaves_versions_that_can_be_brought_back(tools: Tools, w
     assert "Nothing is kept" in await tools("get_working_memory", **which)
     assert "Version 2 is empty" in await tools("get_working_memory", version=2, **which)
     assert (await tools("clear_working_memory", **which))["unchanged"] is True
-    assert "version 2 is empty" in await refused(tools, restore_version=2, **which)
-    await tools("update_working_memory", restore_version=1, **which)
+    await tools("undo", undo_id=told["undo"])
     assert await content(tools, **which) == "one"
+    assert (await tools("undo", undo_id=told["undo"]))["already"]
 
 
 async def test_clearing_where_nothing_was_kept_makes_nothing(connect: Connect) -> None:
@@ -179,7 +182,8 @@ async def test_with_no_retention_a_clear_erases_at_once(connect: Connect) -> Non
             await update(tools, "one", **which)
             told = await tools("clear_working_memory", **which)
             assert "restorable_until" not in told
-            assert "version 1 is not kept; kept: 2" in await refused(tools, restore_version=1, **which)
+            assert "undo" not in told
+            assert "version 1 is not kept; kept: 2" in await tools.refused("get_working_memory", version=1, **which)
             assert [version["change"] for version in (await get(tools, **which))["versions"]] == ["clear"]
 
 
@@ -292,7 +296,7 @@ async def test_the_same_request_sent_again_changes_nothing_more(tools: Tools, wh
     assert await update(tools, "two", mode="append", meta={KEY: "k"}, **which) == first
     assert await content(tools, **which) == "one\n\ntwo"
     assert "'k'" in await refused(tools, content="three", mode="append", meta={KEY: "k"}, **which)
-    assert "'k'" in await refused(tools, restore_version=1, meta={KEY: "k"}, **which)
+    assert "'k'" in await tools.refused("undo", undo_id="last", meta={KEY: "k"})
     other = PROFILE if "thread_id" in which else MAIN
     assert "'k'" in await refused(tools, content="two", mode="append", meta={KEY: "k"}, **other)
 

@@ -72,7 +72,7 @@ async def test_json_comes_as_an_object_or_as_a_string(connect: Connect, as_text:
             "home": {"city": "Lima"},
         }
         assert '<value>\n{\n  "name": "Ana",\n' in await tools("get_working_memory", **PROFILE)
-        await tools("update_working_memory", restore_version=1, **PROFILE)
+        await tools("undo", undo_id="last")
         assert await content(tools, **PROFILE) == {"name": "Ana", "likes": ["tea"], "home": {}}
 
 
@@ -119,8 +119,9 @@ async def test_a_document_outlives_a_change_of_its_format(connect: Connect) -> N
         error = await refused(tools, content={"name": "Ana"}, mode="append", **PROFILE)
         assert "what is stored is no JSON object, since it was written under another format" in error
         assert await content(tools, **MAIN) == {"name": "Ana"}
-        await update(tools, {"name": "Ana"}, mode="replace", **PROFILE)
-        assert "version 1: this document is a JSON object" in await refused(tools, restore_version=1, **PROFILE)
+        told = await update(tools, {"name": "Ana"}, mode="replace", **PROFILE)
+        refusal = await tools.refused("undo", undo_id=told["undo"])
+        assert "version 1 of the user profile does not fit the format" in refusal
     async with connect() as tools:
         assert await content(tools, **PROFILE) == '{"name":"Ana"}'
 

@@ -1,6 +1,8 @@
 """The word lists: each has a source and says a word once, and each file is complete."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -63,3 +65,12 @@ def test_each_part_that_an_expression_names_is_filled_in(name: str) -> None:
         for expression in expressions(name, language):
             assert expression
             assert not re.search(r"\{[a-z_]+\}", expression)
+
+
+def test_no_list_is_read_before_its_first_use() -> None:
+    modules = (
+        *("digest.digest", "entries.remember_requests", "language.past_days", "language.topics"),
+        *("messages.overflow", "parts.index_texts", "recall.recall"),
+    )
+    lines = ["import tomllib", "tomllib.loads = None", *(f"import layerlore.memory.{name}" for name in modules)]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)

@@ -271,7 +271,7 @@ async def test_what_was_deleted_here_stays_deleted(engine: Engine) -> None:
     assert in_order(await export_lines(engine, scope)) == in_order(before)
     assert [each.why for each in report.skipped if each.kind != "resource_event"] == [
         "it was deleted here, and stays so",
-        "it is deleted here and stays so; `layerlore restore` brings it back",
+        "it is deleted here and stays so; `layerlore undo` brings it back",
         "it was forgotten here, and stays so",
     ]
 

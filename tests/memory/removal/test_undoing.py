@@ -93,12 +93,70 @@ async def test_what_was_written_since_is_not_lost_and_the_refusal_says_how_to_go
     await tools("update_working_memory", content="lives in Graz", **RESOURCE)
     refused = await tools.refused("undo", undo_id=told["undo"])
     assert "the user profile was changed since, and is now version 3, by update_working_memory" in refused
-    assert "update_working_memory(restore_version=1, scope='resource')" in refused
+    assert f"undo(undo_id='{told['undo']}', force=true)" in refused
     assert await content(tools, **RESOURCE) == "has a cat\n\nlives in Graz"
-    # Brought back otherwise, it is undone.
-    await tools("update_working_memory", restore_version=1, **RESOURCE)
-    assert "refused" not in await tools("undo", undo_id=told["undo"])
+    forced = await tools("undo", undo_id=told["undo"], force=True)
+    assert forced["documents"] == 1
     assert await content(tools, **RESOURCE) == "likes tea"
+    # The forced undo is an act of its own, so nothing is lost.
+    await tools("undo", undo_id=forced["undo"])
+    assert await content(tools, **RESOURCE) == "has a cat\n\nlives in Graz"
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("where", [RESOURCE, MAIN])
+async def test_each_earlier_version_of_a_document_comes_back_by_the_act_that_the_versions_name(
+    tools: Tools, where: dict[str, str]
+) -> None:
+    texts = ("one", "one\n\ntwo", "three", "four")
+    await tools.say("main", "Hello.")
+    for text in texts:
+        await tools("update_working_memory", content=text, mode="replace", **where)
+    await tools("clear_working_memory", **where)
+    versions = (await tools("get_working_memory", format="json", **where))["versions"]
+    acts = {each["version"]: each.get("undo") for each in versions}
+    assert acts.pop(5) is None
+    assert set(acts.values()) == {act["undo_id"] for act in (await tools("undo"))["acts"]}
+    for _ in range(2):
+        for version, text in enumerate(texts, 1):
+            assert (await tools("undo", undo_id=acts[version], force=True))["documents"] == 1
+            assert await content(tools, **where) == text
+            assert (await tools("undo", undo_id=acts[version]))["already"]
+    assert (await tools("undo", undo_id=acts[4], force=True))["already"]
+
+
+@pytest.mark.databases
+async def test_each_kind_of_act_is_undone_once_and_in_turn_by_last(tools: Tools) -> None:
+    await tools.say("main", "My gate code is 4711.")
+    old = await tools("remember", content="Ana's gate code is 4711.")
+    await tools("update_working_memory", content="one", **MAIN)
+    steps = [{"description": "boil"}]
+    await tools("plan", action="create", plan={"goal": "Serve tea", "steps": steps}, **MAIN)
+    await tools("update_working_memory", content="two", mode="append", **MAIN)
+    (appended,) = (await tools("undo"))["acts"]
+    await tools("update_working_memory", content="three", **MAIN)
+    await tools("undo", undo_id=appended["undo_id"], force=True)
+    await tools("plan", action="create", plan={"goal": "Bake", "steps": steps}, **MAIN)
+    await tools("remember", content="Ana's gate code is 4712.", kind="correction")
+    await tools("delete_messages", which="all", **MAIN)
+    await tools("delete_thread", **MAIN)
+    undone = []
+    for _ in range(6):
+        done = await tools("undo", undo_id="last")
+        undone.append(done["tool"])
+        assert (await tools("undo", undo_id=done["undo_id"])) == {**_name(done), "already": True}
+        if done["tool"] == "undo":
+            assert await content(tools, **MAIN) == "three"
+    assert undone == ["delete_thread", "delete_messages", "remember", "plan", "undo", "update_working_memory"]
+    assert "nothing to undo" in await tools.refused("undo", undo_id="last")
+    assert await tools.texts("main") == ["My gate code is 4711."]
+    assert await content(tools, **MAIN) == "one\n\ntwo"
+    assert "Ana's gate code is 4711." in await tools.found("gate code")
+    assert old["id"]
+
+
+def _name(done: Json) -> Json:
+    return {"undo_id": done["undo_id"], "tool": done["tool"]}
 
 
 async def test_of_several_things_those_come_back_that_nobody_changed_since(tools: Tools) -> None:
@@ -113,7 +171,7 @@ async def test_of_several_things_those_come_back_that_nobody_changed_since(tools
     assert "the user profile was changed since" in left
     assert await tools.texts("main") == ["My gate code is 4711."]
     # What is left stays in the list, and can be undone once nothing is in the way.
-    assert len(await listed(tools)) == 1
+    assert [each.partition(":")[0] for each in await listed(tools)] == ["update_working_memory", "forget"]
 
 
 async def test_a_plan_that_was_replaced_or_lost_steps_comes_back(tools: Tools) -> None:
@@ -193,16 +251,14 @@ async def test_earlier_versions_of_what_was_forgotten_are_gone_until_that_is_und
     assert await content(tools, **where) == "Works for Crate Co.\nHas a cat"
     for version in (1, 2):
         assert "is not kept" in await tools.refused("get_working_memory", version=version, **where)
-        assert "is not kept" in await tools.refused("update_working_memory", restore_version=version, **where)
     assert [each["version"] for each in (await tools("get_working_memory", format="json", **where))["versions"]] == [
         4,
         3,
     ]
     await tools("update_working_memory", mode="replace", content="Has a dog", **where)
     refused = await tools.refused("undo", undo_id=undo_id(answer))
-    assert "update_working_memory(restore_version=4, " in refused
-    await tools("update_working_memory", restore_version=4, **where)
-    await tools("undo", undo_id=undo_id(answer))
+    assert f"undo(undo_id='{undo_id(answer)}', force=true)" in refused
+    await tools("undo", undo_id=undo_id(answer), force=True)
     assert await content(tools, **where) == "Works for Crate Co.\nDiagnosis: epilepsy\nHas a cat"
     assert "epilepsy" in str(await tools("get_working_memory", version=1, **where))
 

@@ -144,7 +144,6 @@ async def test_deleting_or_updating_what_is_not_there_stays_an_error(all_tools: 
         ("delete_messages", {"which": "all"}),
         ("delete_messages", {"which": "last_turn"}),
         ("clear_working_memory", {}),
-        ("update_working_memory", {"restore_version": 1}),
         ("remember", {"content": "Tea.", "evidence": "Tea."}),
     ):
         assert "nowhere" in await all_tools.refused(name, thread_id="nowhere", **arguments), name

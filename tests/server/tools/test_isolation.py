@@ -27,7 +27,6 @@ REFUSED: list[tuple[str, Json]] = [
     ("plan", {"action": "review", "revision": 1}),
     ("plan", {"action": "update", "plan": {"goal": "x"}}),
     ("get_working_memory", {"version": 1}),
-    ("update_working_memory", {"restore_version": 1}),
     ("clear_working_memory", {}),
     ("delete_thread", {}),
     ("recall_memory", {"query": "garden"}),
@@ -55,6 +54,20 @@ async def test_foreign_and_unknown_threads_give_the_same_answer_on_every_tool(al
         assert foreign.replace("theirs", "nobody") == unknown
     assert await other("recall_memory", query="garden") == await other("recall_memory", query="unheard")
     assert await tools.texts("theirs") == ["a secret garden"]
+
+
+async def test_a_foreign_act_is_as_unknown_as_any_other(tools: Tools, other: Tools) -> None:
+    await tools.say("theirs", "a secret garden")
+    for text in ("a secret", "no secret"):
+        await tools("update_working_memory", content=text, thread_id="theirs")
+    deleted = await tools("delete_messages", which="all", thread_id="theirs")
+    for force in (False, True):
+        foreign = await other.refused("undo", undo_id=deleted["undo"], force=force)
+        unknown = await other.refused("undo", undo_id="u_aaaaaaaa", force=force)
+        assert foreign.replace(deleted["undo"], "u_aaaaaaaa") == unknown
+        assert "there is nothing to undo" in await other.refused("undo", undo_id="last", force=force)
+    assert (await other("undo"))["acts"] == []
+    assert (await tools("undo", undo_id=deleted["undo"]))["messages"] == 1
 
 
 async def test_a_foreign_message_id_is_as_unknown_as_any_other_and_free_to_use(tools: Tools, other: Tools) -> None:

@@ -203,7 +203,10 @@ async def test_an_error_about_a_stored_document_tells_those_who_may_not_read_not
                 await filling.do("update_working_memory", content={"a": "zqown9canary"}, **document)
                 continue
             writer = with_rights(filling.person, frozenset({"write"}))
-            for change in ({"content": {"b": 1}, "mode": "append"}, {"restore_version": 1}):
+            told = await writer.call("undo", {"undo_id": "last"})
+            assert "does not fit the format, the schema or the size" in str(told)
+            assert not WORD.search(str(told))
+            for change in ({"content": {"b": 1}, "mode": "append"},):
                 told = await filling.person.call("update_working_memory", {**change, **document})
                 assert WORD.search(str(told)), "whoever may read is told what is wrong"
                 told = await writer.call("update_working_memory", {**change, **document})

@@ -249,7 +249,7 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
     "add_messages": {"skipped"},  # test_empty_messages
-    "undo": {"left", "already"},  # test_undoing
+    "undo": {"left", "already", "undo"},  # test_undoing
     "submit_memory_job": {"duplicates", "refused", "open", "unproven"},  # test_turn_jobs, test_memory_jobs
 }
 
