@@ -18,13 +18,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``evidence`` are the ids of the messages that hold the answer; there is at least one. ``answer`` is the set's own
-    ("" where it has none)."""
+    """``evidence`` are the ids of the messages that hold the answer; none only where every question is read. ``answer`` is
+    the set's own ("" where it has none), ``asked_at`` the day on which the set says that it is asked."""
 
     text: str
     category: str
     evidence: frozenset[str]
     answer: str = ""
+    asked_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,10 @@ class Conversation:
         return sum(len(messages) for _, messages in self.threads)
 
 
-def read_set(path: Path) -> list[Conversation]:
-    """The conversations of one file; questions without evidence are left out."""
-    return [_conversation(raw) for raw in json.loads(path.read_text(encoding="utf-8"))]
+def read_set(path: Path, *, every_question: bool = False) -> list[Conversation]:
+    """The conversations of one file; questions without evidence are left out unless every question is wanted."""
+    sets = json.loads(path.read_text(encoding="utf-8"))
+    return [_conversation(raw, every_question=every_question) for raw in sets]
 
 
 def batches(messages: list[Json]) -> Iterator[list[Json]]:
@@ -60,7 +62,7 @@ def batches(messages: list[Json]) -> Iterator[list[Json]]:
         yield batch
 
 
-def _conversation(raw: Json) -> Conversation:
+def _conversation(raw: Json, *, every_question: bool) -> Conversation:
     name = str(raw["id"])
     threads = [
         (f"{name}/{session['id']}", [_message(name, session, turn) for turn in session["turns"]])
@@ -72,9 +74,10 @@ def _conversation(raw: Json) -> Conversation:
             str(question["category"]),
             frozenset(_id(name, turn) for turn in question["evidence"]),
             str(question.get("answer") or ""),
+            str(question.get("date") or ""),
         )
         for question in raw["questions"]
-        if question["evidence"]
+        if question["evidence"] or every_question
     ]
     return Conversation(name, threads, questions)
 

@@ -41,6 +41,10 @@ class _Text:
     def stands_in(self, shown: str) -> bool:
         return any(spelling in shown for spelling in self.spellings)
 
+    def place_in(self, shown: str) -> int:
+        """Where it first stands; -1 if it does not."""
+        return max(shown.find(spelling) for spelling in self.spellings)
+
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
@@ -67,6 +71,12 @@ class Evidence:
         count = len(found) + self._missing
         return Shown(sum(share for share, _ in found) / count, sum(strict for _, strict in found) / count)
 
+    def places_in(self, answer: str) -> list[int]:
+        """Where each of its turns first stands in the answer, by the same rule, turns in the order of their ids; -1 if the
+        turn is not shown."""
+        shown = join_lines(answer)
+        return [_place(turn, shown) for turn in self._turns] + [-1] * self._missing
+
 
 def texts_of(conversation: Conversation) -> dict[str, str]:
     """The text of each message of a conversation by its id."""
@@ -92,6 +102,14 @@ def _all_spelled(texts: Iterable[str]) -> tuple[_Text, ...]:
 def _spelled(text: str) -> _Text:
     spellings = dict.fromkeys((join_lines(text), quote_line(text)))
     return _Text(tuple(each if len(each) >= SHORT else f": {each}" for each in spellings))
+
+
+def _place(turn: _Turn, shown: str) -> int:
+    whole = turn.whole.place_in(shown)
+    if whole >= 0:
+        return whole
+    parts = [sentence.place_in(shown) for sentence in turn.answering]
+    return min((place for place in parts if place >= 0), default=-1)
 
 
 def _scores(turn: _Turn, shown: str) -> tuple[float, float]:

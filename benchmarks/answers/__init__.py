@@ -1,0 +1,1 @@
+"""Whether a reader model answers rightly from what the server shows."""
