@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.answers.cases import FALSE_PREMISE, Case
-from layerlore.memory.embedding.litellm_module import load_litellm
+from layerlore.memory.embedding.remote import load_litellm
 from layerlore.memory.language.search_words import find_query_words, split_words
 
 BEST_LINE = "best-line"
