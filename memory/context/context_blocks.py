@@ -21,7 +21,7 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
-from layerlore.memory.recall.recall_text import UNSURE
+from layerlore.memory.recall.recall_text import render_doubts
 from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text, wrap_block
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.memory.work import attempts
@@ -413,14 +413,14 @@ class MemoryFitter:
         says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
-        room = most - count_cost(counter, wrap_memory_block(["-", UNSURE]))
+        room = most - count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
-        if packed and recalled.confidence == "unsure":
-            unsure = [UNSURE]
+        if packed:
+            doubts = render_doubts(recalled.confidence, recalled.silent)
         else:
-            unsure = []
-        text = wrap_memory_block([*fitting, *unsure, *render_lines(mark_best(packed, self._scores))])
+            doubts = []
+        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_best(packed, self._scores))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         # A line that does not fit is cut to what is left: where more is left, there is none.

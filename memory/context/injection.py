@@ -19,7 +19,7 @@ from layerlore.memory.recall.memory_block import (
     wrap_memory_block,
 )
 from layerlore.memory.recall.recall import PreparedRecall
-from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
+from layerlore.memory.recall.recall_text import drop_repeated, render_doubts
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
@@ -50,15 +50,15 @@ class _Lines:
 
     entries: Sequence[tuple[str, str]]
     messages: Sequence[tuple[str, MemoryLine]]
-    is_unsure: bool
+    doubts: Sequence[str]
 
     def render(self) -> str:
         said = render_lines([line for _, line in self.messages])
-        if self.is_unsure and said:
-            unsure = [UNSURE]
+        if said:
+            doubts = self.doubts
         else:
-            unsure = []
-        return wrap_memory_block([*(text for _, text in self.entries), *unsure, *said])
+            doubts = ()
+        return wrap_memory_block([*(text for _, text in self.entries), *doubts, *said])
 
     def without_last(self) -> "_Lines":
         if self.messages:
@@ -161,8 +161,10 @@ def _fit(
 
 
 def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines:
-    counter, is_unsure = engine.tokens, recalled.confidence != "sure"
-    room -= count_cost(counter, wrap_memory_block(["-", UNSURE]))
+    counter = engine.tokens
+    # Of an answer without hits, too, entries may be shown: they stand in no doubt.
+    doubts = render_doubts("sure" if recalled.confidence == "sure" else "unsure", recalled.silent)
+    room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
     if recalled.hits:
         left = int(room * _ENTRY_SHARE)
@@ -181,7 +183,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
         packed = pack_ranked(ranked, counter, room)
     else:
         packed = []
-    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], is_unsure)
+    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts)
 
 
 def _drop_told(block: str, told: Collection[str]) -> str:
