@@ -1,10 +1,10 @@
 """Text that a host adds to a conversation: at each prompt, and once when a connection opens."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from layerlore.memory.context.context_blocks import ShownBlock, count_cost
+from layerlore.memory.context.context_blocks import ShownBlock, count_cost, find_said_words, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
@@ -166,6 +166,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     doubts = render_doubts("sure" if recalled.confidence == "sure" else "unsure", recalled.silent)
     room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
+    said: list[Set[str]] = []
     if recalled.hits:
         left = int(room * _ENTRY_SHARE)
     else:
@@ -176,9 +177,14 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
         if left < 0:
             break
         entries.append((_mark(entry.id), text))
+        said.append(find_said_words(entry))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
     found = [hit.texts for hit in recalled.hits]
-    ranked = ((at, found[at].make_line(recalled.sought, recalled.hits[at].chunk)) for at in rank_messages(found))
+    ranked = (
+        (at, found[at].make_line(recalled.sought, recalled.hits[at].chunk))
+        for at in rank_messages(found)
+        if not repeats_entry(found[at].message, said)
+    )
     if room > 0:
         packed = pack_ranked(ranked, counter, room)
     else:
