@@ -26,7 +26,7 @@ from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
 from layerlore.server.access.credentials import LOCAL_TENANT, Principal, Right
 from layerlore.server.access.openings import Openings
-from layerlore.server.limits.room import QueueRoom
+from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
