@@ -14,7 +14,8 @@ from typing import Any
 
 from benchmarks.cpu_parts import Books, booked, booked_by_caller, replace_everywhere
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.process.standard_streams import StopRequest, claim_stdio
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.standard_streams import claim_stdio
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.stdio.stdio_transport import run_stdio

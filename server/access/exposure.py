@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from layerlore.server.access.browser_sessions import is_own_page
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
 from layerlore.storage.drivers.database import has_roles

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from layerlore.server.access.credentials import Credentials, Principal
 from layerlore.server.access.protocol_errors import challenge_unauthorized
-from layerlore.server.process.standard_streams import Episodes
+from layerlore.server.process.shutdown import Episodes
 from layerlore.storage.core.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)

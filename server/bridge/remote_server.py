@@ -37,7 +37,7 @@ from mcp_types import PROTOCOL_VERSION_META_KEY
 from layerlore.server.access.caller import CONVERSATION_HEADER
 from layerlore.server.process.json_rpc import decode, encode, error_line, refuse_too_long, strip_mark
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
-from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.stdio.streams import ByteSource, open_streams
 
 SESSION_HEADER = "mcp-session-id"

@@ -11,7 +11,7 @@ from layerlore.server.command_line.options import print_json
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings

@@ -10,7 +10,7 @@ import venv
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from layerlore.server.process.interpreter import launch_command
+from layerlore.server.process.program import launch_command
 from layerlore.server.process.version import VERSION
 from layerlore.storage.core.errors import LayerloreError
 

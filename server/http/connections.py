@@ -22,7 +22,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from layerlore.server.access.open_requests import CONNECTION
-from layerlore.server.process.standard_streams import Episodes
+from layerlore.server.process.shutdown import Episodes
 
 MAX_HEAD_BYTES = 64 * 1024
 """The most bytes that may arrive without completing a head or continuing a body; the bytes of one read always pass."""

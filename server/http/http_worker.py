@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from layerlore.server.http.connections import Connections, HttpConnection
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.storage.core.errors import StorageUnavailable
 
 _HEAD = struct.Struct("!BHI")
@@ -213,7 +213,7 @@ class WorkerLink:
             self._channel.flush()
         except OSError:
             self._stop.ask()
-        if self._stop.request or not self._channel.waiting:
+        if self._stop.is_requested or not self._channel.waiting:
             self._loop.remove_writer(self._channel.fileno())
 
     def _hear(self) -> None:

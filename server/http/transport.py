@@ -35,7 +35,7 @@ from layerlore.server.process.sdk_private import (
     mark_sessions,
     serve_connection_loop,
 )
-from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 
 MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -270,7 +270,7 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         self._connections.close_overdue()
-        return self._stop.request or await super().on_tick(counter)
+        return self._stop.is_requested or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stop.ask()

@@ -11,7 +11,7 @@ from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.credentials import Principal
 from layerlore.server.process.lines import TooLong
 from layerlore.server.process.sdk_private import serve_within
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer

@@ -10,7 +10,7 @@ import anyio
 
 from layerlore.server.local.server import LocalServer
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.process.standard_streams import ExitDeadline, StopRequest
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.relay.channels import Listener
 from layerlore.server.settings.settings import SettingsError, load_launched
 

@@ -16,7 +16,7 @@ import anyio
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.process.late_imports import load_for
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
 from layerlore.server.relay.hook_client import TAKEN
@@ -188,7 +188,7 @@ class LocalServer:
 
     async def _serve_host(self, connection: HostConnection) -> None:
         try:
-            if self._stop.request:
+            if self._stop.is_requested:
                 connection.drain()
             await connection.run()
         except Exception:
@@ -287,7 +287,7 @@ class LocalServer:
 
     def _is_older_than(self, request: Greeting) -> bool:
         """Whether another server is to serve who asks: this one ends, or is of an older version."""
-        return self._stop.request or _release(request.get("layerlore")) > _release(VERSION)
+        return self._stop.is_requested or _release(request.get("layerlore")) > _release(VERSION)
 
     def _leave_to_newer(self) -> None:
         self._listener.withdraw()

@@ -46,7 +46,7 @@ from layerlore.server.process.sdk_private import (
     serve_method,
     trace_if_recorded,
 )
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.prompts.prompts import complete, get_prompt, list_prompts
 from layerlore.server.resources.requests import list_resources, list_templates, make_result, read_resource

@@ -5,7 +5,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.storage.core.errors import LayerloreError
 
 FILE = "http-key"

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from layerlore.server.process.interpreter import shell_command
 from layerlore.server.process.logs import configure_logging
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.program import shell_command
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import SettingsError, load_launched
 from layerlore.server.stdio.stdio_transport import run_stdio

@@ -21,7 +21,8 @@ from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.sdk_private import Messages, Replies, serve_alone
-from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY, ExitDeadline, StopRequest
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
 from layerlore.server.stdio.streams import ByteSink, ByteSource, open_streams
 
 logger = logging.getLogger(__name__)

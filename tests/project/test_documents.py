@@ -30,7 +30,7 @@ from layerlore.server.access.credentials import RIGHTS
 from layerlore.server.command_line.app import app, load_all
 from layerlore.server.command_line.commands.demo import show_connecting
 from layerlore.server.command_line.commands.doctor import run_doctor
-from layerlore.server.process.interpreter import launch_command
+from layerlore.server.process.program import launch_command
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings
 from layerlore.server.tools.toolsets import DECLARATIONS

@@ -22,7 +22,7 @@ from layerlore.server.access.gate import Gate
 from layerlore.server.access.open_requests import AGAIN_SECONDS
 from layerlore.server.http.connections import ConnectionLimits, Connections
 from layerlore.server.http.transport import DrainingServer, build_app, open_listener
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.settings import Settings, load_settings
 

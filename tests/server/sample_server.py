@@ -29,7 +29,7 @@ from layerlore.server.access.credentials import Anybody, LocalKey, local_princip
 from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import serve_http
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.stdio.stdio_transport import run_stdio
 from layerlore.server.subscriptions.notifications import NotificationHub
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.command_line.options import read_settings
-from layerlore.server.process.interpreter import launch_command
+from layerlore.server.process.program import launch_command
 from layerlore.server.settings.launch import FLAGS
 
 # The agent names the conversation in each call, and needs the tools of runs.

@@ -22,7 +22,7 @@ from layerlore.server.command_line.hook_check import check_hooks
 from layerlore.server.command_line.known_database import look_at_own_database
 from layerlore.server.command_line.options import AsJson, read_settings
 from layerlore.server.command_line.tables import Finding, check_mode, expect
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key

@@ -32,7 +32,7 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.records import Json, Origin, Tenant
 

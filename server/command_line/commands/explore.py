@@ -20,7 +20,7 @@ from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.explorer.routes import LINK_SECONDS, PAGE, Explorer, OneTimeLinks
 from layerlore.server.http.transport import serve_http
 from layerlore.server.limits.throttle import make_gate
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings
 

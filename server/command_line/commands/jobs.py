@@ -14,7 +14,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import resume_dead
 from layerlore.storage.core.records import Json, Origin, Scope

@@ -27,7 +27,7 @@ from layerlore.server.command_line.options import (
 )
 from layerlore.server.command_line.owner import OwnerFilter
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine

@@ -36,7 +36,7 @@ from layerlore.server.http.transport import serve_http
 from layerlore.server.limits.throttle import make_gate
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lifespan_state
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.relay.hook_client import run_hook
 from layerlore.server.runtime.process import STARTING, Process
 from layerlore.server.runtime.tool_server import ToolServer, build_server

@@ -20,7 +20,7 @@ from layerlore.server.http.transport import serve_http
 from layerlore.server.limits.throttle import make_gate
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lowlevel_server, serve_method
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Scope

@@ -11,7 +11,7 @@ import pytest
 
 from layerlore.memory.secrets.redaction import mask_without_key
 from layerlore.server.access.credentials import ApiKeys, Principal, Right, hash_key
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey, Tenant
 from layerlore.storage.drivers.database import open_database

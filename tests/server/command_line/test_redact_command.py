@@ -16,7 +16,7 @@ from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.work import runs
 from layerlore.memory.work.runs import Suspension
-from layerlore.server.process.interpreter import shell_command
+from layerlore.server.process.program import shell_command
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings

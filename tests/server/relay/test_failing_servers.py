@@ -16,7 +16,7 @@ from launch_environment import own_environment
 
 from layerlore.server.local import local_process, server
 from layerlore.server.process.lines import MAX_LINE_BYTES
-from layerlore.server.process.standard_streams import StopRequest
+from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay import server_query
 from layerlore.server.relay.channels import Listener, connect, listen, prepare_folder
