@@ -41,6 +41,7 @@ class Section(BaseModel):
     description.
     """
 
+    # No input in errors: a value may be a key, and errors end up in logs.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 

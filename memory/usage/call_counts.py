@@ -90,6 +90,7 @@ class CallCounts:
     async def write(self, database: Database, now: int) -> None:
         """Write what was gathered, a few scopes of a tenant in each transaction. Counts that cannot be written wait
         for the next time. Raises StorageUnavailable."""
+        # Replaced first: calls that are counted during the writes go into new sums.
         taken, self._sums = self._sums, {}
         by_scope: dict[Scope, list[CallCount]] = {}
         by_tenant: dict[str, list[Scope]] = {}
@@ -106,6 +107,7 @@ class CallCounts:
                     await database.write(daily_calls.add, Tenant(tenant_id), counts, today=now // DAY_MS)
                     left.difference_update(some)
         finally:
+            # After a failure or a cancellation, unwritten sums wait for the next time.
             for place, sums in taken.items():
                 if place.scope in left:
                     self._put_back(place, sums)
@@ -159,6 +161,7 @@ def estimate_wait(waits: Sequence[int], share: float) -> float | None:
     if not left:
         return None
     for number, calls in enumerate(waits[:-1]):
+        # The calls between two bounds count as spread evenly.
         if calls and left <= calls:
             if number:
                 least = WAIT_BOUNDS_MS[number - 1]

@@ -28,6 +28,7 @@ def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter
     """Replace all images but the newest ``most`` by notes; images in a tool's result count, too."""
     left = most
     kept: list[Message] = []
+    # From the newest on, since the newest images stay.
     for message in reversed(messages):
         if not any(map(_has_image, message.parts)):
             kept.append(message)
@@ -104,6 +105,7 @@ def strip_runs(kept: Sequence[tuple[int, Message]], counter: TokenCounter, *, fi
     before = -1
     for place, message in kept:
         skips = place != before + 1
+        # Predefined messages have seqs up to 0, and are no part of the thread's own run.
         enters_thread = bool(run) and run[-1].seq <= 0 < message.seq
         passes_gap = bool(run) and place == first and message.seq != run[-1].seq + 1
         if run and (skips or enters_thread or passes_gap):
@@ -118,6 +120,7 @@ def find_newest_run(messages: Sequence[Message], least: int) -> int:
     """The index from which on the newest ``least`` messages are whole when the halves of pairs are stripped, so with the
     calls that their results answer, as far as these lie at most REACH messages before; 0 if there are no more."""
     reach = REACH
+    # A result may lie far behind its call, so the tail grows until enough of it is whole.
     while True:
         start = max(0, len(messages) - least - reach)
         tail = messages[start:]
@@ -202,6 +205,7 @@ def _find_orphans(messages: Sequence[Message]) -> set[_Place]:
 
 def replace_parts(message: Message, parts: list[Json], counter: TokenCounter) -> Message:
     """The message with these parts, its tokens counted again; the message itself if the parts are its own."""
+    # Counting tokens is slow, so an unchanged message keeps its count.
     if parts == message.parts:
         return message
     return Message(
@@ -348,6 +352,7 @@ class _Cutter:
         if text not in self._known:
             beginning = text[: self._most * _CHARS]
             size = self._counter.text(beginning)
+            # The beginning is too short to prove that the text is too long.
             if size <= self._most and len(beginning) < len(text):
                 beginning, size = text, self._counter.text(text)
             self._known[text] = (beginning, min(size, self._most + 1))
