@@ -277,6 +277,7 @@ async def take(engine: Engine, scope: Scope, holder: str, *, sent: WriteRequest)
         if parts:
             kind = "+".join(part.name for part in parts)
             return Offer(_job_id(parts), kind, parts[0].claim.lease_until, make_assignment(parts))
+        # These claims had nothing to do and are finished. The same key would give them again.
         sent = replace(sent, key="")
     return None
 
@@ -369,6 +370,7 @@ def _job_id(parts: Sequence[JobPart]) -> str:
 
 def _fingerprint(material: Material) -> str:
     content: Json = json.loads(material.content)
+    # An answer stays valid when only the background changes.
     given = {name: value for name, value in content.items() if name not in material.beside}
     return hashlib.sha256(to_json([material.prompt, given]).encode()).hexdigest()[:6]
 
@@ -398,6 +400,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteR
     now = engine.now()
     claims = await engine.database.read(find, scope)
     if not claims:
+        # As a write, so that the journal has a line of the refused call.
         await engine.write(scope, sent, body, now, _refuse_unknown)
     live = [claim for claim in claims if claim.lease_until > now]
     if not live:

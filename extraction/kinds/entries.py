@@ -270,6 +270,7 @@ class EntryExtractor:
         have changed."""
         inputs: EntriesInput = material.inputs
         thread = await _lock_unchanged(tx, claim, inputs)
+        # The resource after the thread: every writer locks them in this order.
         await scopes.hold(tx, claim.scope)
         changed: list[str] = []
         places: list[str] = []
@@ -307,6 +308,7 @@ def _read_member(given: Any) -> ModelAnswer:
 
 async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText], subject: str) -> list[Message]:
     """The stored entries that share most words with what the user says."""
+    # An assistant's answer mentions many things, so only the user's words choose the known entries.
     words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
     if not words:
         return []
@@ -350,6 +352,7 @@ def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> Gi
         about = each["about"]
     else:
         about = "case"
+    # An entry can correct only one that the model was shown.
     return GivenEntry(where, content, quotations, each["source"], corrects if corrects in inputs.known else None, about)
 
 
@@ -414,6 +417,7 @@ async def _keep(
     quoted = {span.seq for span in candidate.proof.spans}
     messages = [message for message in inputs.messages if message.seq in quoted]
     of_label: Trust
+    # A finding of the assistant is not the user's word, whatever it quotes.
     if candidate.label == "verified_assistant_finding":
         of_label = "assistant"
     else:

@@ -69,6 +69,7 @@ def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> l
         rest = strip_messages(given)
     else:
         rest = given
+    # A result may lack the name of its tool, which its call has.
     called = {
         part["id"]: part["name"]
         for message in given
@@ -104,6 +105,7 @@ def _name(engine: Engine, message: Message) -> str | None:
 
 def _with_tools(engine: Engine, message: Message, stripped: Message, called: Mapping[str, str]) -> str:
     others = (_describe_part(engine, part, called) for part in stripped.parts)
+    # A message's own words must not pass for a tool call.
     return "\n".join(filter(None, (escape_marks(said(engine, message)), *others)))
 
 
@@ -407,6 +409,7 @@ async def read_new(
         taken, lines = take_fitting(found, by_seq)
         more = len(taken) < len(found) or len(found) == most
         if wanted(lines):
+            # Greetings and thanks alone are not worth a call of a model.
             if not more and _is_small_talk(lines):
                 return None
             return NewMessages(began, tuple(taken), tuple(lines), more)

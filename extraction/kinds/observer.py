@@ -284,6 +284,7 @@ class Observer:
             tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES
         )
         full = len(found) == MOST_MESSAGES
+        # The rest of a message of which a part is noted must follow, however short it is.
         enough = full or began.chars or sum(message.tokens for message in found) >= rules.step // 2
         if not found or not enough:
             return None
@@ -364,6 +365,7 @@ async def publish_notes(
     tx: Tx, engine: Engine, claim: Claim, thread: Thread, messages: Sequence[Message], result: ObserverResult
 ) -> None:
     """Record that these messages were noted, and activate the notes if the thread is past its threshold."""
+    # Read again, since storing the notes changed the thread's counts.
     after = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
     assert after is not None
     payload = {"from_seq": messages[0].seq, "to_seq": messages[-1].seq, "count": len(result.made)}
@@ -405,6 +407,7 @@ def _take_batch(
             break
         taken.append(message)
         tokens += more
+    # A call noted without its result would read as work that never ended.
     taken = _without_open_calls(taken)
     given: list[TranscriptRow] = []
     for message in taken:

@@ -170,6 +170,7 @@ class ProfileWriter:
         content = documents.fit_to_store(engine, inputs.document, result.content)
         if content is None:
             return ProfileResult(None, engine.now(), repeated=True)
+        # Only a user's own words may change the profile.
         found = prove("", result.quotations, "user_assertion", inputs.said)
         if not isinstance(found, EvidenceRefused):
             return ProfileResult(content, engine.now(), unproven=_list_unproven_lines(inputs, content))
@@ -189,6 +190,7 @@ class ProfileWriter:
             await documents.store_document(
                 tx, engine, claim, thread, inputs.document, result.content, [source], by, now=result.now
             )
+        # The cursor moves also without a change, or the same messages would be read again.
         await threads.move_cursor(tx, claim.scope, claim.thread_uid, "profile_seq", inputs.ended)
         return Ended(
             inputs.ended if inputs.more else None,

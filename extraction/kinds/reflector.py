@@ -103,6 +103,7 @@ class Reflector:
             active = await observations.read(tx, claim.scope, claim.thread_uid, "active")
         else:
             active = []
+        # Rows of later batches are left to the next job.
         rows = tuple(row for row in active if row.batch <= claim.seq)
         tokens = sum(row.tokens for row in rows)
         if tokens < rules.reflect_tokens:
@@ -265,6 +266,7 @@ def _make_row(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> Ne
             from_seq=min(row.from_seq for row in rows),
             to_seq=max(row.to_seq for row in rows),
             tokens=0,
+            # The stored trust is plain text, and this gives it its type.
             trust=find_lowest_trust(trust for row in rows for trust in TRUSTS if trust == row.trust),
             batch=max(row.batch for row in rows),
             level=1 + max(row.level for row in rows),

@@ -148,6 +148,7 @@ class SessionMemoryWriter:
             )
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES, tools=True)
+        # A document that holds only its template counts as none.
         is_empty = not documents.has_content(document.content, document.rules)
         if found and _a_user_speaks(found.messages):
             told = found
@@ -328,6 +329,7 @@ async def _queue(tx: Tx, claim: Claim, thread: Thread, inputs: NotesInput, resul
         now=result.now,
     )
     await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)
+    # Once enough notes wait, the next job writes them into the document.
     goes_on = reading.more or len(inputs.queued) + len(result.notes) >= COMPACTED
     return Ended(
         claim.seq - 1 if goes_on else None,
@@ -354,6 +356,7 @@ async def _store(
         await documents.store_document(
             tx, engine, claim, thread, inputs.document, result.content, sources, by, now=result.now
         )
+    # All queued notes go, also those from before a clear, which must not come back.
     await session_notes.take_out(tx, claim.scope, uid, [note.note_id for note in inputs.queued])
     if reading is not None:
         await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)

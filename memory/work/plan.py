@@ -91,6 +91,7 @@ def render_all_open(found: AllOpenWork, counter: TokenCounter, max_tokens: int) 
     items = [_render_whole_item(item) for item in found["open"]]
     if not items:
         return "Nothing is open: no plan, no suspended run, no noted task."
+    # The last line is always shown, so its tokens are set aside first.
     left = max_tokens - counter.text(wrap_block("open-work", _close_open(len(items), 0), _ALL_OPEN))
     shown: list[str] = []
     for item in items:
@@ -220,6 +221,7 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: in
     ``plan_text.render_open`` makes lines of it."""
     uid, subject = (thread.thread_uid, subject_in(thread.metadata)) if thread else ("", "")
     others = (await find_others(tx, scope, subject)).thread_ids
+    # Work on other subjects is left out below, so more is read to fill the list.
     most = MOST_COUNTED if others else MOST_LISTED
     found = await open_work.find_open(tx, scope, other_than=uid, now=now, most=most)
     if others:
@@ -457,6 +459,7 @@ async def _write(
             is_open=plan_rules.is_open,
         )
         before, after = done.before, done.after
+        # A rule that changes nothing returns the plan itself: no revision, no event.
         replaced = before.revision if before and action == "create" and before is not after else None
         revisions: _Revisions = {"revision": after.revision}
         if replaced:
@@ -482,6 +485,7 @@ async def _write(
     replaced = stored.get("replaced")
     kept = None
     with contextlib.suppress(NotFound):  # the thread was deleted since the first of the repeated requests
+        # The kept answer holds no words of the plan, so they come from its history.
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
     was = kept.request.get(replaced) if kept and replaced else None
     change = _show_change(stored)

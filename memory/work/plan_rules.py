@@ -210,6 +210,7 @@ class _Ids:
     def __init__(self, last: int, taken: set[str]) -> None:
         self.last = last
         self._taken = taken
+        # A caller may have chosen an id such as s7, which no other step may get.
         for step_id in taken:
             if found := _GIVEN_ID.fullmatch(step_id):
                 self.last = max(self.last, int(found[1]))
@@ -234,6 +235,7 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
     phase = change.get("current_phase", before["current_phase"])
     known, same = _match_steps(items, before["steps"])
     own = {item["id"] for item in items if "id" in item}
+    # Ids of dropped steps count as well: messages and notes may still name them.
     ids = _Ids(before["last_id"], own | {step["id"] for step in before["steps"]})
     steps = []
     for place, (item, fields) in enumerate(zip(items, said, strict=True)):
@@ -241,6 +243,7 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         kept: _StepFields = {"phase": phase}
         if was is not None and same[place]:
             kept = _fields_of(was)
+            # A result explains the status that it came with, and goes with it.
             if fields.get("status", was["status"]) != was["status"]:
                 kept.pop("result", None)
         steps.append(_make_step(item.get("id") or (was["id"] if was else ids.new()), kept, fields))
@@ -265,11 +268,13 @@ def _match_steps(items: Sequence[StoredJson], steps: Sequence[PlanStep]) -> tupl
     met: list[PlanStep | None] = [left.pop(item["id"], None) if "id" in item else None for item in items]
     for place, item in enumerate(items):
         if "id" not in item:
+            # The step at the same place comes first, since two steps may have one description.
             here = steps[place : place + 1]
             like = [s for s in (*here, *steps) if s["id"] in left and s["description"] == item["description"]]
             if like:
                 met[place] = left.pop(like[0]["id"])
     same = [step is not None for step in met]
+    # A step that was reworded is known by its place. It keeps its id and nothing else.
     for place, item in enumerate(items[: len(steps)]):
         if "id" not in item and met[place] is None:
             met[place] = left.pop(steps[place]["id"], None)

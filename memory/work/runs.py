@@ -98,6 +98,7 @@ async def suspend_run(
         if not here:
             raise Conflict(f"run {run.run_id!r} belongs to thread {run.thread_id!r}: leave thread_id out, or give that")
         unseen = NO_ANSWERS
+        # Answers that came in while the run was running, and that its runner never saw, wait for the next one.
         if run.answered != "[]":
             brought = (await runs.content(tx, scope, run)).resumed
             unseen = keep_unseen(Answers(brought, run.answered), calls_of(again.pending))
@@ -139,6 +140,7 @@ async def describe_run(
     pending, in_calls = "[]", 0
     if pending_tool_calls != []:
         pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
+        # In a thread, since checking the schemas of the calls may take a while.
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
         calls, in_calls = await work_on_long_text(engine.masked, pending_tool_calls)
         if in_calls:
@@ -236,6 +238,7 @@ async def resume_run(
         claim = RunClaim(
             epoch, pending_calls.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
         )
+        # The resumer gets all answers now, so they count as seen.
         await runs.claim(tx, scope, run, claim, answers=hand_over(answers)[0], now=now)
         if checked and checked[0].tool_call_id:
             about = {"tool_call_id": checked[0].tool_call_id}
