@@ -248,6 +248,7 @@ def _closed(text: str) -> str:
                 return text
         elif token["shut"] is None:
             return text
+    # An answer that was cut off may begin in a code fence.
     bare = text.rstrip().removesuffix("```").rstrip()
     whole = bare.endswith(("}", "]")) or (len(awaited) == 1 and bare.endswith(_ENDED))
     if whole:
@@ -314,6 +315,7 @@ def choose_form(litellm: Any, model: str, schema: JsonSchema) -> AnswerForm:
     if litellm.supports_response_schema(model=model):
         return AnswerForm(_response_format(schema), "")
     words = describe_schema(schema)
+    # litellm knows the provider, but not whether this model enforces a schema.
     known = litellm.get_supported_openai_params(model=model) or ()
     if "response_format" in known:
         return AnswerForm(_response_format(schema), words.words)

@@ -94,6 +94,7 @@ def make_assignment(parts: Sequence[JobPart]) -> Assignment:
 def _join(turns: Sequence[tuple[Kind, TurnPart]]) -> Assignment:
     lines = _merge([turn.lines for _, turn in turns])
     seqs = {line.seq for line in lines}
+    # A message that is new to one kind need not come again as background of another.
     earlier = [line for line in _merge([turn.earlier for _, turn in turns]) if line.seq not in seqs]
     asks: dict[str, Any] = dict(_NOT_ASKED)
     for _, turn in turns:
@@ -310,6 +311,7 @@ async def submit(
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
+    # A digest, since the answer may hold secrets and is stored with the request.
     body = [job_id, hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()]
     answered = await engine.kept_answer(scope, sent, body)
     if answered is not None:

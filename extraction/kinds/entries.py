@@ -185,6 +185,7 @@ class EntryExtractor:
         spoken = [EvidenceText(line.seq, 0, line.role, line.text) for line in before] + [
             EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text) for line in found.lines
         ]
+        # The lines before them show what a short reply such as "yes" answers.
         said = [each for each in link_replies(spoken) if each.seq in revisions]
         known = await _known(tx, engine, claim, said, subject_in(thread.metadata))
         profile = await working_memory.read_current(tx, claim.scope, "")
@@ -234,6 +235,7 @@ class EntryExtractor:
         # In a thread, since the search takes some milliseconds for each.
         proofs = await anyio.to_thread.run_sync(_prove, inputs, masked)
         candidates, mendable, duplicates = _choose_proven(proofs, inputs)
+        # Only once: a model that cannot quote must not hold up the job.
         if mendable and not candidates and not material.again:
             raise AnswerRefused("; ".join(mendable))
         elsewhere = [f"{each.where}: {_ELSEWHERE[each.about]}" for each in result.given if each.about != "case"]
@@ -332,6 +334,7 @@ def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
             if not isinstance(each.get(name), str):
                 raise AnswerRefused(f"entries[{number}].{name}: must be a string")
         evidence = each.get("evidence")
+        # A single quotation may come without a list.
         if isinstance(evidence, list):
             quotations = evidence
         else:
@@ -376,6 +379,7 @@ def _choose_proven(
                 of_several = ""
             refused.append(f"{given.where}.evidence{of_several}: {how.reason}")
             continue
+        # An entry under the user's name may only repeat what others said.
         retold = is_retold(given.content, given.label, inputs.said)
         label: Label
         if retold:
@@ -431,6 +435,7 @@ async def _keep(
         trust,
         by.model,
         by.prompt,
+        # An entry is as old as the newest of its sources.
         max(message.said_at for message in messages),
         tuple(
             EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label)

@@ -65,6 +65,7 @@ def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> l
     """Lines for the messages that say something, in order. With ``tools``, calls and results are included, cut, and media
     as placeholders; without, the text of a line is exactly what ``said`` returns. Echoes are in none."""
     given = list(messages)
+    # ``said`` strips the echoes of texts itself; calls and results are stripped here.
     if tools:
         rest = strip_messages(given)
     else:
@@ -153,6 +154,7 @@ def _payload(engine: Engine, value: Any) -> str:
             text = cut
         else:
             text = json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
+    # Text in a payload must not pass for a call or a result.
     text = escape_marks(text)
     if len(text) <= MOST_PAYLOAD:
         return text
@@ -178,6 +180,7 @@ def _cut(value: Any) -> Any:
 
 def _cut_string(text: str) -> str:
     if len(text) > MOST_STRING:
+        # Base64 says nothing to a model.
         if _ENCODED.fullmatch(text):
             return f"[{len(text)} characters of encoded data]"
         return f"{text[:MOST_STRING]}… ({len(text) - MOST_STRING} more characters)"
@@ -418,6 +421,7 @@ async def read_new(
 
 
 def _is_small_talk(lines: Sequence[TranscriptLine]) -> bool:
+    # A line that begins with a bracket is a tool's: work, and not small talk.
     return all(
         is_idle(line.text)
         if line.role == "user"
@@ -437,6 +441,7 @@ def take_fitting(
         line = lines_by_seq.get(message.seq)
         if line:
             chars += len(line.text)
+        # At least one line, however long, or the job would never move on.
         if chars > MOST_CHARS and lines:
             break
         taken.append(message)
@@ -448,6 +453,7 @@ def take_fitting(
 async def read_earlier(tx: Tx, engine: Engine, scope: Scope, thread: Thread, before: int) -> list[TranscriptLine]:
     """The last lines before a seq, which help to understand what follows; each is cut to its end."""
     spoken = await message_pages.read_spoken_before(tx, scope, thread, upto=before - 1, most=EARLIER)
+    # The last words before a message explain it best.
     return [replace(line, text=line.text[-EARLIER_CHARS:]) for line in read_lines(engine, spoken, tools=False)]
 
 

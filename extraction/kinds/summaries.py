@@ -86,7 +86,7 @@ class Summariser:
             return None
         previous = await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq)
         began, out = await _find_trimmed(tx, claim, thread, policy, previous)
-        # One call for several messages: a call for each would cost more than the summary saves.
+        # A model is called once for several messages, and not for each one that leaves the window.
         if sum(tokens for _, tokens in out) < count_step(policy):
             return None
         upto = out[-1][0]

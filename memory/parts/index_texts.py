@@ -55,7 +55,7 @@ def make_index_texts(
     mark = metadata.get("session")
     acts = measure_speech_acts(text)
     return Indexed(
-        # A chunk without words gets no head: a search for a day or a speaker would find every empty message.
+        # A chunk without words gets no head, or a search for a speaker would find every empty message.
         chunks=tuple(f"{first} {' '.join(found)}".lstrip() if found else "" for found in own),
         chars=len(text),
         mark=mark if isinstance(mark, str) else None,

@@ -85,6 +85,7 @@ def read_image_block(block: Json, where: str, _limits: Limits) -> list[Json]:
     place = f"{where}.source"
     raw = _typed_source(block.get("source"), place, _BINARY_SOURCES)
     source, file_id = _binary_source(raw, place)
+    # The file stays with the provider, so its id is all that can be stored.
     if file_id:
         return [file_part(MediaSource(content_type="image/*"), place, metadata={"file_id": file_id})]
     return [image_part(source, place)]
@@ -310,6 +311,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
 def _camel(block: Json) -> StoredJson:
     """The keys of a part, and of what it holds, as the API has them: the Python package writes them in snake_case."""
     found = {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in block.items()}
+    # Only one level down, so that the arguments of a call keep their names.
     return {
         key: {_SNAKE.sub(lambda match: match[1].upper(), inner): entry for inner, entry in value.items()}
         if key in _READERS and isinstance(value, dict)
@@ -331,6 +333,7 @@ def _data(raw: Any, where: str) -> str | None:
     text = read_optional_text(raw, where)
     if text is None:
         return None
+    # The Python package writes the URL-safe alphabet, and may leave out the padding.
     text = "".join(text.split()).replace("-", "+").replace("_", "/")
     return read_base64(text + "=" * (-len(text) % 4), where)
 

@@ -42,6 +42,7 @@ from layerlore.storage.core.records import Json, Role, StoredJson
 
 OPENAI = "openai"
 
+# The client runs these, and their results come back as items of their own.
 _CLIENTS_CALLS = (
     "function_call",
     "custom_tool_call",
@@ -189,6 +190,7 @@ def read_input_image_block(block: Json, where: str, _limits: Limits) -> list[Jso
     check_keys(block, where, ("type", "image_url", "file_id"), PASSED_OVER)
     if block.get("image_url") is None and block.get("file_id") is not None:
         file_id = read_text(block["file_id"], f"{where}.file_id")
+        # The provider keeps the file, and knows its exact type.
         return [file_part(MediaSource(content_type="image/*"), where, metadata={"file_id": file_id})]
     return [image_part(read_url(block.get("image_url"), f"{where}.image_url"), where)]
 

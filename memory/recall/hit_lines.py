@@ -113,6 +113,7 @@ class MemoryLine:
             note = f"\n   {self.note}"
         else:
             note = ""
+        # A line beside a hit is indented, so that it cannot pass for a hit.
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
         if is_note(self.message):

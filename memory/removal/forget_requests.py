@@ -42,7 +42,7 @@ MOST_PLACES = 10
 """Places in one preview that a forget does not change."""
 # The number of the newest titles, plans, attempts and runs that are searched.
 _PLACES_LOOKED_AT = 200
-# So many are examined: most of what a recall finds is not about the query, however well it ranks.
+# This many are examined: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200
 # An entry without a word of the query must come this near to the best hit of a sure recall.
 _BY_MEANING = 0.8

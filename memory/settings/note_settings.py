@@ -11,6 +11,7 @@ from layerlore.memory.settings.context_settings import Bytes, Characters, Messag
 DocumentScope = Literal["thread", "resource"]
 Format = Literal["text", "markdown", "json"]
 
+# With another format these would have no effect, which is a mistake of the operator.
 _OF_FORMAT = {"template": "markdown", "json_schema": "json"}
 
 
@@ -19,6 +20,7 @@ def _read_schema(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text, where = value.strip(), "it"
+    # An empty variable means that no schema is set.
     if not text:
         return {}
     if not text.startswith("{"):
@@ -179,6 +181,7 @@ class ObservationRules(Section):
     @property
     def batch(self) -> int:
         """The most tokens that one call of a model gets."""
+        # A call takes one step at least, or the notes would never catch up.
         return max(self.step, min(_BATCH, self.message_tokens))
 
     @property

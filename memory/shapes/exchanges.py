@@ -192,6 +192,7 @@ def list_answer_texts(part: Json) -> list[str]:
 
 
 def _mark_error(texts: list[str]) -> list[str]:
+    # A provider may refuse an empty text, and an empty error would read as success.
     if not texts or not texts[0].strip():
         return ["Error", *texts[1:]]
     said_already = texts[0].lstrip()[:5].lower() == "error"
@@ -327,6 +328,7 @@ def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
     """The messages of a context, each call with an id that ``ids`` gave."""
     predefined = tuple(split_exchanges(laid.predefined, ids))
     thread = tuple(split_exchanges((*laid.before, *laid.turn), ids))
+    # An exchange belongs to the turn if its message does, wherever its results stood.
     cut = sum(step.at < len(laid.before) for step in thread)
     return ContextExchanges(predefined, thread[:cut], thread[cut:])
 
@@ -358,6 +360,7 @@ def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Excha
                 # A result may hold signs of a chat template, which would end the tool's turn.
                 results.append({**found, "result": neutralize_turns_json(found["result"]), "tool_call_id": call_id})
                 continue
+            # Providers take calls only at the end of a message, so text behind a call begins another.
             if calls:
                 yield Exchange(role, name, (*said, *calls), tuple(results), at)
                 said, calls, results = [], [], []

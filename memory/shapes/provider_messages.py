@@ -125,6 +125,7 @@ def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
         block = _anthropic_block(part, step.role)
         if block is None or not _is_visible(block):
             continue
+        # The API has no field for a speaker, so the first text names him.
         if named and block["type"] == "text":
             block["text"], named = f"{named}: {block['text']}", None
         yield _SpokenBlock(step.role, block)
@@ -299,6 +300,7 @@ def _sign_gemini(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJs
         made = _gemini_part(part, role)
         if made is not None:
             yield {**made, "thoughtSignature": signature} if signature else made
+            # A signature belongs to the next part alone.
             signature = None
 
 

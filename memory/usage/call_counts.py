@@ -68,6 +68,7 @@ class CallCounts:
             sums.calls += 1
             sums.failed += failed
             sums.tokens += tokens
+            # The bounds are fixed, so that the waits of several days can be added up.
             sums.waits[bisect_left(WAIT_BOUNDS_MS, milliseconds)] += 1
 
     def count_hook(self, scope: Scope, host: str, now: int, *, shown: int = 0, tokens: int = 0, kept: int = 0) -> None:
@@ -101,6 +102,7 @@ class CallCounts:
         left = set(by_scope)
         try:
             for tenant_id, scopes in by_tenant.items():
+                # Few scopes in one transaction, so that calls of tools need not wait long for it.
                 for at in range(0, len(scopes), _TOGETHER):
                     some = scopes[at : at + _TOGETHER]
                     counts = [(scope, by_scope[scope]) for scope in some]
@@ -147,6 +149,7 @@ def estimate_shown(tool: str, answer: Any) -> int:
     there are; else this many characters count as one token."""
     if tool not in (SHOW_CONTEXT, SHOW_RECALL):
         return 0
+    # A text carries no report, so its length stands for its tokens.
     if isinstance(answer, str):
         return -(-len(answer) // _CHARS_A_TOKEN)
     if "report" in answer:
@@ -243,6 +246,7 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
         by_tool[each.name].add(each)
         if each.name in _SHOWN_BY:
             shown[each.day][_SHOWN_BY[each.name]] += each.tokens
+        # With a tool, the days show its calls alone, while tokens count for all tools.
         if not tool or each.name == tool:
             by_day[each.day].add(each)
     stored = {each.day: each for each in read.stored}

@@ -157,6 +157,7 @@ def holds_newest(messages: Sequence[Message], least: int) -> bool:
         for place, at in _find_orphans(messages)
         if place >= left[-least]
     )
+    # The call of such a result may lie up to REACH messages further back.
     return not waiting or len(messages) >= least + REACH
 
 
@@ -264,6 +265,7 @@ def shorten_message(message: Message, most: int, counter: TokenCounter, *, weigh
     is_less = gone > 0 or len(parts) < len(message.parts)
     if noted and is_less and (whole := counted(noted)).tokens <= most:
         return whole
+    # Arguments become one text only if cutting their strings is not enough.
     for stage in (noted, [*map(_least_part, parts)]):
         smallest = least(stage)
         if stage and smallest.tokens <= most:
@@ -317,6 +319,7 @@ def _fill(
         cut = counted(cutter.cut(parts, longest))
         if cut.tokens <= most:
             return cut
+        # All texts that are cut share the excess, so the next guess is close.
         too_long = sum(size >= longest for size in sizes)
         longest -= max(1, (cut.tokens - most) // max(1, too_long) - _UNEVEN)
     return least
@@ -470,6 +473,7 @@ def fit_messages(
     whole = newest if keep_newest and not hard else ()
     sizes, free = _share_among_required(costs, wanted, users, budget, whole, FEWEST + overhead, reserve)
     room = budget - sum(sizes.values()) - free
+    # Older messages come in only if every required one is whole.
     if room > 0 and free == reserve and all(sizes.get(place) == costs[place] for place in wanted):
         calls = find_calls(messages)
         sizes |= _share_among_others(costs, sizes, room, min(keep_first, len(costs)), FEWEST + overhead, calls)
@@ -514,6 +518,7 @@ def _share_among_required(
     most = sum(costs[place] for place in others) + reserve
     for_users = sum(costs[place] for place in said)
     if said:
+        # The others keep some room, however long the user's message is.
         for_others = max(room - for_users, min(least, room // 2), min(most, room // 4))
     else:
         for_others = room
@@ -537,6 +542,7 @@ def _share_evenly(
         sizes[place] = min(least, left)
         left -= least
     highest = find_level([*(costs[place] for place in places), reserve], room)
+    # One size would leave each too little to be understood.
     if highest < min(fewest, max(sizes.values(), default=0)):
         return sizes, max(0, min(reserve, left))
     return {place: min(costs[place], highest) for place in places}, min(reserve, highest)
@@ -568,6 +574,7 @@ def _share_among_others(
         sizes |= {place: costs[place] for place in group}
         room -= needed * parts
     else:
+        # Everything fits but the first messages, which share what is left.
         left = share - sum(size for place, size in sizes.items() if place >= keep_first)
         highest = find_level([costs[place] for place in first], left)
         sizes |= {place: min(costs[place], highest) for place in first}

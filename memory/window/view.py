@@ -170,6 +170,7 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
     places = [*range(front), *range(len(messages) - (most - front), len(messages))]
     request = find_newest_from_user(messages)
     if request is not None and request not in places:
+        # One of the newest gives way, so that the number stays the same.
         del places[front if front < most else -1]
         places = sorted([*places, request])
     return places

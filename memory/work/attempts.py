@@ -71,6 +71,7 @@ async def log_attempt(
         return {"thread_id": thread_id, "attempt": logged.attempt, **show_masked(masked)}
 
     answer = await engine.write(scope, sent, [task_key, *texts.values()], now, write)
+    # The kept answer has no key of the task, since that may hold a user's text.
     logged: LoggedAttempt = {"task_key": key, **answer}
     return order_keys(LoggedAttempt, logged)
 

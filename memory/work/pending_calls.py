@@ -133,6 +133,7 @@ def check_kept(run: Run, now: int) -> None:
 
 
 def _describe_held(run: Run) -> str:
+    # A running run has a holder, even if the lease has run out.
     assert run.claimed_at is not None
     assert run.claimed_until is not None
     return (
@@ -542,6 +543,7 @@ def hand_over(answers: Answers) -> tuple[Answers, int]:
 def keep_unseen(answers: Answers, calls: Any) -> Answers:
     """The answers that stay when others calls are pending: those that no runner has seen, to calls that still wait."""
     waiting = {call.tool_call_id for call in read_calls(calls) if call.suspended}
+    # An answer that no runner saw must not go with the calls around it.
     kept = [
         entry for entry in list_of(answers.brought) if _HANDED not in entry and entry.get("tool_call_id", "") in waiting
     ]

@@ -191,6 +191,7 @@ def render_step(step: PlanStep) -> str:
 def find_current_step(plan: Plan) -> PlanStep | None:
     """The step that is in progress; else the first pending one, of the current phase if there is one."""
     steps = [step for step in plan["steps"] if step["status"] in OPEN]
+    # False sorts before True, so the step in progress comes first.
     ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
     if ordered:
         return ordered[0]
@@ -210,6 +211,7 @@ async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> OpenWo
 
 async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> OpenWorkAnswer | None:
     thread = None
+    # A thread without messages has no row yet, and all open work is elsewhere.
     with contextlib.suppress(NotFound):
         thread = await threads.find(tx, scope, thread_id)
     return await find_elsewhere(tx, scope, thread, now=now)
@@ -429,6 +431,7 @@ def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
     size = count_json_bytes(given)
     if size > plan_rules.MOST_BYTES:
         raise LimitExceeded(f"plan: {size:,} bytes of JSON; at most {plan_rules.MOST_BYTES:,} are allowed")
+    # Masked before the rules apply, since they compare descriptions with the stored ones.
     return engine.masked(given)
 
 
@@ -444,6 +447,7 @@ async def _write(
     sent: WriteRequest,
 ) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
+    # Ids and times come from outside: Postgres repeats the unit when a connection is lost.
     now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> _StoredChange:
@@ -511,6 +515,7 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
     """
     check_number(revision, "revision", 1)
     kept = None
+    # An unknown thread has no plan yet, which is an answer and not an error.
     with contextlib.suppress(NotFound):
         kept = await engine.database.read(plans.read_history, scope, thread_id, [] if revision is None else [revision])
     if revision is None:

@@ -107,6 +107,7 @@ def _read(given: StoredJson) -> _PlanChange:
         raise InvalidInput("plan: current_phase and currentPhase are one and the same; give one of them")
     if "goal" in change:
         _check_words(change["goal"], "plan.goal")
+    # Models send an empty phase where they mean the present one.
     if "current_phase" in change and _is_blank(change["current_phase"], "plan.current_phase"):
         del change["current_phase"]
     if "iteration" in change:
@@ -127,6 +128,7 @@ def _check_items(steps: Any) -> list[StoredJson]:
             raise InvalidInput(
                 f"plan.steps[{place}]: must be a description, or an object with one, not {describe(item)}"
             )
+    # Models fill unused keys with null.
     return [{key: value for key, value in item.items() if value is not None} for item in items]
 
 
@@ -169,6 +171,7 @@ def _read_status(value: Any, where: str) -> str:
 
 
 def _whole_number(value: Any, where: str, most: int) -> int:
+    # Some clients write 3 as 3.0.
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
     if not fits or int(value) != value:
         raise InvalidInput(f"{where}: must be a whole number from 0 to {most:,}, not {_show_number(value)}")
@@ -177,6 +180,7 @@ def _whole_number(value: Any, where: str, most: int) -> int:
 
 def _show_number(value: Any) -> str:
     """A value that should be a number, as an error may show it."""
+    # An error must not repeat a number of thousands of digits.
     short = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
     if short:
         return str(value)
@@ -347,6 +351,7 @@ def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
 
 def _name_ids(steps: Sequence[PlanStep]) -> str:
     ids = [repr(step["id"]) for step in steps]
+    # A plan may have 200 steps, too many for an error.
     if len(ids) > _SHOWN_IDS:
         more = f" and {len(ids) - _SHOWN_IDS} more"
     else:
@@ -357,6 +362,7 @@ def _name_ids(steps: Sequence[PlanStep]) -> str:
 
 
 def _check_fit(plan: StoredPlan) -> StoredPlan:
+    # Checked after the change, since patches add up.
     if len(plan["steps"]) > MOST_STEPS:
         raise LimitExceeded(f"plan.steps: {len(plan['steps']):,} steps in all; at most {MOST_STEPS} are allowed")
     size = count_json_bytes(plan)

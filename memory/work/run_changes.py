@@ -124,6 +124,7 @@ async def start_run(
             **show_masked(masked),
         }
 
+    # All that distinguishes two requests with the same idempotency key.
     arguments = [
         *(given.run_id, given.state, given.has_state, given.workflow_id, given.metadata),
         *(given.parent_run_id, lease_seconds),
@@ -254,6 +255,7 @@ async def complete_run(
         )
     kept = None
     if given.output is not None:
+        # Checked as it came, stored masked: the limit is one of the caller's text.
         await write_exact_json(given.output, "output", engine.limits.run_data_bytes, engine.limits)
         entered, in_output = engine.masked(given.output)
         kept, masked = to_json(entered), masked + in_output
@@ -283,6 +285,7 @@ async def complete_run(
                 return {**_show_ended(run, given.status, masked), "unchanged": True}
             if await _brings_late_output(tx, scope, run, given, kept):
                 happened = "run_updated"
+                # Only the output is new: who cancelled the run, and why, stays.
                 await runs.finish(tx, scope, run, replace(end, by=run.ended_by, reason=run.reason), now=now)
             else:
                 pending_calls.check_holder(run, given.claim)

@@ -155,6 +155,7 @@ def _spell_keys(raw: Json, where: str) -> StoredJson:
     """The non-empty fields, under their names in snake_case if known."""
     given: Json = {}
     for key, value in raw.items():
+        # Clients fill unused keys with null.
         if value is None:
             continue
         if isinstance(key, str) and (spelled := snake_case(key)) in _SPELLINGS:
@@ -396,8 +397,10 @@ def _mask(engine: Engine, each: Incoming) -> tuple[Incoming, int]:
     body: Json = {}
     # Each on its own, so that how deep JSON may be is counted from where its sender counts.
     for name, value in each.body.items():
+        # A message's id must equal the stored one, so it is not masked.
         body[name], found = (value, 0) if name == "message_id" else engine.masked(value)
         count += found
+    # A step may name its model itself or in its usage.
     used = each.usage and replace(each.usage, model=body.get("model") or engine.masked(each.usage.model)[0])
     return replace(each, operation_id=operation_id, body=body, usage=used), count
 
