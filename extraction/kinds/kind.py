@@ -180,7 +180,7 @@ def _cut(value: Any) -> Any:
 
 def _cut_string(text: str) -> str:
     if len(text) > MOST_STRING:
-        # Base64 says nothing to a model.
+        # Even the beginning of base64 is of no use to a model.
         if _ENCODED.fullmatch(text):
             return f"[{len(text)} characters of encoded data]"
         return f"{text[:MOST_STRING]}… ({len(text) - MOST_STRING} more characters)"

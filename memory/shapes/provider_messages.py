@@ -223,7 +223,7 @@ def _inner_block(part: Json) -> ProviderJson:
 
 _GEMINI_CALL_IDS = linear_re.compile(r".{1,255}", linear_re.DOTALL)
 _GEMINI_TOOL_NAME_CHARS = 64
-# Gemini refuses GIF images.
+# Other providers also take GIF images; Gemini refuses them.
 _IMAGES = ("image/png", "image/jpeg", "image/webp")
 _URLS = ("https://", "gs://")
 

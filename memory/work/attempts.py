@@ -59,7 +59,7 @@ async def log_attempt(
     key, in_key = check_key(engine, task_key)
     kept, in_texts = engine.masked(texts)
     given = {name: text if text.strip() else None for name, text in kept.items()}
-    # The column of the result is never empty, also where only the error says something.
+    # The result is a text even where only the error says something, so it may be empty but not null.
     tried = NewAttempt(**{**given, "task_key": key, "result": kept["result"]})
     now, new_uid, masked = engine.now(), engine.new_id(), in_key + in_texts
 

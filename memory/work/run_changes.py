@@ -124,7 +124,7 @@ async def start_run(
             **show_masked(masked),
         }
 
-    # All that distinguishes two requests with the same idempotency key.
+    # A repeated idempotency key with other arguments than these is a conflict.
     arguments = [
         *(given.run_id, given.state, given.has_state, given.workflow_id, given.metadata),
         *(given.parent_run_id, lease_seconds),
