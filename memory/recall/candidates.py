@@ -22,6 +22,7 @@ from layerlore.memory.language.past_days import PastDays
 from layerlore.memory.recall import ranking
 from layerlore.memory.recall.ranking import Flags, Floats, Ints, Pool, Question
 from layerlore.memory.recall.vector_writer import embed_awaited
+from layerlore.memory.rules.ages import name_days
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.storage.core.errors import LayerloreError, NotFound
@@ -158,7 +159,8 @@ class WordMatches:
     """For each word of all queries the rows that have it, ascending, its idf, and how many rows that tell something
     have it; how many rows the scope has, about; the rows that hardly tell anything (questions, answers that say
     nothing), ascending; the rows that pass the filters, ascending, where there are any filters; and, ascending, those
-    that the caller's model sees anyway, which are no hits and which no word counts (``asking``)."""
+    that the caller's model sees anyway, which are no hits and which no word counts (``asking``). ``silent``: the days that
+    were named, if nothing was said on any of them."""
 
     postings: Mapping[str, Ints]
     weights: Mapping[str, float]
@@ -168,6 +170,7 @@ class WordMatches:
     passing: Ints | None
     asking: Ints
     within: Ints | None = None
+    silent: tuple[str, ...] = ()
 
 
 async def match_words(
@@ -197,8 +200,11 @@ async def match_words(
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=index_kinds(kinds))
     quiet = found.pop(index_lexical.QUIET)
     roles = [*(ROLES if "message" in kinds else ()), *(kind for kind in kinds if kind != "message")]
+    silent: list[str] = []
     for each in days:
         said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
+        if not len(_leave_out(left_out, said)):
+            silent.append(name_days((each.since, each.until)))
         # Row ids ascend, so these are the newest rows of the day, as many as any word may have.
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
@@ -220,7 +226,10 @@ async def match_words(
     if len(others):
         # Rows of other subjects would take the places of the nearest ones.
         within = _leave_out(others, await _read_passing(tx, scope, RecallFilters(None, None, None, roles)))
-    return WordMatches(postings, weights, told, size, quiet, passing, left_out, within)
+    # If one of several days has messages, their lines answer.
+    if len(silent) < len(days):
+        silent = []
+    return WordMatches(postings, weights, told, size, quiet, passing, left_out, within, tuple(silent))
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:

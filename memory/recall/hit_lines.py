@@ -14,6 +14,7 @@ a hit and explains it. In a project, each line begins with its owner: ``[project
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
+from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.records import Message, Scope
@@ -314,13 +316,14 @@ class MessageTexts:
     """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
     same do no harm, and a lock would cost more than most of them."""
 
-    __slots__ = ("_chars", "_folded", "_line", "message")
+    __slots__ = ("_chars", "_folded", "_line", "_zone", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self._chars: int | None = None
         self._folded: str | None = None
         self._line: MemoryLine | None = None
+        self._zone: tzinfo = UTC
 
     @property
     def chars(self) -> int:
@@ -348,12 +351,14 @@ class MessageTexts:
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
         """Its line, as ``hit_lines.make_line`` makes it: of a long text what was searched for."""
-        if self._line is not None:
+        # A line names its day, which is another one in another time zone.
+        zone = current_zone()
+        if self._line is not None and self._zone is zone:
             return self._line
         line = make_line(self.message, sought, chunk=chunk)
         # A whole line depends on the message alone; an excerpt depends on the query, too.
         if line.is_whole:
-            self._line = line
+            self._line, self._zone = line, zone
         return line
 
 

@@ -36,13 +36,15 @@ _KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 class RecalledMemory:
     """The memories that a context may show: entries, newest first, and the hits among messages and notes, best first.
     ``sought``: the words looked for and their weights, none without a question; ``confidence``: how far the hits
-    are about it; ``degraded``: what was missing, and why."""
+    are about it; ``degraded``: what was missing, and why; ``silent``: the days that the question names, if nothing was said
+    on any of them."""
 
     entries: tuple[Message, ...] = ()
     hits: tuple[Hit, ...] = ()
     sought: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence = "sure"
     degraded: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 async def prepare_memory(
@@ -72,7 +74,7 @@ async def find_memory(
     found = await find_hits(tx, scope, prepared)
     hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
     kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.request.subject)
-    return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded)
+    return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded, found.silent)
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemory:
@@ -86,6 +88,7 @@ def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemo
         found.weights,
         found.confidence,
         found.degraded,
+        found.silent,
     )
 
 
@@ -94,7 +97,13 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
         confidence = memory.confidence
     else:
         confidence = "nothing"
-    return RecallResult([*memory.hits], degraded=memory.degraded, weights=memory.sought, confidence=confidence)
+    return RecallResult(
+        [*memory.hits],
+        degraded=memory.degraded,
+        weights=memory.sought,
+        confidence=confidence,
+        silent=memory.silent,
+    )
 
 
 async def _find_kept(

@@ -330,6 +330,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         weights=prepared.matches.weights,
         confidence=find_confidence([each.confidence for each in verdicts]) if winners else "nothing",
         newest_only=newest_only,
+        silent=prepared.matches.silent,
     )
 
 

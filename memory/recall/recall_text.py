@@ -20,6 +20,7 @@ from layerlore.memory.recall.hit_lines import (
 from layerlore.memory.recall.recall_answers import (
     AddedScores,
     Certainty,
+    Confidence,
     Degraded,
     EntryAbout,
     NoteAbout,
@@ -42,6 +43,8 @@ _MARK_TOKENS = 8
 
 NOTHING = "Nothing relevant is remembered about this."
 UNSURE = "Not sure that these are about it:"
+SILENT = "Nothing was said on {days}. Of other days:"
+"""Before lines of other days than the question names."""
 NOTHING_YET = (
     "Nothing was found by words alone, and not everything could be compared by meaning: ask again in a moment."
 )
@@ -147,6 +150,17 @@ def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
     return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
 
 
+def render_doubts(confidence: Confidence, silent: Sequence[str]) -> list[str]:
+    """The lines that stand before hits in doubt: the days that the question names, if nothing was said on them, and that it
+    is unsure whether the hits answer."""
+    doubts: list[str] = []
+    if silent:
+        doubts.append(SILENT.format(days=" or ".join(silent)))
+    if confidence == "unsure":
+        doubts.append(UNSURE)
+    return doubts
+
+
 def _opening(recalled: RecallResult) -> str:
     if recalled.newest_only and recalled.degraded:
         return f"{PREAMBLE} {mark_degraded(recalled.degraded)}\n{NOTHING_YET} {NEWEST_OF_ALL}"
@@ -157,8 +171,8 @@ def _opening(recalled: RecallResult) -> str:
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
     if recalled.newest_only:
         return f"{first}\n{NEWEST}"
-    if recalled.hits and recalled.confidence == "unsure":
-        return f"{first}\n{UNSURE}"
+    if recalled.hits:
+        return "\n".join([first, *render_doubts(recalled.confidence, recalled.silent)])
     return first
 
 
@@ -249,6 +263,8 @@ def _answer_json(recalled: RecallResult, rows: list[RecalledHit]) -> RecallAnswe
         certainty["confidence"] = recalled.confidence
     if rows and recalled.newest_only:
         certainty["note"] = NEWEST
+    elif rows and recalled.silent:
+        certainty["note"] = SILENT.format(days=" or ".join(recalled.silent))
     answer: RecallAnswer = {**degraded, "hits": rows, **certainty, "signals": list(recalled.signals)}
     if recalled.held_back:
         answer["held_back"] = recalled.held_back

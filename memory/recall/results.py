@@ -72,7 +72,8 @@ class RecallResult:
     not, and why; how many hits a floor held back; and how sure it is that the hits are about the query.
 
     ``newest_only``: nothing matches the query, and the hits are the newest messages of the place that it names, or, where
-    meanings could not be compared, of all that is stored."""
+    meanings could not be compared, of all that is stored. ``silent``: the days that the query names, if nothing was said
+    on any of them."""
 
     hits: list[Hit]
     words: tuple[str, ...] = ()
@@ -82,6 +83,7 @@ class RecallResult:
     weights: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence = "sure"
     newest_only: bool = False
+    silent: tuple[str, ...] = ()
 
 
 def find_confidence(found: Sequence[Confidence]) -> Confidence:
@@ -123,6 +125,7 @@ def join_results(project: RecallResult, person: RecallResult, limit: int) -> Rec
         weights={**person.weights, **project.weights},
         confidence=find_confidence((project.confidence, person.confidence)),
         newest_only=bool(ranked) and project.newest_only and person.newest_only,
+        silent=project.silent if person.silent else (),
     )
 
 

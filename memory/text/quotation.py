@@ -340,7 +340,8 @@ def indent_lines(text: str) -> str:
 
 def format_speaker(role: str, name: str | None, trust: str = "") -> str:
     """The speaker at the head of a line: ``user Anna``. ``trust`` stands in brackets behind it."""
-    if name:
+    # Some conversations name their speakers user and assistant: twice the same says nothing.
+    if name and name.casefold() != role:
         named = _IN_NAMES.sub("·", quote_line(name))
     else:
         named = ""
