@@ -54,6 +54,7 @@ async def run_apart(call: Callable[[], T]) -> T:
             result = call()
         except BaseException as raised:  # noqa: BLE001 - raised again where the result is awaited
             error = raised
+        # The thread may outlive the loop, since a hanging read cannot be ended.
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, error, result)
 
@@ -88,8 +89,11 @@ class Capture:
         for path, thread_id in self._list_transcripts(call):
             await self._store_transcript(call, path, thread_id, cleaner)
         if call.host in _WITHOUT_TRANSCRIPT and not _has_lines(call.transcript):
+            # Some hosts give a transcript only in some versions; with both, each message would be stored twice.
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
         if call.event.moment == "compaction":
+            # After a compaction the host's model has lost earlier messages and what it was shown, so both may be shown
+            # again.
             self._session.gone, self._session.told = self._session.last_seq, []
 
     def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
@@ -109,6 +113,7 @@ class Capture:
             thread = await self._engine.database.read(threads.find, self._scope, session.session)
         except NotFound:
             return
+        # A new thread under the old name: the stored position belongs to the deleted one.
         if thread.thread_uid != session.thread_uid:
             session.thread_uid, session.last_seq = thread.thread_uid, thread.next_seq - 1
         elif thread.next_seq <= session.last_seq:
@@ -130,9 +135,12 @@ class Capture:
             if found is None:
                 return
             said, cursor = found
+            # The messages first and the position after them: a crash between the two repeats the part, and ids prevent
+            # doubles.
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts.pop(path, None)
             self._session.transcripts[mark] = cursor.keep()
+            # A tool's result may come in the next part, and must be left out like its call.
             self._session.left_out = sorted(cleaner.left_out)
             await self._sessions.write(self._session, self._scope)
 
@@ -140,6 +148,7 @@ class Capture:
         self, call: HookCall, thread_id: str, said: Sequence[TranscriptMessage], cleaner: Cleaner
     ) -> None:
         kept = await run_apart(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
+        # The last one wins because a host writes a streamed message again as it grows.
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
         most = self._engine.limits.messages_per_call
@@ -157,6 +166,7 @@ class Capture:
             if len(messages) == 1:
                 log.warning("a message of a transcript is not stored: %s", error)
                 return
+            # One bad message fails the whole call, so each one gets a call of its own.
             for message in messages:
                 await self._add(call, thread_id, [message])
             return
