@@ -59,6 +59,7 @@ class ForeignImport:
         if isinstance(found, UnreadableItem):
             self.report.skip("unread", found.where, found.why)
         elif isinstance(found, ForeignNote):
+            # A batch belongs to one resource, since it is written in one transaction of one scope.
             if self._notes and self._notes[-1].resource != found.resource:
                 await self._store_notes()
             self._notes.append(found)
@@ -69,12 +70,14 @@ class ForeignImport:
 
     async def finish(self) -> ImportReport:
         """Store what waits, and return what became of everything."""
+        # The last notes wait until here, because batches are written when full.
         await self._store_notes()
         return self.report
 
     async def _store_conversation(self, found: ForeignConversation) -> None:
         scope = self._place(found.resource)
         before = await self._find(scope, found.thread_id)
+        # Checked one by one, so that a bad message is reported and the rest of the conversation stored.
         said = [*self._list_fit(found)]
         if self._dry:
             await self._count_new(scope, before, said)
@@ -84,6 +87,7 @@ class ForeignImport:
         most = self._engine.limits.messages_per_call
         for at in range(0, len(said), most):
             added += await self._add(scope, found.thread_id, said[at : at + most])
+        # An import that is repeated must not overwrite a title that the user has chosen since.
         if added or (before is not None and before.title is None):
             await self._describe(scope, found, before, said)
         if said:
@@ -106,6 +110,7 @@ class ForeignImport:
                     why = str(error).removeprefix("messages[0]").lstrip(".: ")
                     self.report.skip("message", f"{found.thread_id} {piece.get('id', '')}", why)
                     continue
+                # A cut text may end in two equal pieces with one id.
                 if piece["id"] not in ids:
                     ids.add(piece["id"])
                     yield piece
@@ -126,6 +131,7 @@ class ForeignImport:
             answer = await addition.add_messages(
                 self._engine, scope, thread_id, said, replace=replaces, sent=self._sent
             )
+        # A conflict is about one message: alone, it can be named in the report.
         except Conflict as error:
             if len(said) > 1:
                 return sum([await self._add(scope, thread_id, [each]) for each in said])
@@ -146,6 +152,7 @@ class ForeignImport:
             title = shorten(found.title, self._engine.limits.title_chars)
         else:
             title = None
+        # A title that is there already may be the user's own.
         if title and (before is None or before.title is None):
             if before is None:
                 metadata = found.metadata
@@ -156,6 +163,7 @@ class ForeignImport:
         times = [each["created_at"] for each in said if each.get("created_at") is not None]
         if thread is None or not times:
             return
+        # The parser turns any form of time into milliseconds; the text is only there because it needs one.
         spoken = parse_messages([{"role": "user", "content": "x", "created_at": at} for at in _ends(times)], _ANY)
         first, last = (each.created_at or 0 for each in spoken)
         now, uid = self._engine.now(), thread.thread_uid
@@ -165,6 +173,7 @@ class ForeignImport:
             earlier = None
 
         async def unit(tx: Tx) -> Json:
+            # A source may have times in the future, which would stay on top of the list for good.
             await moved_threads.put_times(tx, scope, uid, first=first, last=min(last, now), before=earlier)
             return {}
 
@@ -175,6 +184,7 @@ class ForeignImport:
         if not notes:
             return
         scope, now = self._place(notes[0].resource), self._engine.now()
+        # Equal notes become one entry.
         found = dict.fromkeys(
             (content, min(note.at, now), note.expires_at) for note in notes for content in self._list_contents(note)
         )
@@ -182,6 +192,7 @@ class ForeignImport:
         if self._dry:
             self.report.add("entry", "checked", len(moved))
             return
+        # Ids are chosen before the write, so a repeated transaction writes the same entries.
         new_ids = {each.entry.entry_id: each.entry.entry_id for each in moved}
         puts: list[EntryPut] = []
 
@@ -204,6 +215,7 @@ class ForeignImport:
 
     def _list_contents(self, note: ForeignNote) -> Iterator[str]:
         """The entries of a note: as many as its length needs."""
+        # Text could otherwise contain blocks that a later context shows as instructions.
         visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
         text, masked = self._engine.masked(normalize(visible))
         longest = self._engine.entries.max_entry_length
@@ -218,6 +230,7 @@ class ForeignImport:
             if len(text) <= most:
                 end = len(text)
             else:
+                # Cut at a space in the second half of the room, else in the middle of a word.
                 end = text.rfind(" ", most // 2, most) + 1 or most
             yield beginning + text[:end].strip()
             text = text[end:]
