@@ -43,6 +43,7 @@ class LineSplitter:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._append(end)
+            # A newline was found, so the line is complete.
             lines += self.flush()
         self._append(rest)
         return lines
@@ -61,6 +62,7 @@ class LineSplitter:
     def _append(self, piece: bytes) -> None:
         self._line += piece
         if self._head is None and len(self._line) > self._limit:
+            # From here on only the two ends are kept.
             self._head = bytes(self._line[:EDGE_BYTES])
         if self._head is not None:
             del self._line[:-EDGE_BYTES]
