@@ -128,6 +128,7 @@ async def update_run(
     status cancelled after a cancel: stop then."""
     from layerlore.memory.work import run_changes
 
+    # An empty list is a value: it removes the pending calls.
     has_calls = "pending_tool_calls" in call.given
     given = run_changes.RunUpdate(
         run_id,
@@ -180,6 +181,7 @@ async def resume_run(
     from layerlore.memory.work import runs
 
     brings = "data" in call.given
+    # An id without data would be taken as an answer by mistake.
     if tool_call_id and not brings:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
     if brings:
@@ -216,11 +218,13 @@ async def complete_run(
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
     from layerlore.memory.work import run_changes
 
+    # "" means no output, and a stored "" would count as one.
     if output == "":
         kept = None
     else:
         kept = output
     given = run_changes.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
+    # A run that is known by its claim has its thread already.
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:
