@@ -93,7 +93,7 @@ RequestContext: TypeAlias = "ServerRequestContext[Lifespan, Any]"
 """A request, as the SDK hands it to whatever answers it."""
 
 
-# The SDK is imported inside functions here, so that a stdio start answers before it is loaded.
+# The SDK is imported inside functions here, so that commands of the terminal need not wait for it.
 def principal_of(ctx: RequestContext) -> Principal:
     """The caller that the request's credential names; without HTTP, the person at this machine."""
     from mcp.server.auth.middleware.auth_context import get_access_token

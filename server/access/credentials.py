@@ -116,7 +116,7 @@ class ByForm:
             request = self._jwt
         else:
             request = self._local
-        # A browser without credential sends "", which must never reach a check that might accept it.
+        # "" means that no credential was sent, and no check may accept that.
         if request is not None and token:
             return await request.principal(token)
         return None

@@ -267,7 +267,7 @@ class JwtTokens:
             leeway=self._settings.leeway_seconds,
             options={"require": ["exp", "iss", "aud", "sub"]},
         )
-        # A bool is an int for Python, and a text such as "1e9" would pass some comparisons.
+        # PyJWT converts texts to numbers, and a bool is an int for Python: both would pass unnoticed.
         if any(type(claims[name]) not in (int, float) for name in _TIMES if name in claims):
             raise _TokenRefused("a time is not a number")
         self._check_type(claims)

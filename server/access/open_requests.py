@@ -118,7 +118,6 @@ class OpenRequests:
             except Exception as error:  # noqa: BLE001 - its text may repeat the token
                 log.error("a credential could not be checked again: %s", type(error).__name__)
                 found = False
-        # A copy, because an ended request removes itself from the set.
         for request in list(self._open):
             if found:
                 over = request.principal != now

@@ -352,7 +352,6 @@ def run_bridge(remote: Remote, fds: tuple[int, int]) -> int:
         anyio.run(run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
         deadline.served = True
     finally:
-        # Ends the thread that watches the deadline, also when the loop could not start.
         stop.ask(1)  # without effect unless something has failed
     return stop.exit_code
 

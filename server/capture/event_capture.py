@@ -148,7 +148,6 @@ class Capture:
         self, call: HookCall, thread_id: str, said: Sequence[TranscriptMessage], cleaner: Cleaner
     ) -> None:
         kept = await run_apart(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
-        # The last one wins because a host writes a streamed message again as it grows.
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
         most = self._engine.limits.messages_per_call

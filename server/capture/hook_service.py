@@ -173,7 +173,6 @@ class HookService:
         call = opened.call
         if opened.engine.memory != "on":
             return
-        # While the store is in use the state is read again, since a command may have erased it.
         session = await self._sessions.read(opened.scope, call.session)
         session.note_event(call.host, call.event.name, self._engine.now())
         if call.session and not opened.ignored.is_everything:

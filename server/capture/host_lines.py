@@ -88,7 +88,7 @@ def read_claude_line(record: Json) -> list[TranscriptMessage]:
     results = [*_read_claude_results(content)]
     if results:
         return [TranscriptMessage(id_, "tool", results, at, by_subagent)]
-    # Hooks and channels also write lines with the user's role, and mark their origin.
+    # Lines with the user's role may come from elsewhere, as their origin says.
     if _is_human(record):
         return [TranscriptMessage(id_, "user", [*read_texts(content)], at, by_subagent)]
     return []

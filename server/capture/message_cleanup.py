@@ -132,7 +132,7 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
         else:
             text = ""
     tags = [*_list_tags(text, (*marks.notes, *marks.words))]
-    # The last closing tag ends a note: text inside it may quote the closing tag, but cannot hide what follows.
+    # The last closing tag of a name ends its note, since the text inside may quote one.
     last_close = {tag.name: tag.ends for tag in tags if tag.closes}
     of_user = _find_elements([tag for tag in tags if tag.name in marks.words])
     # A note that is cut off hides where the user's words begin, so none of the text is safe to store.

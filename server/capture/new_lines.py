@@ -75,7 +75,7 @@ def read_new(
     """The next content of a file, and the position after it; None without new content. ``ended``: the file is
     finished, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is
     not a file."""
-    # Older versions of Gemini CLI rewrite one JSON document at each message.
+    # Gemini CLI may rewrite one JSON document at each message.
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
     with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
@@ -174,7 +174,6 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[TranscriptMessage]:
 
 
 def _read_record(record: Json) -> list[TranscriptMessage]:
-    # The order matters only for records that fit two hosts; the checks are written so that none does.
     for host, (is_line, read_line) in _READERS.items():
         if is_line(record):
             return [replace(each, host=host) for each in read_line(record)]

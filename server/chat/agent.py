@@ -284,6 +284,6 @@ class Agent:
 
 
 def _read_call(part: Json, run: AgentRun) -> ToolCall:
-    # The conversation holds arguments as parsed JSON; the run keeps the exact text that was approved.
+    # In the conversation secrets are masked, and a call may need one; the run's state has the exact text.
     exact = run.state.get("arguments", {}).get(part["id"])
     return ToolCall(part["id"], part["name"], as_json(part["arguments"]) if exact is None else exact)

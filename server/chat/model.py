@@ -90,7 +90,7 @@ class LitellmModel:
             if say is None:
                 answer = await litellm.acompletion(**request)
             else:
-                # The chunks are kept, because litellm counts the tokens of a stream from all of them.
+                # litellm counts the tokens of a stream from all chunks together.
                 chunks = []
                 async for chunk in await litellm.acompletion(
                     **request, stream=True, stream_options={"include_usage": True}

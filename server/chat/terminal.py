@@ -68,7 +68,7 @@ class Screen:
             self.console.print(Markdown(whole))
             self._coming = rest
         if self._coming.strip():
-            # What may still change is drawn anew each time, and vanishes when it is printed for good.
+            # Text that may still change is drawn anew each time, and vanishes when it is printed for good.
             self._show_live(Text(self._coming))
 
     def end_answer(self) -> None:

@@ -277,7 +277,6 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        # An unknown command is reported by typer, which suggests similar names.
         if command is None or command.name is None:
             return name, command, rest
         return name, load_command(command.name), rest

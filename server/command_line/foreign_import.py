@@ -87,7 +87,6 @@ class ForeignImport:
         most = self._engine.limits.messages_per_call
         for at in range(0, len(said), most):
             added += await self._add(scope, found.thread_id, said[at : at + most])
-        # An import that is repeated must not overwrite a title that the user has chosen since.
         if added or (before is not None and before.title is None):
             await self._describe(scope, found, before, said)
         if said:
@@ -110,7 +109,7 @@ class ForeignImport:
                     why = str(error).removeprefix("messages[0]").lstrip(".: ")
                     self.report.skip("message", f"{found.thread_id} {piece.get('id', '')}", why)
                     continue
-                # A cut text may end in two equal pieces with one id.
+                # A file may have one message twice.
                 if piece["id"] not in ids:
                     ids.add(piece["id"])
                     yield piece
@@ -184,7 +183,7 @@ class ForeignImport:
         if not notes:
             return
         scope, now = self._place(notes[0].resource), self._engine.now()
-        # Equal notes become one entry.
+        # A file may have the same note twice.
         found = dict.fromkeys(
             (content, min(note.at, now), note.expires_at) for note in notes for content in self._list_contents(note)
         )
@@ -215,7 +214,7 @@ class ForeignImport:
 
     def _list_contents(self, note: ForeignNote) -> Iterator[str]:
         """The entries of a note: as many as its length needs."""
-        # Text could otherwise contain blocks that a later context shows as instructions.
+        # A context shows stored texts in blocks, so a note must not bring such tags of its own.
         visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
         text, masked = self._engine.masked(normalize(visible))
         longest = self._engine.entries.max_entry_length

@@ -102,7 +102,6 @@ async def _list(settings: Settings, scope: Scope, target: Path | None) -> Shared
             found = read_shared(engine, target)
         else:
             found = SharedLines()
-        # Later lines win in add_line by their own times, not by their order.
         for line in (await list_shared(engine, scope)).values():
             add_line(found.lines, line)
         return found

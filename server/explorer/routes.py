@@ -65,7 +65,6 @@ class _InlineReader(HTMLParser):
         self._kind = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        # An empty kind also ends a script that was not closed.
         self._kind = tag if tag in ("script", "style") else ""
         if self._kind:
             self.found.append((tag, ""))
@@ -172,7 +171,6 @@ class Explorer:
         if sent is None:
             return _refuse(400, 'send JSON, {"key": "..."} or {"once": "..."}')
         credential = sent.get("key", "")
-        # An empty link must not fall through to the key below.
         if once := sent.get("once", ""):
             if self._links is not None:
                 credential = self._links.use(once)
@@ -218,7 +216,7 @@ async def _read_body(request: Request) -> dict[str, str] | None:
     body = b""
     async for piece in request.stream():
         body += piece
-        # A body without credentials may come from anybody, so its size is bounded while it is read.
+        # Any program may send a body here without a credential, so its size is bounded while it is read.
         if len(body) > MOST_BYTES:
             return None
     try:

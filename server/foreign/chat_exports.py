@@ -129,7 +129,7 @@ def read_chatgpt(item: Json) -> ForeignConversation:
         found = _read_message(message, as_text(node.get("id")), last, call)
         messages += found
         if found:
-            # ChatGPT's results do not name their call, so the last call before one is kept.
+            # Results in ChatGPT's export do not name their call: they belong to the last call before them.
             called = [part["id"] for part in found[0]["parts"] if part["type"] == "tool_call"]
             if called:
                 call = called[0]

@@ -75,7 +75,7 @@ def _identify(file: Path) -> tuple[str, str]:
                 named = given.get("sessionId")
             session = session or str(named or "")
             folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
-    # A resumed transcript repeats the id of its parent; only the file's name is unique then.
+    # A sub-agent's file names the session of its parent, so the file's own name counts then.
     return (session if session and session in file.name else file.stem), folder
 
 

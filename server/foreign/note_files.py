@@ -56,7 +56,7 @@ def read_mem0(path: Path) -> Foreign:
     with open_items(path) as items:
         for number, item in enumerate(_list_memories(item for item, _ in items), 1):
             text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
-            # The memory's text has had three names in mem0's versions.
+            # Versions of mem0 differ in the name of the text.
             if not text:
                 yield UnreadableItem(f"memory {number}", "it has no text")
                 continue
@@ -67,7 +67,6 @@ def read_mem0(path: Path) -> Foreign:
 
 def is_mem0(item: Json) -> bool:
     """Whether an item is a memory, or what holds a list of them."""
-    # A list may be empty or mixed, so only its first item is checked.
     held = next((as_list(item.get(name)) for name in _MEM0_LISTS if name in item), [item])
     return all(isinstance(as_object(each).get("memory"), str) for each in held[:1])
 

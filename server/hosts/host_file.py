@@ -87,11 +87,10 @@ def set_json(text: str, path: Sequence[str], value: Json) -> str:
     plain, at = _blank(text), _start(_blank(text))
     for depth, key in enumerate(path):
         members = list(_members(plain, at))
-        # Of equal keys the last one counts, as in a host's parser.
+        # The last of equal keys counts, as in a host's parser.
         member = next((member for member in reversed(members) if member.key == key), None)
         if member is None:
             return _insert(text, plain, at, members, key, _nest(path[depth + 1 :], value), depth)
-        # A value that is no object stands where an object is needed: it is replaced.
         if depth == len(path) - 1 or plain[member.value] != "{":
             new = _nest(path[depth + 1 :], value)
             return text[: member.value] + _dump(new, _indent_at(text, member.starts)) + text[member.ends :]

@@ -150,7 +150,6 @@ class Connections:
         if now < self._next_check:
             return
         self._next_check = now + self._every
-        # A copy, since a connection that is closed leaves the table.
         for connection in list(self._open):
             if why := connection.overdue(now):
                 if self._episodes.begins(why):

@@ -231,7 +231,7 @@ class WorkerLink:
             self._stop.ask()
             return
         for frame in frames:
-            # While the worker ends, its parent gets no more frames back, so the connection is closed.
+            # A worker that ends takes no more connections; the client connects again.
             if self._make is None:
                 os.close(frame.file)
                 continue
@@ -246,7 +246,6 @@ class WorkerLink:
         connection = socket.socket(fileno=frame.file)
         connection.setblocking(False)
         assert self._loop is not None
-        # The parent accepted the connection, so only the protocol is made here.
         try:
             await self._loop.connect_accepted_socket(
                 lambda: make(received=frame.text, settled=frame.worker == SETTLED), connection
@@ -290,7 +289,7 @@ class SharedConnection(HttpConnection):
         if self._owner is not None:
             return  # it is about to be closed
         if self._head is not None:
-            # The head is kept as it came, because another worker may have to read it.
+            # Another worker may have to read the head, so its bytes stay as they came.
             self._head.append(data)
         super().data_received(data)
         if self._owner is not None:

@@ -81,7 +81,6 @@ def supervise(settings: Settings, arguments: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(describe_failure(host, port, error))
         return 1
-    # The port that was chosen, since 0 would give each worker another one.
     command = [sys.executable, "-m", "layerlore.server", *arguments, "--port", str(listener.getsockname()[1])]
 
     def start(index: int, end: int) -> "subprocess.Popen[bytes]":
@@ -301,7 +300,7 @@ class Supervisor:
         worker.channel.close()
         code = worker.child.returncode
         if self._ending.requested:
-            # A worker that SIGTERM has ended is no failure of its own.
+            # A code below zero means that a signal has killed the worker, which is a failure.
             self._ending.exit_code = self._ending.exit_code or (code if code >= 0 else 1)
             return
         if not worker.ready and not any(each.ready for each in self._workers):

@@ -232,7 +232,6 @@ class DrainingServer(uvicorn.Server):
         self._connections = connections or Connections(DEFAULT_LIMITS)
         self._worker = worker
         self._calls = CallsInFlight()
-        # Added before the app is built, which takes the server's middleware as it is then.
         add_middleware(mcp, self._calls)
         super().__init__(
             uvicorn.Config(

@@ -94,7 +94,6 @@ class _Answer:
             with self._serving:
                 await serve_modern_request(mcp, scope, self._receive, self.send)
         finally:
-            # A disconnect that is noticed after the answer must not cancel a later request.
             later.cancel()
             if self._listening is not None:
                 self._listening.cancel()
@@ -179,7 +178,6 @@ class SseAnswers:
         """Mark the stream as ended: every open answer is over."""
         self._ended = True
         self._notify()
-        # A call that ends here may begin another answer's end, so the table is emptied step by step.
         while self._open:
             for answer in self._open.popitem()[1]:
                 answer.finish()

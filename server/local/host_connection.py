@@ -94,7 +94,7 @@ class HostConnection(LineConnection):
         self.end_input()
 
     def all_answered(self) -> None:
-        # What is unanswered at the end of a drain is sent again to the next server, so this one stays silent.
+        # Requests without an answer at the end of a drain go to the next server, so this one stays silent.
         self._muted = self._draining
 
     async def send(self, line: bytes) -> None:

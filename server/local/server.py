@@ -136,7 +136,6 @@ class LocalServer:
                 self._listener.socket.close()
                 for connection in self._connections:
                     connection.drain()
-                # The loop below serves their last answers.
                 while self._is_busy:  # noqa: ASYNC110 - the exit deadline bounds it
                     await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
@@ -152,7 +151,6 @@ class LocalServer:
                 await anyio.sleep(_ACCEPT_AGAIN_SECONDS)
                 continue
             try:
-                # Checked before anything is read from it.
                 check_peer(connection)
                 reader, writer = await asyncio.open_connection(sock=connection, limit=_GREETING_BYTES)
             except OSError:  # another user, or one that has gone already
@@ -339,7 +337,7 @@ class LocalServer:
             if self._is_busy:
                 continue
             idle = time.monotonic() - self._idle_since
-            # Another server has taken this one's place, so nobody new finds this one.
+            # Another server has taken this one's place, so new hosts no longer find this one.
             if not self._listener.is_current:
                 self._stop.ask()
             elif idle > self._settings.local.idle_minutes * 60:

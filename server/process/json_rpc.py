@@ -130,7 +130,7 @@ def strip_mark(text: bytes) -> bytes:
 def refuse_too_long(line: TooLong, limit: int) -> bytes:
     """The answer to a line above `limit`: a JSON-RPC error and a newline."""
     found = read_outline(strip_mark(line.head))
-    # Some clients write the id last, and only the beginning and the end of a long line are kept.
+    # Some clients write the id last, and only the two ends of a long line stay in memory.
     if "id" not in found.names and (match := _ID_AT_THE_END.search(line.tail)):
         found = Outline(found.names, _as_id(match[1]))
     return _refusal(found, INVALID_REQUEST, f"Invalid request. The message is longer than the limit of {limit} bytes")

@@ -62,7 +62,7 @@ class LineSplitter:
     def _append(self, piece: bytes) -> None:
         self._line += piece
         if self._head is None and len(self._line) > self._limit:
-            # From here on only the two ends are kept.
+            # A longer line would use memory without limit, so only its two ends stay.
             self._head = bytes(self._line[:EDGE_BYTES])
         if self._head is not None:
             del self._line[:-EDGE_BYTES]

@@ -74,7 +74,7 @@ def replacing(path: str, *, top: str = "", mode: int = 0o666, new: bool = False)
         os.makedirs(top, exist_ok=True)
     folder = _open_folder(path, top)
     name = os.path.basename(path)
-    # A random name, and O_EXCL below, so that nobody can prepare a link under it.
+    # A random name, and O_EXCL below, so that no other process can prepare a link under it.
     part = f".{name}.{os.urandom(6).hex()}.part"
     try:
         before = _check_replaced(path, name, folder)
@@ -138,7 +138,7 @@ def _open_without_waiting(path: str, *, follow: bool) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:
             raise UnsafeFile(path, "it is a link") from None
-        # A socket and a FIFO without a reader fail in this way.
+        # A socket cannot be opened, and fails in one of these ways.
         if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
             raise UnsafeFile(path, "it is no regular file") from None
         raise

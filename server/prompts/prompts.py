@@ -188,7 +188,7 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
         else:
             look = ""
         request = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
-    # The framing of the blocks takes some tokens, too.
+    # The note on the default thread, which is added to the answer later, takes up to this many tokens.
     most = BUDGET - DEFAULT_LINE_TOKENS
     return await asyncio.to_thread(fit_texts, call.engine.tokens, [request, *texts], most)
 

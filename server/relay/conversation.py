@@ -85,7 +85,7 @@ class Conversation:
         else:
             message = {}
         method, request = message.get("method"), message.get("id")
-        # What has no id, or one that cannot be answered, is only passed on.
+        # A line without an id, or with one that cannot be answered, is only passed on.
         if not isinstance(method, str) or not isinstance(request, int | str) or _is_refused(request):
             noted = isinstance(method, str) and "id" not in message and self._note(method, message, framed)
             if not (connected or noted):
@@ -96,7 +96,7 @@ class Conversation:
             found = None
         else:
             found = self._kept.find(method, message.get("params"))
-        # A stored answer is given now; the request still goes out, to learn whether the answer has changed.
+        # The host gets the stored answer now; the request still goes out, to learn whether it has changed.
         self._open[request] = _Open(framed, method, message, given=found is not None)
         if found is None:
             return framed, b""

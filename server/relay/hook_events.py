@@ -87,7 +87,6 @@ def render_answer(host: str, event: str, text: str) -> str:
         else:
             answer = {}
         return json.dumps({**answer, **({"additional_context": text} if text else {})})
-    # An empty text means no output field: some hosts show an empty context to the model.
     if not text:
         return "{}"
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})

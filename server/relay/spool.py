@@ -137,7 +137,7 @@ def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
     path = os.path.join(folder, SPOOL, name)
     with contextlib.suppress(FileNotFoundError):
         with open(path, encoding="utf-8", errors="replace") as file:
-            # Masked before it is kept: an event that cannot be stored may stay for long.
+            # Masked first, since an event that cannot be stored may lie there for long.
             masked = mask(file.read())
         part = path + _PART
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

@@ -228,7 +228,7 @@ def cut_text(text: str, most: int) -> str:
     # The notice itself must fit into the limit.
     said = f"\n[cut: {size:,} bytes in all; at most {most:,} in one answer: ask for less at a time]"
     fits, over = 0, min(len(text), most) + 1
-    # A search by halves, since characters take one to twelve bytes once escaped.
+    # A search by halves, since characters take different numbers of bytes.
     while over - fits > 1:
         middle = (fits + over) // 2
         if _bytes(text[:middle]) <= most - len(said):

@@ -116,7 +116,7 @@ class Process:
         except Exception as error:
             self._failure = str(error) if isinstance(error, LayerloreError) else "an unexpected error, see the log"
             log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, LayerloreError))
-            # On stdio a failed start ends the process; the shared server and HTTP are told through the same request.
+            # A failed start ends the process, since no call could ever be served.
             if self._stop is not None:
                 self._stop.ask(1)
             return

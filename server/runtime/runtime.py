@@ -269,7 +269,7 @@ class Runtime:
         return self.engine.derived_text(text)
 
     async def close(self) -> None:
-        # Counts that were not written yet would be lost, while the database is still open.
+        # The database is still open here, so counts of the last minute are not lost.
         await report_counted_denials(self.engine)
         with anyio.move_on_after(_LAST_WRITE_SECONDS):
             await self._write_counts()

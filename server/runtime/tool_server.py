@@ -123,7 +123,7 @@ class ToolServer(MCPServer[Lifespan]):
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error
         except ToolError as error:
-            # The cause is kept, but the text is masked: it may repeat what the caller sent.
+            # The cause stays, but the text is masked: it may repeat what the caller sent.
             raise ToolError(process.mask(str(error))) from error.__cause__
         except Exception as error:
             # The SDK would answer with the exception's own text, which may hold SQL or what others stored.

@@ -47,7 +47,7 @@ async def keep_up(runtime: Runtime) -> None:
         # The modules of all tools are loaded now, so that no later call waits for an import.
         for tool in DECLARATIONS:
             await load_for(tool.function)
-        # What is loaded by then stays, so it is frozen; garbage of the start has gone.
+        # Everything loaded by then stays, so the collector need not look at it again.
         await anyio.sleep(LOADED_SECONDS)
         freeze_objects()
 

@@ -330,7 +330,7 @@ def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundP
         origin = ""
     # A clone of a local clone belongs to the project of its source.
     if origin and clones:
-        # The source is named, so even folders above the home folder's files are allowed here.
+        # The user cloned from this folder, so it counts wherever it lies.
         _, there = _find_repository(origin, ())
         if there:
             return _name_repository(there, data_dir, clones - 1)

@@ -345,7 +345,7 @@ class _Environment(EnvSettingsSource):
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__", case_sensitive=False)
-        # Names in lower case, because Windows ignores their case.
+        # pydantic looks for names in lower case where their case is ignored.
         self.env_vars = {name.lower(): value for name, value in variables.items()}
 
     def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:

@@ -148,7 +148,7 @@ class LineConnection:
                     logger.exception("dropped a message to the client that cannot be written as JSON")
                 else:
                     await self.send(line)
-                # Also for a reply that could not be written: nobody should wait for it any longer.
+                # Also for a reply that could not be written, or the end would wait for it in vain.
                 self._open_requests.note_reply(reply.message)
         self._all_written.set()
 

@@ -269,7 +269,7 @@ class NotificationHub:
         await self._rules.permit(ctx)
         uri, scope, watch = params.uri, self._rules.scope_of(ctx), self._watch_of(ctx)
         self._rules.check(ctx, uri)
-        # Held during the wait, since another client may stop watching the same resource.
+        # Watched meanwhile, because begin marks only what is being watched.
         with self.interest.hold(scope, [uri]):
             await self._rules.begin(ctx, scope)
             # The client may have left while the mark was being set.

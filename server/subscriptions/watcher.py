@@ -172,7 +172,6 @@ class ScopeWatch:
     def _changed(self, request: Watched, found: Found) -> Iterator[Change]:
         for thread_id, before in request.threads.items():
             mark = found.marks[thread_id]
-            # A thread that was not there before has no mark to compare with.
             if before is not None and before != mark:
                 if before.uid == mark.uid:
                     # Another uid is a new thread under the same name, so the types of its events say nothing.

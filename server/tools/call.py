@@ -112,7 +112,7 @@ class Call:
     def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""
         if not argument and self.caller.default != "named":
-            # A name from a header or a launch is checked here as well, at its first use.
+            # The thread of a launch is checked here as well, at its first use.
             self.default_use.thread_id, self.default_use.reads = self.caller.default_thread, reads
         return check_id(argument or self.caller.default_thread, "thread_id", self.engine.limits.thread_id_chars)
 

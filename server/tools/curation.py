@@ -125,7 +125,6 @@ async def undo(
     from layerlore.memory.removal import undo
 
     if not undo_id:
-        # Without an id nothing is changed.
         return {"acts": await undo.list_acts(call.engine, call.scope)}
 
     # Checked inside the undo, when the act is known.

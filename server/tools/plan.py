@@ -105,7 +105,7 @@ async def plan(
         )
         if call.default_use.thread_id:  # a request that is sent again means the thread of the first
             call.default_use.thread_id = answer["thread_id"]
-        # Who may write but not read gets the states alone.
+        # A credential that may write but not read gets the states alone.
         if not call.may_read:
             if format == "text":
                 return plans.render_states(answer)
@@ -118,7 +118,7 @@ async def plan(
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
     from layerlore.memory.work import plan as plans
 
-    # The default thread is only marked in the list, so an argument for one conversation would mislead.
+    # These arguments are about one conversation, and ignoring them silently would mislead.
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
     found = await plans.list_open(call.engine, call.scope, call.caller.default_thread)

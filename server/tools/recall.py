@@ -107,7 +107,7 @@ async def recall_memory(
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
     def fitted() -> str | RecallAnswer:
-        # The opening is part of the answer, so its tokens are taken from the hits.
+        # The opening is part of the answer, so the hits get the tokens that it leaves.
         tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
             shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)

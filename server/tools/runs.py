@@ -181,7 +181,6 @@ async def resume_run(
     from layerlore.memory.work import runs
 
     brings = "data" in call.given
-    # An id without data would be taken as an answer by mistake.
     if tool_call_id and not brings:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
     if brings:
@@ -218,7 +217,6 @@ async def complete_run(
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
     from layerlore.memory.work import run_changes
 
-    # "" means no output, and a stored "" would count as one.
     if output == "":
         kept = None
     else:

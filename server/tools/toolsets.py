@@ -51,7 +51,7 @@ def choose_tools(settings: Settings) -> list[Declaration]:
     """The tools of the toolsets and presets that the settings name; with memory off, only the one that says so."""
     if settings.memory == "off":
         return [curation.memory_status]
-    # Tools that are switched off by other settings are taken away from presets as well.
+    # A preset must not bring back a tool that another setting has switched off.
     unlisted = _switched_off(settings)
     preset = frozenset().union(*(tools for name, tools in PRESETS.items() if name in settings.toolsets))
     chosen = [each for each in DECLARATIONS if each.toolset in settings.toolsets or each in preset]

@@ -60,7 +60,7 @@ def run_explorer(
     gate = make_gate(server, settings.rates_to_hold, LocalKey(credential, person))
     Explorer(links=links).add_to(server, gate)
 
-    # A random name, since a predictable one in a shared folder could be taken by another user.
+    # A name of its own, since several explorers may be open at once.
     door = settings.data_dir / f"explore-{secrets.token_hex(8)}.html"
 
     def show(host: str, port: int) -> None:
@@ -71,7 +71,7 @@ def run_explorer(
             expiry = threading.Timer(LINK_SECONDS, _remove_door, args=(door,))
             expiry.daemon = True
             expiry.start()
-        # Without a terminal nobody presses Enter, and reading would return at once.
+        # Without a terminal there is no Enter key, and reading would return at once.
         if sys.stdin is not None and sys.stdin.isatty():
             threading.Thread(target=_print_more, args=(links, f"http://{host}:{port}"), daemon=True).start()
 

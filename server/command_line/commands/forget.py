@@ -69,7 +69,6 @@ async def calling(
 
         async def ask(tool: Declaration | Plain, **arguments: Any) -> Any:
             engine_of_agent = engine.for_agent(scope.agent_id)
-            # Functions without a declaration have no defaults to keep apart from given values.
             if not isinstance(tool, Declaration):
                 return await tool(Call("edit", engine_of_agent, settings, caller, frozenset()), **arguments)
             values = drop_empty(arguments)
@@ -150,7 +149,7 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
         undo_id = undone_by[1]
     else:
         undo_id = ""
-    # The tool's note about the erasure is meant for models.
+    # The rest says how a model undoes it; the user gets the command to type instead.
     counted = answer.partition(" Erased for good")[0]
     text = counted + (f" `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it." if undo_id else "")
     return _finish({"forgotten": True, "note": counted, **({"undo": undo_id} if undo_id else {})}, text, as_json, 0)

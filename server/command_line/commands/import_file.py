@@ -140,7 +140,7 @@ async def _import_lines(request: ImportRequest, taking: Import) -> ImportReport:
         with _input(request.file) as source, show_progress("import", _size(source)) as came:
             await _take_lines(taking, source, came)
         return await taking.finish()
-    # Also after a failure, since the lines before it are stored and need their index.
+    # Also after a failure, since a batch may still be under way in the background.
     finally:
         await taking.settle()
 

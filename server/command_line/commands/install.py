@@ -60,7 +60,7 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
     # In a project's own folder the person agrees to its name by installing.
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
-    # The hosts' files point to this copy, which survives an update of the package.
+    # Hosts launch this copy where the environment lies in a cache that a package runner may empty.
     stage_runtime(settings.data_dir)
     told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
@@ -94,7 +94,6 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     places = Places()
     hosts = _choose(replace(request, hosts=request.hosts or (ALL,)), places, installed=False)
     written = list(read_records(settings.data_dir))
-    # A project's files are known by their paths in the folder, with or without a record.
     ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, request, places)]
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)

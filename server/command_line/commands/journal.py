@@ -137,7 +137,6 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
 
 def _parse_ago(given: str, now: int) -> int | None:
     length = parse_length(given, digits=6)
-    # Six digits keep the result inside the range of 64-bit milliseconds.
     if length is None:
         return None
     return now - length

@@ -199,7 +199,6 @@ def _scope(key: ApiKey) -> Scope:
 def _make_key(grant: Grant, key_id: str, now: int) -> ApiKey:
     longest = Limits().id_chars
     try:
-        # Duplicates of an option are removed, but the order that the user gave stays.
         return ApiKey(
             key_id=key_id,
             tenant_id=check_id(grant.tenant, "--tenant", longest),
