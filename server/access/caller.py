@@ -332,7 +332,6 @@ async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of
 async def permit(ctx: RequestContext, needed: Collection[Right], what: str) -> None:
     """Check that the principal of the request has all these rights. Raises NotPermitted."""
     rights = principal_of(ctx).rights
-    # A set has no fixed order, but join_rights always lists the rights in the order of RIGHTS.
     if missing := set(needed) - rights:
         every = f"right{'s' if len(needed) > 1 else ''} {join_rights(needed)}"
         if len(needed) > len(missing):

@@ -104,7 +104,7 @@ class GatedApp:
             meant = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
         known = {
             **scope,
-            # The apps behind the gate log headers and pass them on, so none of them sees a credential.
+            # The apps behind the gate may log headers or pass them on, so none of them sees a credential.
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
             "user": self._user_of(meant),
             "auth": AuthCredentials(),
@@ -128,8 +128,8 @@ def _read_tenant(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def subject_prefix(tenant: str) -> str:
-    # The repr is quoted, so that no tenant's name can be the beginning of another's prefix.
     """How the subjects of a tenant's credentials begin, and those of no other tenant."""
+    # Quoted by repr, so that no tenant's name can be the beginning of another's prefix.
     return f"({tenant!r}, "
 
 

@@ -92,8 +92,7 @@ class Capture:
             # Some hosts give a transcript only in some versions; with both, each message would be stored twice.
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
         if call.event.moment == "compaction":
-            # After a compaction the host's model has lost earlier messages and what it was shown, so both may be shown
-            # again.
+            # After a compaction the host's model knows neither earlier messages nor the lines that it was shown.
             self._session.gone, self._session.told = self._session.last_seq, []
 
     def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
@@ -135,8 +134,7 @@ class Capture:
             if found is None:
                 return
             said, cursor = found
-            # The messages first and the position after them: a crash between the two repeats the part, and ids prevent
-            # doubles.
+            # The messages first, then the position: a crash between the two repeats the part, and ids prevent doubles.
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts.pop(path, None)
             self._session.transcripts[mark] = cursor.keep()

@@ -63,7 +63,7 @@ class HookService:
         LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
-        # A host shows nothing at most of its events; the checks that need no database come first.
+        # Most events show nothing, so the checks that need no database come first.
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return
         if opened.engine.memory == "off":

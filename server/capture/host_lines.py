@@ -69,8 +69,7 @@ def is_claude_line(record: Json) -> bool:
 
 def read_claude_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
-    # Summaries and meta lines repeat the conversation or belong to the host; forked lines are stored in their first
-    # thread.
+    # Summaries repeat the conversation, and meta lines are the host's; forked lines are in their first thread.
     if any(record.get(name) for name in _CLAUDE_NOTES):
         return []
     kind, id_ = record["type"], str(record["uuid"])

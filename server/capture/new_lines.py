@@ -131,8 +131,8 @@ def _digest_messages(messages: Sequence[Json]) -> str:
 
 
 def _fits(file: Any, cursor: TranscriptCursor) -> bool:
-    # A shorter file was rewritten; the digest below finds one that was rewritten and is longer now.
     """Whether the file begins with what was read of it."""
+    # A shorter file was rewritten; the digest below finds one that was rewritten and is longer now.
     if file.seek(0, os.SEEK_END) < cursor.offset:
         return False
     begin = max(0, cursor.offset - _TAIL_BYTES)

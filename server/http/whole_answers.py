@@ -134,8 +134,7 @@ class _Answer:
         began, self._streams = self._streams, True
         async with self._sending:
             if not began:
-                # The first ping makes the answer a stream, because HTTP has no other way to say that the server is
-                # alive.
+                # The first ping makes the answer a stream: HTTP has no other way to show that the server is alive.
                 await self._send({"type": "http.response.start", "status": 200, "headers": list(STREAM_HEADERS)})
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
 

@@ -39,7 +39,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
         anyio.run(server.run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
         deadline.served = True
     finally:
-        # Clients that find no socket start a new server at once.
+        # Other clients must no longer find this server.
         listener.withdraw()
         stop.ask(1)  # without effect unless the lifespan has failed
     return stop.exit_code

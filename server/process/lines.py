@@ -43,7 +43,6 @@ class LineSplitter:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._append(end)
-            # A newline was found, so the line is complete.
             lines += self.flush()
         self._append(rest)
         return lines

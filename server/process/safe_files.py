@@ -161,7 +161,6 @@ def _open_folder(path: str, top: str) -> int:
     folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     for step in steps:
         try:
-            # A folder that exists is what is wanted.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(step, dir_fd=folder)
             inner = os.open(step, os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW, dir_fd=folder)

@@ -290,9 +290,9 @@ def _entry_line(row: EntryRow) -> str:
         hit_lines.describe_sources(row),
     ]
     beside += [f"in place of {hit_lines.show_beginning(each['content'])}" for each in row.get("superseded", ())]
-    # An entry's own text comes last, so that nothing in it can look like one of these facts.
     if "contradicted_by" in row:
         beside += [f"a newer one says otherwise: {row['contradicted_by']}"]
+    # An entry's own text comes last, so that nothing in it can look like one of these facts.
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 

@@ -170,7 +170,7 @@ def prepare_folder(base: str) -> None:
         os.makedirs(each, mode=0o700, exist_ok=True)
     if UNIX:
         _check_owner(folder)
-        # Another user's mode is corrected, since earlier versions or an umask may have opened it.
+        # The mode is corrected, since an earlier version or an umask may have left the folder open.
         if os.stat(folder).st_mode & 0o077:
             os.chmod(folder, 0o700)
 

@@ -164,8 +164,7 @@ class _Relay:
 
     def _attach(self, channel: SharedChannel | OwnChannel) -> None:
         """Bring a server to where the last one was. Raises OSError."""
-        # Acquired before the state changes, so that a new line cannot overtake the replayed ones; _send_all releases
-        # it.
+        # Held until the replayed lines are sent, so that no new line overtakes them; _send_all releases it.
         self._sending.acquire()
         with self._state:
             self._channel = channel

@@ -87,7 +87,7 @@ class DefaultThreads:
             if call.caller.client != UNKNOWN_CLIENT:
                 client = call.caller.client
             else:
-                # The hint is only about conversations of the same client.
+                # Without a client's name nothing shows whose conversation it was, so there is no hint.
                 client = ""
             found = await call.engine.database.read(
                 threads.find_elsewhere, call.scope, thread, client, since=now - RECENT_MS

@@ -40,7 +40,7 @@ class AgentSettings(Section):
         """The settings of this agent that differ from ``server``, by name. A memory that the server has
         switched off is off for every agent: no database exists."""
         found: dict[str, Section | MemoryMode] = {}
-        # A thread or an agent cannot switch on a memory that has no database.
+        # An agent cannot switch on a memory that has no database.
         if "memory" in self.model_fields_set and server.memory != "off":
             found["memory"] = self.memory
         for name in sorted(self.model_fields_set - {"memory"}):

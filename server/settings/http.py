@@ -23,7 +23,6 @@ Names = Annotated[list[str], BeforeValidator(list_of)]
 
 def _https_origin(value: str) -> str:
     try:
-        # Port 0 is no port that a client could reach.
         url = urlsplit(value)
         whole = url.scheme == "https" and bool(url.hostname) and url.port != 0 and value.isascii()
     except ValueError:

@@ -385,9 +385,9 @@ def _read_key(path: str, section: str, key: str) -> str:
 
 
 def _list_settings(path: str) -> Iterator[tuple[tuple[str, str], str, str]]:
-    # A backslash at the end of a line joins it with the next one.
     """The settings of a configuration of git's: the section and its name, the key in small letters, and the value."""
     section = ("", "")
+    # A backslash at the end of a line joins it with the next one.
     for line in _read(path).replace("\\\n", "").splitlines():
         rest = line.strip()
         found = _SECTION.match(rest)

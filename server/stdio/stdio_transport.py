@@ -126,7 +126,6 @@ class LineConnection:
             with self._answering, anyio.move_on_after(self._answer_seconds):
                 await self._open_requests.wait()
             self.all_answered()
-        # The end of the input ends the whole connection.
         self._stop.ask()
 
     async def _take(self, line: bytes | TooLong) -> None:

@@ -131,7 +131,6 @@ class ThreadSource:
         threading.Thread(target=self._pump, args=(fd, asyncio.get_running_loop()), daemon=True).start()
 
     def _pump(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
-        # Any text that is not empty starts the loop.
         chunk = b" "
         while chunk:
             # A limit, since a thread could read a whole file before the server takes the first line.

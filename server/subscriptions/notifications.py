@@ -309,8 +309,8 @@ def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
     match event:
         case ResourceUpdated(uri=uri):
             if scope:
-                # News for everybody names no scope, so any watcher of the URI gets it.
                 return (scope, uri) in watch.uris
+            # News for everybody names no scope, so any watcher of the URI gets it.
             return any(uri == watched for _, watched in watch.uris)
         case ResourcesListChanged():
             return scope is None or scope == watch.list_of

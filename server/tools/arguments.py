@@ -235,7 +235,6 @@ def _find_hint(name: str, allowed: Collection[str]) -> str:
         if ours:
             hint = f"it is the same as {ours}, which is given, too"
         else:
-            # The name was not renamed because the call also has ours.
             hint = ""
     if hint:
         return f"; {hint}"

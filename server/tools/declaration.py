@@ -268,7 +268,6 @@ def tool(
         reads = right == "read"
     if destructive is None:
         destructive = right in ("forget", "admin") and not reads
-    # A destructive hint makes clients ask the user, so it must not be on everything.
     if idempotent is None:
         idempotent = reads
     hints = Hints(only_reads=reads, is_destructive=destructive, is_idempotent=idempotent)

@@ -128,8 +128,8 @@ async def explore_days(
     from layerlore.memory.usage import call_counts
 
     since = call.engine.now() // DAY_MS - days + 1
-    # Counts of the last minute are still in memory, and the page shows them as well.
     read = await call.engine.database.read(call_counts.read_days, call.scope, since)
+    # Counts of the last minute are still in memory, and the page shows them as well.
     pending = [each for each in call.engine.counts.list_pending(call.scope) if each.day >= since]
     return call_counts.present_days(read, pending, tool)
 

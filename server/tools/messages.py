@@ -146,7 +146,6 @@ async def get_messages(
     else:
         thread = call.thread(thread_id, reads=True)
         page = await reader.get_messages(
-            # The line about the default thread takes a part of the tokens.
             call.engine, call.scope, thread, replace(request, reserved=call.reserved_tokens)
         )
     if format == "text":

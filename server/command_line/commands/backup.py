@@ -20,7 +20,7 @@ def restore_backup(settings: Settings, file: str) -> int:
     Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew, DatabaseTooOld or OSError.
     """
     _expect_memory(settings)
-    # An idle shared server holds the file open; one with connected hosts makes the restore fail below.
+    # A shared server that no host uses any more may still have the file open.
     end_idle(str(settings.data_dir))
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     source = Path(file).expanduser().absolute()

@@ -76,7 +76,6 @@ async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[in
 
 def _state(row: JobRow) -> str:
     return _STATES[row.state].format(
-        # An error's text may have several lines and comes from a provider.
         due=iso(row.due_at), dead=iso(row.dead_at or 0), failures=row.attempts, error=join_lines(row.error or "")
     )
 
