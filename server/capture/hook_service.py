@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.rules.time_zones import use_zone
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
@@ -79,15 +80,16 @@ class HookService:
             left = min(rules.tokens, rules.session_tokens - session.tokens)
             if left <= 0:
                 return
-            found = await make_injection(
-                opened.engine,
-                opened.scope,
-                call.session,
-                call.prompt if call.event.moment == "prompt" else "",
-                max_tokens=left,
-                told=frozenset(session.told),
-                gone=session.gone,
-            )
+            with use_zone(opened.settings.zone):
+                found = await make_injection(
+                    opened.engine,
+                    opened.scope,
+                    call.session,
+                    call.prompt if call.event.moment == "prompt" else "",
+                    max_tokens=left,
+                    told=frozenset(session.told),
+                    gone=session.gone,
+                )
             # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
                 # The oldest marks go first, since the model has most likely lost those lines too.

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from layerlore.memory.rules.time_zones import set_zone
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
@@ -118,4 +119,5 @@ def read_settings(flags: dict[str, Any]) -> Settings:
     """The settings of a command."""
     settings = load_launched(flags)
     configure_logging(settings.log_level)
+    set_zone(settings.zone)
     return settings

@@ -19,13 +19,14 @@ from layerlore.memory.engine.engine import Denial, Engine, keep_reporting_denial
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.ages import MINUTE_MS, minutes_ago
+from layerlore.memory.rules.time_zones import use_zone
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.memory.text.quotation import escape_tags
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
 from layerlore.server.access.credentials import LOCAL_TENANT, Principal, Right
 from layerlore.server.access.openings import Openings
-from layerlore.server.limits.room import QueueRoom
+from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
@@ -154,7 +155,7 @@ class Runtime:
     ) -> Any:
         """Run the function of a tool, a resource or a prompt, with the settings of its connection. Raises LayerloreError, or
         a defect."""
-        with self._counted(), self._measured(name, caller) as measured:
+        with use_zone(caller.zone), self._counted(), self._measured(name, caller) as measured:
             # Only messages make background jobs in numbers, and only other tenants have a quota of them.
             if function is add_messages.function and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)

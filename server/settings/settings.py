@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,6 +23,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from layerlore.memory.rules.time_zones import LONGEST_NAME, local_zone, read_zone
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.context_settings import (
     ContextRules,
@@ -51,7 +53,7 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
 from layerlore.storage.drivers.database_url import check_roles
@@ -89,6 +91,15 @@ def _toolset_names(value: Any) -> Any:
     if any(name not in known for name in names):
         raise ValueError(f"each must be one of {', '.join(known)}, all")
     return names
+
+
+def _time_zone(value: str) -> str:
+    if value:
+        try:
+            read_zone(value)
+        except InvalidInput as error:
+            raise ValueError(str(error).partition(": ")[2]) from None
+    return value
 
 
 def _known_form(value: SecretStr) -> SecretStr:
@@ -220,6 +231,12 @@ class Settings(BaseSettings):
         "session; where the protocol has no sessions (HTTP since 2026-07-28), one for each agent and resource, called "
         "main.",
     )
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default="",
+        max_length=LONGEST_NAME,
+        description="The user's time zone, by its IANA name such as Europe/Berlin: *yesterday*, ages and the days above remembered "
+        "lines are counted in it. Empty: that of this machine over stdio and for commands; over HTTP UTC, unless a request names one.",
+    )
     memory: MemoryChoice = Field(
         default="on",
         description="on; read-only: reads work, and every write is refused; or off: nothing is stored, and the only tool "
@@ -297,6 +314,13 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # Without this, pydantic would read the environment each time that a settings object is made.
         return (init_settings,)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The user's time zone: that of the settings, else this machine's."""
+        if self.time_zone:
+            return read_zone(self.time_zone)
+        return local_zone()
 
     def scope_in(self, tenant: str) -> Scope:
         """The scope that these settings mean in a tenant: the person's or, in a project, the project's beside it."""

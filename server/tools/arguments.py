@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
-from layerlore.memory.rules.ages import DAY_MS
+from layerlore.memory.rules.ages import end_of_day
+from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core import linear_re
 
@@ -266,12 +267,17 @@ Moment = Annotated[str, BeforeValidator(_write_number)]
 """A time as an argument: ISO 8601, or a number of seconds or milliseconds since 1970, whose digits the function gets."""
 
 
+def parse_since(text: str, where: str = "since") -> int:
+    """A ``since`` in milliseconds since 1970: one that names no zone is in that of the call."""
+    return parse_time(text, where, current_zone())
+
+
 def parse_until(text: str) -> int:
     """An ``until`` in milliseconds since 1970: a date alone means the whole day, to its last moment."""
-    moment = parse_time(text, "until")
+    moment = parse_time(text, "until", current_zone())
     # A date alone parses as the day's first moment, which would exclude the whole day.
     if _DATE.fullmatch(text.strip()):
-        return moment + DAY_MS - 1
+        return end_of_day(moment)
     return moment
 
 

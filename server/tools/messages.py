@@ -8,8 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.messages.message_answers import AddedMessages, MessagePage
 from layerlore.memory.removal.removal_answers import DeletedMessages
-from layerlore.memory.rules.validation import check_number, parse_time
-from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
+from layerlore.memory.rules.validation import check_number
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_since, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
@@ -119,7 +119,7 @@ async def get_messages(
         if media:
             return AnswerWithMedia(shown, media, thread)
         return shown
-    begins, ends = parse_time(since, "since") if since else None, parse_until(until) if until else None
+    begins, ends = parse_since(since) if since else None, parse_until(until) if until else None
     if begins is not None and ends is not None and begins > ends:
         raise InvalidInput(f"since ({since}) is after until ({until})")
     request = reader.PageRequest(

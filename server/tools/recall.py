@@ -7,8 +7,8 @@ from pydantic import Field
 
 from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes
-from layerlore.memory.rules.validation import check_text, parse_time
-from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
+from layerlore.memory.rules.validation import check_text
+from layerlore.server.tools.arguments import UNLISTED, Moment, parse_since, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
@@ -82,7 +82,7 @@ async def recall_memory(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
         thread_id=call.thread(thread_id) if thread_id else None,
-        since=parse_time(since, "since") if since else None,
+        since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         roles=reader.check_roles(roles, ROLES),
         # A role is a message's: who asks for some, and not for entries by name, wants messages.

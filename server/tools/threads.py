@@ -8,7 +8,7 @@ from layerlore.memory.messages.message_answers import TenantThreadPage, ThreadPa
 from layerlore.memory.removal.removal_answers import DeletedThread
 from layerlore.memory.rules import validation
 from layerlore.server.access.caller import scope_of
-from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_since, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
@@ -131,7 +131,7 @@ async def list_all_threads(
         agent=granted.agent_id,
         resource=granted.resource_id,
         metadata=metadata,
-        since=validation.parse_time(since, "since") if since else None,
+        since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         order_by=order_by,
         descending=descending,
