@@ -28,6 +28,7 @@ from layerlore.memory.recall.candidates import read_question
 from layerlore.memory.recall.memory_block import prepare_memory, read_person, read_subject
 from layerlore.memory.rules.ages import iso, name_days
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes, order_keys
+from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.rules.validation import check_text
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai, render_responses
@@ -245,7 +246,7 @@ async def get_context(
         version = await engine.database.version()
     else:
         version = None
-    wanted = (scope.person, thread_id, query, max_tokens, reserved)
+    wanted = (scope.person, thread_id, query, max_tokens, reserved, current_zone())
     known = answers.find(scope, wanted, version, began)
     if known is not None:
         return known

@@ -1,12 +1,13 @@
 """The blocks of a context, the lines of its messages, and the lines of ``<memory>``."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import Literal
 
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
@@ -17,11 +18,12 @@ from layerlore.memory.recall.hit_lines import (
     find_place,
     fold_message,
     fold_text,
+    is_note,
     mark_best,
     render_lines,
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
-from layerlore.memory.recall.recall_text import UNSURE
+from layerlore.memory.recall.recall_text import render_doubts
 from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text, wrap_block
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.memory.work import attempts
@@ -295,6 +297,8 @@ def _count_framing(text: str) -> int:
 
 # A shorter text than this stands in much that does not repeat it.
 _SHORTEST_REPEATED = 24
+# A message with more content words than this says more than an entry.
+_MOST_REPEATED = 40
 # With this many tokens more than the lines take, every line is there.
 _LEAST_LEFT = 80
 # Entries take at most this share of the room where there are lines, too.
@@ -413,14 +417,15 @@ class MemoryFitter:
         says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
-        room = most - count_cost(counter, wrap_memory_block(["-", UNSURE]))
+        room = most - count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
-        packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
-        if packed and recalled.confidence == "unsure":
-            unsure = [UNSURE]
+        said = [find_said_words(entry) for entry, line in self._entries if line in fitting]
+        packed = pack_ranked(self._list_new(shown, said), counter, room - _count(fitting, counter))
+        if packed:
+            doubts = render_doubts(recalled.confidence, recalled.silent)
         else:
-            unsure = []
-        text = wrap_memory_block([*fitting, *unsure, *render_lines(mark_best(packed, self._scores))])
+            doubts = []
+        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_best(packed, self._scores))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         # A line that does not fit is cut to what is left: where more is left, there is none.
@@ -443,15 +448,16 @@ class MemoryFitter:
                 self._ranked.append(place)
             yield self._ranked[number]
 
-    def _list_new(self, shown: ShownAlready) -> Iterator[tuple[int, MemoryLine]]:
-        """The lines of the hits that are not shown and that no better hit repeats, each with its place among all hits, in
-        the order in which they are chosen."""
+    def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, MemoryLine]]:
+        """The lines of the hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
+        words), each with its place among all hits, in the order in which they are chosen."""
         listed = ShownTexts()
         new: list[bool] = []
         for place in self._list_places():
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                new.append(not shown.has(texts) and listed.add(texts.message))
+                is_new = not shown.has(texts) and not repeats_entry(texts.message, said)
+                new.append(is_new and listed.add(texts.message))
             if new[place]:
                 yield place, self._make_line(place)
 
@@ -461,6 +467,20 @@ class MemoryFitter:
             chunk = self._recalled.hits[place].chunk
             known = self._lines[place] = self._texts[place].make_line(self._recalled.sought, chunk)
         return known
+
+
+def find_said_words(entry: Message) -> Set[str]:
+    """The words of an entry."""
+    return frozenset(split_words(str(entry.parts[0]["text"])))
+
+
+def repeats_entry(message: Message, said: Sequence[Set[str]]) -> bool:
+    """Whether one of the shown entries, given by their words, has each content word of a message: an entry repeats most of
+    the message that it quotes."""
+    if not said or is_note(message):
+        return False
+    words = find_query_words(plain_text(message.parts), most=_MOST_REPEATED + 1)
+    return 0 < len(words) <= _MOST_REPEATED and any(entry >= set(words) for entry in said)
 
 
 def _count(lines: Collection[str], counter: TokenCounter) -> int:

@@ -1,10 +1,10 @@
 """Text that a host adds to a conversation: at each prompt, and once when a connection opens."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from layerlore.memory.context.context_blocks import ShownBlock, count_cost
+from layerlore.memory.context.context_blocks import ShownBlock, count_cost, find_said_words, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
@@ -19,7 +19,7 @@ from layerlore.memory.recall.memory_block import (
     wrap_memory_block,
 )
 from layerlore.memory.recall.recall import PreparedRecall
-from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
+from layerlore.memory.recall.recall_text import drop_repeated, render_doubts
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
@@ -50,15 +50,15 @@ class _Lines:
 
     entries: Sequence[tuple[str, str]]
     messages: Sequence[tuple[str, MemoryLine]]
-    is_unsure: bool
+    doubts: Sequence[str]
 
     def render(self) -> str:
         said = render_lines([line for _, line in self.messages])
-        if self.is_unsure and said:
-            unsure = [UNSURE]
+        if said:
+            doubts = self.doubts
         else:
-            unsure = []
-        return wrap_memory_block([*(text for _, text in self.entries), *unsure, *said])
+            doubts = ()
+        return wrap_memory_block([*(text for _, text in self.entries), *doubts, *said])
 
     def without_last(self) -> "_Lines":
         if self.messages:
@@ -161,9 +161,12 @@ def _fit(
 
 
 def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines:
-    counter, is_unsure = engine.tokens, recalled.confidence != "sure"
-    room -= count_cost(counter, wrap_memory_block(["-", UNSURE]))
+    counter = engine.tokens
+    # Of an answer without hits, too, entries may be shown: they stand in no doubt.
+    doubts = render_doubts("sure" if recalled.confidence == "sure" else "unsure", recalled.silent)
+    room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
+    said: list[Set[str]] = []
     if recalled.hits:
         left = int(room * _ENTRY_SHARE)
     else:
@@ -174,14 +177,19 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
         if left < 0:
             break
         entries.append((_mark(entry.id), text))
+        said.append(find_said_words(entry))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
     found = [hit.texts for hit in recalled.hits]
-    ranked = ((at, found[at].make_line(recalled.sought, recalled.hits[at].chunk)) for at in rank_messages(found))
+    ranked = (
+        (at, found[at].make_line(recalled.sought, recalled.hits[at].chunk))
+        for at in rank_messages(found)
+        if not repeats_entry(found[at].message, said)
+    )
     if room > 0:
         packed = pack_ranked(ranked, counter, room)
     else:
         packed = []
-    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], is_unsure)
+    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts)
 
 
 def _drop_told(block: str, told: Collection[str]) -> str:

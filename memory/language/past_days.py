@@ -7,13 +7,13 @@ the forms of one number are parted by ``|``.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache
 
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.language.speech_acts import measure_speech_acts
 from layerlore.memory.language.word_lists import ordered_words, tables, texts, word_set
-from layerlore.memory.rules.ages import DAY_MS
+from layerlore.memory.rules.ages import begin_of, find_date
 from layerlore.storage.core import linear_re
 
 _CALENDAR_DAY = (
@@ -21,7 +21,17 @@ _CALENDAR_DAY = (
     r"(?:(?P<year>\d{4}) ?[年년] ?)?(?P<month>\d{1,2}) ?[月월] ?(?P<day>\d{1,2}) ?[日号號일]",
 )
 """In the first stands M for a month's name."""
-_EPOCH = date(1970, 1, 1)
+_ENGLISH_DAY = (
+    r"(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)? (?:of )?(?P<month>M)(?:,? (?P<year>\d{4}))?",
+    r"(?P<month>M)\.? (?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,? (?P<year>\d{4}))?",
+)
+# *May* is mostly a verb, so something beside it must say that it is the month.
+_DAY_OF_MAY = (
+    r"on (?:(?P<day>\d{1,2}) (?P<month>may)|(?P<month>may) (?P<day>\d{1,2}))(?:,? (?P<year>\d{4}))?",
+    r"(?P<day>\d{1,2})(?:st|nd|rd|th)? of (?P<month>may)(?:,? (?P<year>\d{4}))?",
+    r"(?P<day>\d{1,2}) (?P<month>may),? (?P<year>\d{4})|(?P<month>may) (?P<day>\d{1,2}),? (?P<year>\d{4})",
+    r"(?P<month>may) (?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)",
+)
 # How far a text must ask to mean the days and not to report them, and how many words need no question around them.
 _ASKING = 0.5
 _FEW_WORDS = 4
@@ -38,7 +48,7 @@ _Place = Callable[["linear_re.Match", str, date], _Days]
 
 @dataclass(frozen=True, slots=True)
 class PastDays:
-    """The search words that name the days, and their first and last millisecond since 1970, by UTC."""
+    """The search words that name the days, and their first and last millisecond since 1970."""
 
     words: tuple[str, ...]
     since: int
@@ -49,11 +59,11 @@ def find_past_days(text: str, now: int) -> list[PastDays]:
     """The days that a question, or a few words, name from ``now`` (milliseconds since 1970); none for a text that is a
     statement."""
     low = text.casefold().replace("’", "'").replace("i\u0307", "i")
-    named = list(_find_named(low, datetime.fromtimestamp(now / 1000, UTC).date()))
+    named = list(_find_named(low, find_date(now)))
     if not named or (len(split_words(text)) > _FEW_WORDS and measure_speech_acts(text).asks < _ASKING):
         return []
     return [
-        PastDays(tuple(split_words(words)), _to_ms(first), _to_ms(last + timedelta(days=1)) - 1)
+        PastDays(tuple(split_words(words)), begin_of(first), begin_of(last + timedelta(days=1)) - 1)
         for words, first, last in named
     ]
 
@@ -154,10 +164,6 @@ def _month(number: int) -> tuple[date, date]:
     return first, after - timedelta(days=1)
 
 
-def _to_ms(day: date) -> int:
-    return (day - _EPOCH).days * DAY_MS
-
-
 def _find_number(written: str, listed: Iterable[str]) -> int:
     """The number that is written in digits, or as a word of one of the lists, which begin with one."""
     if written.isdigit():
@@ -173,8 +179,8 @@ def _is_past(low: str) -> bool:
 
 
 def _months() -> list[str]:
-    """January to December in each language but English, whose days are search words of the index."""
-    return [listed for language, listed in texts("dates.months").items() if language != "en"]
+    """January to December in each language."""
+    return [*texts("dates.months").values()]
 
 
 def _any_language(name: str) -> str:
@@ -184,7 +190,9 @@ def _any_language(name: str) -> str:
 @cache
 def _compile() -> linear_re.Pattern:
     weekdays = "|".join(ordered_words("dates.weekdays", "en"))
-    months = "|".join(map(_either, _months()))
+    months = texts("dates.months")
+    others = "|".join(_either(listed) for language, listed in months.items() if language != "en")
+    english = _either(months["en"].replace("may ", ""))
     named = {
         "before": _any_language("day_before_yesterday"),
         "yesterday": _any_language("yesterday"),
@@ -195,7 +203,13 @@ def _compile() -> linear_re.Pattern:
         "this_month": _any_language("this_month"),
         "week": _any_language("last_week"),
         "last_month": _any_language("last_month"),
-        "calendar": "|".join(_CALENDAR_DAY).replace("M", months),
+        "calendar": "|".join(
+            [
+                *(each.replace("M", others) for each in _CALENDAR_DAY),
+                *(each.replace("M", english) for each in _ENGLISH_DAY),
+                *_DAY_OF_MAY,
+            ]
+        ),
     }
     weekday = rf"(?P<last>last|this past)? ?(?:on )?(?P<weekday>{weekdays})"
     each = "|".join(f"(?P<{name}>{words})" for name, words in named.items())

@@ -170,7 +170,8 @@ def find_names(text: str) -> frozenset[str]:
 @cache
 def month_names() -> tuple[str, ...]:
     """January to December."""
-    return tuple(month.title() for month in word_lists.ordered_words("dates.months", "en"))
+    written = word_lists.ordered_words("dates.months", "en")
+    return tuple(month.partition("|")[0].title() for month in written)
 
 
 @cache

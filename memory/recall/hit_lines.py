@@ -14,6 +14,7 @@ a hit and explains it. In a project, each line begins with its owner: ``[project
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
+from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.records import Message, Scope
@@ -113,6 +115,7 @@ class MemoryLine:
             note = f"\n   {self.note}"
         else:
             note = ""
+        # A line beside a hit is indented, so that it cannot pass for a hit.
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
         if is_note(self.message):
@@ -173,6 +176,7 @@ def _cut_text(
             return cut_end(text, BESIDE_CHARS)
         return pick_sentences(text, {}, BESIDE_CHARS)
     if chunk is None:
+        # The excerpt prefers the chunk that matched, so the text is cut into chunks as the index cut it.
         chunks = []
     else:
         chunks = make_embedding_texts(message.parts)
@@ -209,6 +213,7 @@ def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     first: dict[tuple[str, ...], int] = {}
     for line in lines:
         first[line.group] = min(line.message.said_at, first.get(line.group, line.message.said_at))
+    # A group is ordered by its first line, so that a thread's lines of one day are never torn apart.
     ordered = sorted(lines, key=lambda line: (day(first[line.group]), first[line.group], line.group, line.message.seq))
     shown: list[str] = []
     for number, line in enumerate(ordered):
@@ -311,13 +316,14 @@ class MessageTexts:
     """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
     same do no harm, and a lock would cost more than most of them."""
 
-    __slots__ = ("_chars", "_folded", "_line", "message")
+    __slots__ = ("_chars", "_folded", "_line", "_zone", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self._chars: int | None = None
         self._folded: str | None = None
         self._line: MemoryLine | None = None
+        self._zone: tzinfo = UTC
 
     @property
     def chars(self) -> int:
@@ -345,11 +351,14 @@ class MessageTexts:
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
         """Its line, as ``hit_lines.make_line`` makes it: of a long text what was searched for."""
-        if self._line is not None:
+        # A line names its day, which is another one in another time zone.
+        zone = current_zone()
+        if self._line is not None and self._zone is zone:
             return self._line
         line = make_line(self.message, sought, chunk=chunk)
+        # A whole line depends on the message alone; an excerpt depends on the query, too.
         if line.is_whole:
-            self._line = line
+            self._line, self._zone = line, zone
         return line
 
 
@@ -383,6 +392,7 @@ class MessageCache:
         known = self._kept.find_any((scope, message.thread_id, message.seq))
         if known is not None:
             _, texts = known
+            # Another object is another state of the message, and its texts may differ.
             if texts.message is message:
                 return texts
         return MessageTexts(message)

@@ -36,13 +36,15 @@ _KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 class RecalledMemory:
     """The memories that a context may show: entries, newest first, and the hits among messages and notes, best first.
     ``sought``: the words looked for and their weights, none without a question; ``confidence``: how far the hits
-    are about it; ``degraded``: what was missing, and why."""
+    are about it; ``degraded``: what was missing, and why; ``silent``: the days that the question names, if nothing was said
+    on any of them."""
 
     entries: tuple[Message, ...] = ()
     hits: tuple[Hit, ...] = ()
     sought: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence = "sure"
     degraded: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 async def prepare_memory(
@@ -56,6 +58,7 @@ async def prepare_memory(
     if not engine.context.memory or not request:
         return None
     wanted = RecallRequest(request, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
+    # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 
@@ -71,7 +74,7 @@ async def find_memory(
     found = await find_hits(tx, scope, prepared)
     hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
     kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.request.subject)
-    return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded)
+    return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded, found.silent)
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemory:
@@ -85,6 +88,7 @@ def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemo
         found.weights,
         found.confidence,
         found.degraded,
+        found.silent,
     )
 
 
@@ -93,7 +97,13 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
         confidence = memory.confidence
     else:
         confidence = "nothing"
-    return RecallResult([*memory.hits], degraded=memory.degraded, weights=memory.sought, confidence=confidence)
+    return RecallResult(
+        [*memory.hits],
+        degraded=memory.degraded,
+        weights=memory.sought,
+        confidence=confidence,
+        silent=memory.silent,
+    )
 
 
 async def _find_kept(
@@ -112,6 +122,7 @@ async def _find_kept(
         fitting = []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
+    # More are read than shown, since those about another subject are left out afterwards.
     preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
     standing = [*await entry_curation.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
     if prepared is None:
@@ -123,6 +134,7 @@ async def _find_kept(
         kept = await entries.as_messages(tx, scope, wanted)
     else:
         kept = {}
+    # An entry comes with the one that contradicts it, or the older one would pass for the truth.
     both = drop_expired(await add_contradicted(tx, scope, [*fitting, *kept.values()]), now)
     both = [entry for entry in both if entry.id not in others]
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
@@ -220,6 +232,7 @@ async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], su
     """
     if not scope.person:
         return None
+    # The person's own scope has no threads of the project, so no thread asks there.
     prepared = await prepare_memory(engine, scope.of_person, questions, subject=subject)
     return await engine.database.read(_read, scope.of_person, engine, prepared, subject)
 

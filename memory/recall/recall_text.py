@@ -20,6 +20,7 @@ from layerlore.memory.recall.hit_lines import (
 from layerlore.memory.recall.recall_answers import (
     AddedScores,
     Certainty,
+    Confidence,
     Degraded,
     EntryAbout,
     NoteAbout,
@@ -42,6 +43,8 @@ _MARK_TOKENS = 8
 
 NOTHING = "Nothing relevant is remembered about this."
 UNSURE = "Not sure that these are about it:"
+SILENT = "Nothing was said on {days}. Of other days:"
+"""Before lines of other days than the question names."""
 NOTHING_YET = (
     "Nothing was found by words alone, and not everything could be compared by meaning: ask again in a moment."
 )
@@ -90,6 +93,7 @@ def render_text(
         return opening
     hits = drop_repeated(recalled.hits)
     found = [_make_found(hit, number, explain) for number, hit in enumerate(hits, 1)]
+    # The real number of shown hits is known only after packing, so the closing line is estimated with all of them.
     closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
     room = max_tokens - counter.text(f"{opening}\n{closing}") - _MARK_TOKENS
     lines = pack_lines(found, counter, room, recalled.weights, detail=detail)
@@ -104,6 +108,7 @@ def render_text(
             body = _render_parts(lines, recalled, counter)
         return [opening, *body, closing]
 
+    # Lines may cost more tokens together than one by one, so the last ones go until all fits.
     while lines and counter.lines(told := shown()) > max_tokens:
         lines.pop()
     if lines:
@@ -112,6 +117,7 @@ def render_text(
     line = make_line(best.message, recalled.weights, chunk=best.chunk, detail=detail)
     whole, closing = "\n".join(render_lines([line])), _closing_line(recalled, 1, len(hits), now, shortened=True)
     most = max(room, 0)
+    # A cut text may take more tokens than its uncut beginning did, so it shrinks until all fits.
     while (
         counter.text(text := "\n".join([opening, counter.cut(whole, most) + CUT_MARK, closing])) > max_tokens and most
     ):
@@ -144,6 +150,17 @@ def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
     return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
 
 
+def render_doubts(confidence: Confidence, silent: Sequence[str]) -> list[str]:
+    """The lines that stand before hits in doubt: the days that the question names, if nothing was said on them, and that it
+    is unsure whether the hits answer."""
+    doubts: list[str] = []
+    if silent:
+        doubts.append(SILENT.format(days=" or ".join(silent)))
+    if confidence == "unsure":
+        doubts.append(UNSURE)
+    return doubts
+
+
 def _opening(recalled: RecallResult) -> str:
     if recalled.newest_only and recalled.degraded:
         return f"{PREAMBLE} {mark_degraded(recalled.degraded)}\n{NOTHING_YET} {NEWEST_OF_ALL}"
@@ -154,8 +171,8 @@ def _opening(recalled: RecallResult) -> str:
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
     if recalled.newest_only:
         return f"{first}\n{NEWEST}"
-    if recalled.hits and recalled.confidence == "unsure":
-        return f"{first}\n{UNSURE}"
+    if recalled.hits:
+        return "\n".join([first, *render_doubts(recalled.confidence, recalled.silent)])
     return first
 
 
@@ -222,6 +239,7 @@ def render_json(
     alone = shown([replace(listed[0], before=[], after=[])], cut=True)
     if size(alone) <= max_tokens:
         return alone
+    # The explanation goes before any of the text: the one hit is worth more.
     alone.pop("words", None)
     (entry,) = alone["hits"]
     entry.pop("parts", None)
@@ -245,6 +263,8 @@ def _answer_json(recalled: RecallResult, rows: list[RecalledHit]) -> RecallAnswe
         certainty["confidence"] = recalled.confidence
     if rows and recalled.newest_only:
         certainty["note"] = NEWEST
+    elif rows and recalled.silent:
+        certainty["note"] = SILENT.format(days=" or ".join(recalled.silent))
     answer: RecallAnswer = {**degraded, "hits": rows, **certainty, "signals": list(recalled.signals)}
     if recalled.held_back:
         answer["held_back"] = recalled.held_back
@@ -257,6 +277,7 @@ def _fit_most(
     """The answer with as many of the hits as fit; None if not even the first does."""
     if fits(whole := shown(hits)):
         return whole
+    # The size grows with the number of hits, so a binary search saves most of the renderings.
     found = None
     least, over = 0, len(hits)
     while over - least > 1:

@@ -52,6 +52,7 @@ class Hit:
     @property
     def texts(self) -> MessageTexts:
         """The parts that depend on the message alone."""
+        # A hit that got its owner's mark has another message, and other texts.
         if self.kept and self.kept.message is self.message:
             return self.kept
         return MessageTexts(self.message)
@@ -71,7 +72,8 @@ class RecallResult:
     not, and why; how many hits a floor held back; and how sure it is that the hits are about the query.
 
     ``newest_only``: nothing matches the query, and the hits are the newest messages of the place that it names, or, where
-    meanings could not be compared, of all that is stored."""
+    meanings could not be compared, of all that is stored. ``silent``: the days that the query names, if nothing was said
+    on any of them."""
 
     hits: list[Hit]
     words: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ class RecallResult:
     weights: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence = "sure"
     newest_only: bool = False
+    silent: tuple[str, ...] = ()
 
 
 def find_confidence(found: Sequence[Confidence]) -> Confidence:
@@ -115,12 +118,14 @@ def join_results(project: RecallResult, person: RecallResult, limit: int) -> Rec
     return RecallResult(
         [hit for _, hit in ranked[:limit]],
         words=project.words,
+        # The longer list wins: it says that vectors served at least one of the two.
         signals=max(project.signals, person.signals, key=len),
         degraded=tuple(dict.fromkeys((*project.degraded, *person.degraded))),
         held_back=project.held_back + person.held_back,
         weights={**person.weights, **project.weights},
         confidence=find_confidence((project.confidence, person.confidence)),
         newest_only=bool(ranked) and project.newest_only and person.newest_only,
+        silent=project.silent if person.silent else (),
     )
 
 
@@ -195,6 +200,7 @@ def judge(
         least = floor
     if relevance < least:
         return Verdict(ranked, embedded, relevance, "nothing", evidence, held_back=True)
+    # Ranking scores are logarithms, so their difference is a ratio of likelihoods.
     share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
     confidence: Confidence
     if relevance >= sure and share >= _FAR_BEHIND:
@@ -248,4 +254,5 @@ def pick_winners(
         best.values(), key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row])
     )
     winners = ordered[:limit]
+    # No more than ``limit`` would have been shown, so no more count as held back.
     return winners, min(limit, len(seen)) - len(winners)

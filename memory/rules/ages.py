@@ -1,9 +1,12 @@
-"""Times as people and models read them, and when something that is remembered expires."""
+"""Times as people and models read them, and when something that is remembered expires. Days are those of the call's time
+zone (``time_zones``)."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from typing import Any
 
+from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
@@ -21,7 +24,7 @@ def age(then: int, now: int) -> str:
     """How long ago a time in milliseconds was: today, 1 day ago, N days (below 14), weeks (below 60 days), months, years."""
     if then - now > DAY_MS:
         return AHEAD
-    days = max(0, now - then) // DAY_MS
+    days = (find_date(now) - find_date(min(then, now))).days
     if days == 0:
         return "today"
     if days < 14:
@@ -48,8 +51,26 @@ def iso(time: int) -> str:
 
 
 def day(time: int) -> str:
-    """The date, as ``2024-03-15``, in UTC."""
-    return _moment(time).date().isoformat()
+    """The date, as ``2024-03-15``."""
+    return find_date(time).isoformat()
+
+
+def find_date(time: int) -> date:
+    """The date of a time in milliseconds since 1970."""
+    moment, zone = _moment(time), current_zone()
+    if zone is UTC:
+        return moment.date()
+    try:
+        return moment.astimezone(zone).date()
+    except OverflowError:
+        # The first and the last day of the calendar have no neighbour in another zone.
+        return moment.date()
+
+
+def begin_of(day: date) -> int:
+    """The first millisecond of a day, since 1970."""
+    midnight = datetime.combine(day, time_of_day(), current_zone())
+    return (midnight.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def name_days(times: Collection[int]) -> str:
@@ -65,19 +86,29 @@ def _moment(time: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=min(max(time, _FIRST_MS), _LAST_MS))
 
 
+def end_of_day(time: int) -> int:
+    """The last millisecond of the day of a time."""
+    day_of_time = find_date(time)
+    if day_of_time == date.max:
+        return time
+    return begin_of(day_of_time + timedelta(days=1)) - 1
+
+
 EXPIRY_SIGN = "(until "
 """Stands in each line that expires."""
 
 _DATE = linear_re.compile(r"\d{4}-\d{2}-\d{2}")
+_LAST_DATE = "9999-12-31"
 _ENDING = linear_re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
 
 
 def parse_expiry(text: str, where: str = "expires_at") -> int:
     """When something ends, in milliseconds since 1970, from ISO 8601. A date alone is valid to its last moment. Raises
     InvalidInput."""
-    moment = parse_time(text, where)
-    if _DATE.fullmatch(text.strip()):
-        return moment + DAY_MS
+    moment = parse_time(text, where, current_zone())
+    written = text.strip()
+    if _DATE.fullmatch(written) and written < _LAST_DATE:
+        return begin_of(date.fromisoformat(written) + timedelta(days=1))
     return moment
 
 
@@ -91,7 +122,8 @@ def read_expiry(text: str, now: int) -> int:
 
 def name_end(expires_at: int) -> str:
     """The last day of something that ends with a day, else the time."""
-    if expires_at % DAY_MS == 0:
+    # The end of a day is stored as the first moment of the next day (see parse_expiry).
+    if expires_at == begin_of(find_date(expires_at)):
         return day(expires_at - 1)
     return iso(expires_at)
 

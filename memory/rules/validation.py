@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, ClassVar, NoReturn
 
 from pydantic import Field
@@ -88,6 +88,7 @@ def check_text(value: Any, where: str) -> str:
     """Return the text unchanged. Raises InvalidInput for NUL and lone surrogates, which databases store differently."""
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: must be a string, not {describe(value)}")
+    # ASCII has no surrogates, so the quick search for NUL is enough.
     if value.isascii():
         bad = value.find("\x00")
     else:
@@ -121,6 +122,7 @@ def check_json(value: Any, where: str, *, depth: int) -> None:
     too), floats that are not finite, and Python values that JSON lacks; LimitExceeded for integers of more than `INT_DIGITS`
     digits.
     """
+    # A list instead of recursion: a caller may nest JSON deeper than Python's stack.
     pending: list[tuple[Any, int, str]] = [(value, 0, where)]
     while pending:
         entry, above, place = pending.pop()
@@ -242,8 +244,8 @@ def check_number(value: int | None, name: str, least: int, most: int = MOST_INTE
     raise InvalidInput(f"{name} must be {bounds}{note}")
 
 
-def parse_time(value: Any, where: str) -> int:
-    """Milliseconds since 1970 (UTC) of an ISO 8601 time (without a zone: UTC), or of a number of seconds or milliseconds
+def parse_time(value: Any, where: str, zone: tzinfo = UTC) -> int:
+    """Milliseconds since 1970 (UTC) of an ISO 8601 time (one that names no zone is in ``zone``), or of a number of seconds or milliseconds
     since 1970, as a number or as its digits.
 
     A date alone is its first moment; week dates and ordinal dates are not read. Parts of a millisecond are cut off.
@@ -254,7 +256,7 @@ def parse_time(value: Any, where: str) -> int:
         text = value.strip()
         if _DIGITS.fullmatch(text):
             return _from_number(float(text), where)
-        return _from_iso(text, where)
+        return _from_iso(text, where, zone)
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse_time(describe(value), where)
     return _from_number(value, where)
@@ -273,16 +275,17 @@ def _from_number(value: float, where: str) -> int:
     return _refuse_time(f"a number outside the years 1990 to 2603{hint}", where)
 
 
-def _from_iso(text: str, where: str) -> int:
+def _from_iso(text: str, where: str, zone: tzinfo) -> int:
     # fromisoformat() takes any character between date and time, so it reads "1711112312345" as the year 1711.
     if not _ISO_TIME.fullmatch(text):
         _refuse_time(describe(text), where)
     try:
+        # RFC 3339 allows a small t and z.
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
         _refuse_time(describe(text), where)
     if not moment.tzinfo:
-        moment = moment.replace(tzinfo=UTC)
+        moment = moment.replace(tzinfo=zone)
     milliseconds = (moment - _EPOCH) // _MILLISECOND
     if not _FIRST_MS <= milliseconds <= _LAST_MS:
         _refuse_time(f"{describe(text)}, in UTC outside the years 1 to 9999", where)
@@ -341,6 +344,7 @@ def describe_choices(given: Any, allowed: Sequence[str]) -> str:
 
 def find_nearest(name: str, allowed: Collection[str]) -> str | None:
     """The allowed name that is most like this one; None if none is like it."""
+    # The comparison takes quadratic time, and the caller chose the length of the name.
     found = difflib.get_close_matches(name[:64], allowed, n=1)
     if found:
         return found[0]

@@ -4,8 +4,10 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from layerlore.memory.rules.time_zones import LONGEST_NAME, read_zone
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal, Right, local_principal
@@ -21,6 +23,7 @@ THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
 AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
 RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
 PROJECT_META, PROJECT_HEADER = "layerlore/project", "Layerlore-Project"
+ZONE_META, ZONE_HEADER = "layerlore/time-zone", "Layerlore-Time-Zone"
 CONVERSATION_HEADER = "Layerlore-Session"
 """Names the conversation that a session goes on with where nothing names a thread, also after a session before it."""
 KEY_META = "layerlore/idempotency-key"
@@ -28,7 +31,7 @@ SHARED_THREAD = "main"
 """The thread of a call that names none where there is no session: one for each agent and resource."""
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
-_READ = (THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, PAGE_HEADER)
+_READ = (THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, ZONE_HEADER, PAGE_HEADER)
 _RAW = {name: name.lower().encode() for name in _READ}
 _NAMED = "layerlore.named"
 
@@ -41,7 +44,7 @@ or there is no session and it is SHARED_THREAD."""
 class Caller:
     """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
     name of the client program, as that says it, and how the call comes to that thread. ``by_page``: the explorer's page
-    calls. ``operates``: an operator reads the memory of a chosen user. ``connection``: an object that lives as
+    calls. ``operates``: an operator reads the memory of a chosen user. ``zone``: the user's time zone. ``connection``: an object that lives as
     long as the connection; None where each request stands alone."""
 
     principal: Principal
@@ -52,6 +55,7 @@ class Caller:
     default: Default = "named"
     by_page: bool = False
     operates: bool = False
+    zone: tzinfo = UTC
     connection: Hashable | None = field(default=None, compare=False)
 
 
@@ -93,6 +97,7 @@ RequestContext: TypeAlias = "ServerRequestContext[Lifespan, Any]"
 """A request, as the SDK hands it to whatever answers it."""
 
 
+# The SDK is imported inside functions here, so that commands of the terminal need not wait for it.
 def principal_of(ctx: RequestContext) -> Principal:
     """The caller that the request's credential names; without HTTP, the person at this machine."""
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -102,6 +107,7 @@ def principal_of(ctx: RequestContext) -> Principal:
         principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
         return principal
     if ctx.request is not None:
+        # Without this check a request that skipped the gate would get the rights of the local person.
         raise RuntimeError("a request over HTTP came past the gate")
     settings = ctx.lifespan_context.settings
     return local_principal(settings.agent, settings.resource)
@@ -152,8 +158,21 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
         default=default,
         by_page=by_page,
         operates=by_page and principal.operates,
+        zone=_find_zone(ctx, meta),
         connection=_find_connection(ctx),
     )
+
+
+def _find_zone(ctx: RequestContext, meta: Mapping[str, Any]) -> tzinfo:
+    """The zone that the request names, else that of the settings. Without either it is this machine's zone over stdio, where
+    the user sits at it, and UTC over HTTP."""
+    name = _named(meta, ZONE_META, ctx.request, ZONE_HEADER, LONGEST_NAME)
+    if name:
+        return read_zone(name, ZONE_META if meta.get(ZONE_META) else f"header {ZONE_HEADER}")
+    settings = ctx.lifespan_context.settings
+    if ctx.request is not None and not settings.time_zone:
+        return UTC
+    return settings.zone
 
 
 def is_for_page(ctx: RequestContext) -> bool:
@@ -181,6 +200,7 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
         return person
     resource = project_resource(name)
     if principal.resource not in (None, resource):
+        # A credential for one resource must not learn which projects exist, hence the same error as for unknown names.
         raise NotFound(f"{PROJECT_HEADER}: this credential is for one resource alone, and reaches no project")
     if person.resource_id == resource:
         return person
@@ -192,6 +212,7 @@ def settings_of(ctx: RequestContext) -> Settings:
     settings = ctx.lifespan_context.settings
     if not settings.agents:
         return settings
+    # Wrong names are reported by the call itself; the listing that needs these settings must not fail first.
     with contextlib.suppress(LayerloreError):
         return settings.for_agent(caller_of(ctx).scope.agent_id)
     return settings
@@ -205,6 +226,7 @@ def default_of(ctx: RequestContext) -> Default:
     in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
+    # From 2026-07-28 on HTTP has no sessions, so nothing ties two requests together.
     if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return "shared"
     return "session"
@@ -216,6 +238,7 @@ def client_of(ctx: RequestContext) -> str:
     if params is None:
         return UNKNOWN_CLIENT
     words = " ".join((params.client_info.name, params.client_info.version)).split()
+    # The name goes into logs and the journal, so it must be one line that a database can store.
     return " ".join(words).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or UNKNOWN_CLIENT
 
 
@@ -318,6 +341,7 @@ async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of
     try:
         return caller_of(ctx, of_tenant=of_tenant)
     except NotFound as error:
+        # An agent outside the grant may be an attack, so the journal records it, unlike other input errors.
         await record_refusal(ctx, what, error)
         raise
 

@@ -2,19 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cachetools import LRUCache
 from mcp.types import CallToolResult, ErrorData, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
-from layerlore.memory.engine.engine import Engine
 from layerlore.storage.core.errors import LayerloreError
-from layerlore.storage.core.records import Tenant
-from layerlore.storage.jobs import job_rows
-from layerlore.storage.jobs.job_rows import Kind
 
 RETRY_AFTER = "retry_after_seconds"
 RETRY_AFTER_META = f"layerlore/{RETRY_AFTER}"
@@ -27,6 +22,7 @@ class TooMuch(LayerloreError):
     up to tenths."""
 
     def __init__(self, what: str, allowed: str, retry_after: float) -> None:
+        # Rounded first: 0.30000000000000004 would become 0.4.
         self.retry_after = max(0.1, math.ceil(round(retry_after * 10, 6)) / 10)
         super().__init__(f"too many {what}: {allowed}; try again in {self.retry_after:,} s")
 
@@ -74,6 +70,7 @@ class Room:
         TooMuch."""
         with self._session(tenant, scope, send) as sent:
             if scope["method"] == "POST":
+                # Without a length a body may be of any size; it counts as an ordinary one.
                 with self._body(tenant, content_length(scope) or UNKNOWN_BYTES, receive) as received:
                     yield received, sent
             else:
@@ -94,6 +91,7 @@ class Room:
 
         async def sent(message: Message) -> None:
             nonlocal left
+            # The answer has begun, so the session exists and counts itself.
             _lessen(self._beginning, tenant, left)
             left = 0
             await send(message)
@@ -116,6 +114,7 @@ class Room:
     @contextmanager
     def _body(self, tenant: str, size: int, receive: Receive) -> Iterator[Receive]:
         """Count a body until it has arrived."""
+        # A single body may exceed the limit, or a large one could never be sent.
         if self._reading[tenant] and self._reading[tenant] + size > MOST_READING_BYTES:
             allowed = f"{MOST_READING_BYTES:,} bytes of a tenant are allowed"
             raise TooMuch("bodies in transit", allowed, BODY_SECONDS)
@@ -125,6 +124,7 @@ class Room:
         async def received() -> Message:
             nonlocal left
             message = await receive()
+            # Whatever comes last ends the count: the end of the body, or the client's leaving.
             if not message.get("more_body", False):
                 _lessen(self._reading, tenant, left)
                 left = 0
@@ -148,48 +148,12 @@ def _begins_session(scope: Scope) -> bool:
     """Whether a request to Streamable HTTP names neither a session nor a protocol without sessions."""
     sent = dict(scope["headers"])
     modern = sent.get(b"mcp-protocol-version", b"").decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+    # Only /mcp begins sessions of this kind; /sse counts as an open stream.
     return scope.get("path", "").rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
 
 
 def _lessen(counts: Counter[str], tenant: str, by: int) -> None:
     counts[tenant] -= by
+    # Zeros would keep the name of each tenant that ever called.
     if not counts[tenant]:
         del counts[tenant]
-
-
-FRESH_MS = 5_000
-"""How long a count is used; a fifth of that once it exceeds half the limit."""
-MOST_TENANTS = 1000
-
-
-class QueueRoom:
-    """At most ``most`` jobs of a tenant may be due, of the kinds that a worker does by itself; 0: any number.
-
-    They are not counted for each write, so a tenant may exceed the limit by what it makes due in between. Jobs that wait
-    for their own time, for a host's model, or for the next day's budget are no backlog, and are not counted.
-    """
-
-    def __init__(self, engine: Engine, kinds: Callable[[], Collection[Kind]], most: int) -> None:
-        self._engine = engine
-        self._kinds = kinds
-        self._most = most
-        # By tenant: the jobs at the last count, and until when the count is used.
-        self._counts = LRUCache[str, tuple[int, int]](MOST_TENANTS)
-
-    async def check(self, tenant_id: str) -> None:
-        """Raises TooMuch when no room exists, StorageUnavailable."""
-        if not self._most:
-            return
-        now = self._engine.now()
-        count, until = self._counts.get(tenant_id, (0, 0))
-        if now >= until:
-            # Other requests use the old count meanwhile, so that only one request counts.
-            self._counts[tenant_id] = count, now + FRESH_MS
-            count = await self._engine.database.read(
-                job_rows.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
-            )
-            until = now + (FRESH_MS if count < self._most / 2 else FRESH_MS // 5)
-            self._counts[tenant_id] = count, until
-        if count >= self._most:
-            allowed = f"{self._most:,} are allowed to be due; nothing was stored"
-            raise TooMuch("background jobs of your tenant", allowed, (until - now) / 1000)

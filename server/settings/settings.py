@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,6 +23,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from layerlore.memory.rules.time_zones import LONGEST_NAME, local_zone, read_zone
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.context_settings import (
     ContextRules,
@@ -51,7 +53,7 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
 from layerlore.storage.drivers.database_url import check_roles
@@ -82,12 +84,22 @@ def _toolset_names(value: Any) -> Any:
     names = list_of(value)
     if not isinstance(names, list):
         return names
+    # "all" is expanded here, so that the rest of the code knows real toolsets only.
     if "all" in names:
         return list(TOOLSETS)
     known = (*TOOLSETS, *PRESETS)
     if any(name not in known for name in names):
         raise ValueError(f"each must be one of {', '.join(known)}, all")
     return names
+
+
+def _time_zone(value: str) -> str:
+    if value:
+        try:
+            read_zone(value)
+        except InvalidInput as error:
+            raise ValueError(str(error).partition(": ")[2]) from None
+    return value
 
 
 def _known_form(value: SecretStr) -> SecretStr:
@@ -103,6 +115,7 @@ def _of_postgres(value: SecretStr) -> SecretStr:
 def _absolute(value: Path) -> Path:
     try:
         return value.expanduser().absolute()
+    # Path.expanduser raises for a user without a home, such as in a container.
     except RuntimeError as error:
         raise ValueError(f"its ~ names no known home folder ({error})") from None
 
@@ -218,6 +231,12 @@ class Settings(BaseSettings):
         "session; where the protocol has no sessions (HTTP since 2026-07-28), one for each agent and resource, called "
         "main.",
     )
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default="",
+        max_length=LONGEST_NAME,
+        description="The user's time zone, by its IANA name such as Europe/Berlin: *yesterday*, ages and the days above remembered "
+        "lines are counted in it. Empty: that of this machine over stdio and for commands; over HTTP UTC, unless a request names one.",
+    )
     memory: MemoryChoice = Field(
         default="on",
         description="on; read-only: reads work, and every write is refused; or off: nothing is stored, and the only tool "
@@ -293,7 +312,15 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Without this, pydantic would read the environment each time that a settings object is made.
         return (init_settings,)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The user's time zone: that of the settings, else this machine's."""
+        if self.time_zone:
+            return read_zone(self.time_zone)
+        return local_zone()
 
     def scope_in(self, tenant: str) -> Scope:
         """The scope that these settings mean in a tenant: the person's or, in a project, the project's beside it."""
@@ -305,6 +332,7 @@ class Settings(BaseSettings):
         """These settings, as they are for an agent."""
         own = self.agents.get(agent)
         if own is None:
+            # Most agents have no settings of their own, and copying would cost time in each call.
             return self
         return self.model_copy(update=own.over(self))
 
@@ -341,9 +369,11 @@ class _Environment(EnvSettingsSource):
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__", case_sensitive=False)
+        # pydantic looks for names in lower case where their case is ignored.
         self.env_vars = {name.lower(): value for name, value in variables.items()}
 
     def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
+        # The settings parse lists and objects themselves, since a host passes plain text.
         return value
 
 
@@ -371,6 +401,7 @@ def load_settings(
 
     Raises SettingsError.
     """
+    # Checked by hand: pydantic ignores unknown variables, and a typing mistake would have no effect.
     given = _spelled_out(os.environ if environ is None else environ)
     _check_variables(given)
     variables, flags = _without_blanks(given), _without_blanks(flags or {})
@@ -386,6 +417,7 @@ def load_settings(
         found = Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
     except ValidationError as error:
         raise SettingsError("; ".join(_explained(error, sources))) from None
+    # Resolved once, so that every part of the process means the same project.
     project = choose_project(found.project, os.curdir, str(found.data_dir))
     return found.model_copy(update={"project": project})
 
@@ -440,6 +472,7 @@ def _names(model: type[BaseModel], prefix: str, separator: str) -> Iterator[str]
 
 def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        # Positions in lists are left out: a setting is known by its name.
         path = [part for part in problem["loc"] if isinstance(part, str)]
         name, where = ".".join(path), _given_in(path, sources)
         if problem["type"] == "extra_forbidden":

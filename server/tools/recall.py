@@ -7,8 +7,8 @@ from pydantic import Field
 
 from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes
-from layerlore.memory.rules.validation import check_text, parse_time
-from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
+from layerlore.memory.rules.validation import check_text
+from layerlore.server.tools.arguments import UNLISTED, Moment, parse_since, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
@@ -82,7 +82,7 @@ async def recall_memory(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
         thread_id=call.thread(thread_id) if thread_id else None,
-        since=parse_time(since, "since") if since else None,
+        since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         roles=reader.check_roles(roles, ROLES),
         # A role is a message's: who asks for some, and not for entries by name, wants messages.
@@ -95,6 +95,7 @@ async def recall_memory(
     )
     # The caller's own thread may be one that nobody wrote to yet.
     if request.thread_id is not None and request.thread_id != call.caller.default_thread:
+        # A wrong id must be an error; an empty answer would look as if nothing was known.
         await call.engine.database.read(threads.find, call.scope, request.thread_id)
     found = await recall.recall(call.engine, call.scope, request)
     if opening:
@@ -106,14 +107,17 @@ async def recall_memory(
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
     def fitted() -> str | RecallAnswer:
+        # The opening is part of the answer, so the hits get the tokens that it leaves.
         tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
             shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
                 return _put_before(begins, shown)
+            # Nine tenths of the share, since bytes for a token differ between texts.
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
+    # Short answers are rendered on the loop: a thread would cost more than it saves.
     if detail == "low":
         return fitted()
     return await asyncio.to_thread(fitted)
@@ -124,6 +128,7 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
 
     if not call.claim_opening():
         return ""
+    # Half of the tokens at most, so that the question itself is still answered.
     most = min(injection.OPENING_TOKENS, max_tokens // 2)
     return await injection.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, WithJsonSchema
 
-from layerlore.memory.rules.validation import parse_time
 from layerlore.memory.work.work_answers import (
     CancelledRun,
     DecidedRun,
@@ -17,7 +16,7 @@ from layerlore.memory.work.work_answers import (
     SuspendedRun,
     UpdatedRun,
 )
-from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_since, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
     ANY_JSON,
@@ -128,6 +127,7 @@ async def update_run(
     status cancelled after a cancel: stop then."""
     from layerlore.memory.work import run_changes
 
+    # An empty list is a value: it removes the pending calls.
     has_calls = "pending_tool_calls" in call.given
     given = run_changes.RunUpdate(
         run_id,
@@ -221,6 +221,7 @@ async def complete_run(
     else:
         kept = output
     given = run_changes.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
+    # A run that is known by its claim has its thread already.
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:
@@ -270,7 +271,7 @@ async def list_runs(
         statuses=list(status),
         workflow_id=workflow_id,
         thread_id=call.thread(thread_id) if thread_id else "",
-        since=parse_time(since, "since") if since else None,
+        since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         metadata=metadata,
     )

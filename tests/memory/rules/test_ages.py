@@ -1,12 +1,14 @@
 """Ages and times as people and models read them."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.ages import DAY_MS, age, day, iso
+from layerlore.memory.rules.ages import DAY_MS, age, begin_of, day, end_of_day, find_date, iso
+from layerlore.memory.rules.time_zones import use_zone
 from layerlore.memory.rules.validation import parse_time
 
 NOW = 1_750_000_000_000
@@ -37,9 +39,22 @@ def test_an_age_is_told_in_the_unit_that_fits_it(days: int, label: str) -> None:
     assert age(NOW - days * DAY_MS, NOW) == label
 
 
-def test_a_day_is_over_after_24_hours_and_not_before() -> None:
-    assert age(NOW - DAY_MS + 1, NOW) == "today"
-    assert age(NOW - DAY_MS, NOW) == "1 day ago"
+def test_a_day_is_over_at_midnight_of_the_users_zone() -> None:
+    midnight = parse_time("2026-11-28T00:00:00Z", "midnight")
+    assert age(midnight, midnight) == "today"
+    assert age(midnight - 1, midnight) == "1 day ago"
+    with use_zone(ZoneInfo("America/New_York")):
+        assert age(midnight - 1, midnight) == "today"
+        assert age(midnight - DAY_MS, midnight) == "1 day ago"
+
+
+@given(TIMES, st.sampled_from(["UTC", "Asia/Kathmandu", "Pacific/Kiritimati", "America/St_Johns"]))
+def test_a_time_lies_within_its_day(time: int, zone: str) -> None:
+    with use_zone(ZoneInfo(zone)):
+        # The first and the last day of the calendar have no neighbour.
+        if FIRST + DAY_MS < time < LAST - DAY_MS:
+            assert begin_of(find_date(time)) <= time <= end_of_day(time)
+        assert day(time) == find_date(time).isoformat()
 
 
 @given(TIMES)

@@ -93,7 +93,7 @@ async def test_who_is_not_let_in_is_told_how_to_come_in_and_nothing_else(tmp_pat
                 assert reply.headers["cache-control"] == "no-store"
                 assert TOKEN not in reply.text + challenge
                 assert WRONG not in reply.text + challenge
-    assert "x" * 100 not in "".join(told.asked)
+    assert "x" * 100 not in "".join(told.request)
 
 
 def _pairs(headers: Any) -> list[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.limits.room import FRESH_MS, QueueRoom
+from layerlore.server.limits.queue_room import FRESH_MS, QueueRoom
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope

@@ -100,8 +100,9 @@ async def test_entries_that_come_and_go_are_told_to_who_watches_them_or_what_a_r
             assert set(await watching.until(PROFILE, found, STATUS)) == {PROFILE, found, STATUS}
         # What rests on messages goes with them, and comes back with them.
         async with subscriber(serving(database_url), era, [uri_of_entry(other["id"]), ENTRIES, PROFILE]) as watching:
-            for change in ({"which": "all"}, {"which": "undo"}):
-                await by.call("delete_messages", thread_id="main", **change)
+            changes = {"delete_messages": {"thread_id": "main", "which": "all"}, "undo": {"undo_id": "last"}}
+            for tool, arguments in changes.items():
+                await by.call(tool, **arguments)
                 assert set(await watching.until(uri_of_entry(other["id"]), ENTRIES)) == {
                     uri_of_entry(other["id"]),
                     ENTRIES,

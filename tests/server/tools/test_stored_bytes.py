@@ -76,7 +76,7 @@ async def act(store: Store, rng: random.Random, number: int) -> None:
         case 4:
             await store.people[scope].call("delete_messages", {"which": "last_turn", **here})
         case 5:
-            await store.people[scope].call("delete_messages", {"which": "undo", **here})
+            await store.people[scope].call("undo", {"undo_id": "last"})
         case 6:
             await store.people[scope].call("delete_thread", here)
         case 7:

@@ -122,7 +122,7 @@ def calls(known: Known) -> dict[str, Call]:
         "events.look": lambda tx, who: events.look(
             tx, who, events.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
-        "clock_repair.mend": lambda tx, who: threads.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
+        "threads.mend": lambda tx, who: threads.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
         "threads.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
         "threads.thread_ids": lambda tx, who: threads.thread_ids(tx, who, "", most=9),
         "threads.count_scope": threads.count_scope,

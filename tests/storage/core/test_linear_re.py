@@ -64,7 +64,8 @@ def patterns_of(room: str) -> list[Pattern]:
     modules = modules_of(room)
     names = {module.__name__ for module in modules}
     for function in (each for module in modules for each in vars(module).values() if hasattr(each, "cache_info")):
-        if function.__annotations__ == {"return": Pattern}:
+        # SQLAlchemy's func seems to have every attribute, but it has no annotations.
+        if getattr(function, "__annotations__", None) == {"return": Pattern}:
             function()
     made = [pattern for module, pattern in linear_re.REGISTRY if module in names]
     return list({(pattern.pattern, pattern.flags): pattern for pattern in made}.values())
