@@ -1,6 +1,6 @@
 """The embedder that a benchmark names, in the benchmark's own process, and the bound of sure answers that goes with it."""
 
-from layerlore.memory.embedding import port
+from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.port import Embedder
 from layerlore.memory.settings.context_settings import EmbeddingSettings, RecallRules
 
@@ -11,7 +11,7 @@ EMBEDDER_SETTING = "EMBEDDING__EMBEDDER"
 
 def chosen(name: str) -> Embedder | None:
     """``none``, ``use``, ``english`` or a model's name, with the settings' defaults."""
-    return port.make_embedder(EmbeddingSettings(embedder=name))
+    return choice.make_embedder(EmbeddingSettings(embedder=name))
 
 
 def default_sure(embedder: Embedder | None) -> float:

@@ -43,6 +43,7 @@ def render(name: str, **values: Any) -> Prompt:
 def _load(name: str) -> tuple[Any, str, frozenset[str]]:
     """The template, its version, and the names of its values."""
     environment = _make_environment()
+    # The version stands in a comment, which the parsed template no longer has.
     source, _, _ = environment.loader.get_source(environment, f"{name}.txt")
     found = _FIRST_LINE.match(source)
     if found is None or found[1] != name:

@@ -147,8 +147,10 @@ def _describe(model: str, chosen: Models) -> str:
 
 
 DEPTH = 64
+# Each try scans the rest of the text, which a model may fill with brackets.
 _MOST_TRIES = 50
 
+# Models without a field for reasoning write it in front of the answer.
 _THOUGHTS = linear_re.compile(
     "|".join(rf"\A\s*<{name}>.*?</{name}>" for name in ("think", "thinking", "thought", "reasoning")), linear_re.DOTALL
 )
@@ -193,6 +195,7 @@ def _readings(text: str) -> Iterator[Any]:
 
 def _decoded(text: str) -> Any:
     """The value of a whole text; None if it is not JSON."""
+    # Small models leave commas before closing brackets.
     for each in (text, _NEEDLESS_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
         try:
             return _decoder.decode(each)
@@ -213,6 +216,7 @@ def _longest_within(text: str) -> Any:
             end = -1
         if end < 0:
             break
+        # The answer is longer than the examples around it, so shorter objects are not decoded.
         if end - start > length:
             value = _decoded(text[start:end])
         else:
@@ -244,6 +248,7 @@ def _closed(text: str) -> str:
                 return text
         elif token["shut"] is None:
             return text
+    # An answer that was cut off may begin in a code fence.
     bare = text.rstrip().removesuffix("```").rstrip()
     whole = bare.endswith(("}", "]")) or (len(awaited) == 1 and bare.endswith(_ENDED))
     if whole:
@@ -310,6 +315,7 @@ def choose_form(litellm: Any, model: str, schema: JsonSchema) -> AnswerForm:
     if litellm.supports_response_schema(model=model):
         return AnswerForm(_response_format(schema), "")
     words = describe_schema(schema)
+    # litellm knows the provider, but not whether this model enforces a schema.
     known = litellm.get_supported_openai_params(model=model) or ()
     if "response_format" in known:
         return AnswerForm(_response_format(schema), words.words)

@@ -87,6 +87,7 @@ def convert_error(model: str, error: Exception) -> ChatFailed:
     words = str(error)
     kinds = [
         *(kind for part, kind in _WORDS if part in words),
+        # An error that is not in the table counts as its base class.
         *(kind.__name__ for kind in type(error).__mro__),
         _STATUSES.get(getattr(error, "status_code", 0), ""),
     ]
@@ -96,6 +97,7 @@ def convert_error(model: str, error: Exception) -> ChatFailed:
     status = getattr(error, "status_code", None)
     return ChatFailed(
         f"{model}: {type(error).__name__} {status or ''}".rstrip(),
+        # An error of unknown kind may pass, unless its status blames the request.
         retryable=not isinstance(status, int) or status >= 500,
     )
 
@@ -104,6 +106,7 @@ def _failure(text: str, kind: str, fault: str, error: Exception) -> ChatFailed:
     if fault == _OF_SETUP:
         return ChatFailed(text, retryable=True, retry_after_ms=SETUP_PAUSE_MS, of_setup=True)
     if fault == _OF_REQUEST:
+        # A request without the schema would be too long as well, so it is not tried.
         refused = RequestRefused if kind != "ContextWindowExceededError" else ChatFailed
         return refused(text, retryable=False)
     return ChatFailed(text, retryable=True, retry_after_ms=read_retry_after(error))
@@ -157,6 +160,7 @@ def read_reply(model: str, talk: list[Json], answered: Any, most: int) -> Reply:
     choice = next(iter(_field(answered, "choices") or ()), None)
     message = _field(choice, "message")
     text = _text_of(_field(message, "content"))
+    # The provider charges for an answer that cannot be used, too.
     cost = _cost(model, talk, text, _field(answered, "usage"))
     problem = _problem(text, message, _field(choice, "finish_reason"), most)
     if problem:
@@ -278,6 +282,7 @@ class LitellmChat:
         self._most_tokens = max_answer_tokens
         self._options: dict[str, Any] = {
             "timeout": timeout_seconds,
+            # Jobs have their own attempts, with pauses that hold for all workers.
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
@@ -299,6 +304,7 @@ class LitellmChat:
             raise ChatFailed(
                 f"no model is set for {kind}", retryable=True, retry_after_ms=SETUP_PAUSE_MS, of_setup=True
             )
+        # A wrong schema is our own defect, and must not cost a request.
         check_schema(material.schema, f"the schema of {kind}")
         litellm = await self._litellm()
         first = await self._first(litellm, model, material)
@@ -361,6 +367,7 @@ class LitellmChat:
 
     async def _turn(self, litellm: Any, model: str, material: "Material", form: AnswerForm, *more: Json) -> Turn:
         """Send one request. Raises ChatFailed without a readable answer."""
+        # Requests that ran out of time go on in their threads, and must not pile up.
         self._left = {worker for worker in self._left if not worker.join(0)}
         if len(self._left) >= _MOST_LEFT:
             raise ChatFailed(f"{model}: {len(self._left)} requests were given up and have not ended", retryable=True)

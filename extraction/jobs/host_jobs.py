@@ -94,6 +94,7 @@ def make_assignment(parts: Sequence[JobPart]) -> Assignment:
 def _join(turns: Sequence[tuple[Kind, TurnPart]]) -> Assignment:
     lines = _merge([turn.lines for _, turn in turns])
     seqs = {line.seq for line in lines}
+    # A message that is new to one kind need not come again as background of another.
     earlier = [line for line in _merge([turn.earlier for _, turn in turns]) if line.seq not in seqs]
     asks: dict[str, Any] = dict(_NOT_ASKED)
     for _, turn in turns:
@@ -277,6 +278,7 @@ async def take(engine: Engine, scope: Scope, holder: str, *, sent: WriteRequest)
         if parts:
             kind = "+".join(part.name for part in parts)
             return Offer(_job_id(parts), kind, parts[0].claim.lease_until, make_assignment(parts))
+        # These claims had nothing to do and are finished. The same key would give them again.
         sent = replace(sent, key="")
     return None
 
@@ -309,6 +311,7 @@ async def submit(
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
+    # The answer may hold secrets, so only its digest is stored with the request.
     body = [job_id, hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()]
     answered = await engine.kept_answer(scope, sent, body)
     if answered is not None:
@@ -369,6 +372,7 @@ def _job_id(parts: Sequence[JobPart]) -> str:
 
 def _fingerprint(material: Material) -> str:
     content: Json = json.loads(material.content)
+    # An answer stays valid when only the background changes.
     given = {name: value for name, value in content.items() if name not in material.beside}
     return hashlib.sha256(to_json([material.prompt, given]).encode()).hexdigest()[:6]
 
@@ -398,6 +402,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteR
     now = engine.now()
     claims = await engine.database.read(find, scope)
     if not claims:
+        # This is a write, so that the journal has a line of the refused call.
         await engine.write(scope, sent, body, now, _refuse_unknown)
     live = [claim for claim in claims if claim.lease_until > now]
     if not live:

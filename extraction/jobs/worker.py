@@ -86,6 +86,7 @@ async def _find_result(engine: Engine, kind: JobKind, claim: Claim, material: Ma
         corrected, by = await _answer(engine, kind, claim, again, chat)
         second = await judge_answer(engine, kind, claim, again, corrected, by)
     except (AnswerRefused, ChatFailed):
+        # The usable part of the first answer is not lost with the second.
         if first is None:
             raise
         return first
@@ -236,6 +237,7 @@ async def _answer(
 async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent: Spent) -> None:
     if spent == Spent():
         return
+    # The provider charges for the call even if the work is cancelled now.
     with anyio.CancelScope(shield=True):
         await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=engine.now())
 
@@ -395,6 +397,7 @@ class JobWorker:
         rows."""
         async with anyio.create_task_group() as tasks:
             while True:
+                # The event is cleared before the look, so any write from here on ends the wait below.
                 self._engine.wake.clear()
                 self._some_ended = False
                 next_at = None
@@ -413,6 +416,7 @@ class JobWorker:
             seconds = min(seconds, max(0, next_at - self._engine.now()) / 1000)
         with anyio.move_on_after(seconds):
             await self._engine.wake.wait()
+            # An ended job frees a slot at once, while further writes may follow the first in a moment.
             if not self._some_ended:
                 await anyio.sleep(self._pace.gather_seconds)
 
@@ -505,6 +509,7 @@ class JobWorker:
             await attempt(self._engine, self._kinds[claim.kind], claim, lane.chat)
         except Exception as error:  # noqa: BLE001 - any error ends the claim
             if isinstance(error, NoModel):
+                # The host's model may do such jobs. Claimed here again, they would only come back.
                 self._digested = [kind for kind in self._digested if kind != claim.kind]
             if isinstance(error, ChatFailed):
                 self._pauses.note_failure(error, self._engine.now())

@@ -119,6 +119,7 @@ class Digester:
         inputs: DigestInput | GapInput | None = await _first_gap(tx, engine, claim.scope, thread)
         if inputs is None:
             inputs = await _unnoted(tx, engine, claim.scope, thread)
+        # No model reads this material, so it has neither instructions nor content.
         if inputs is not None:
             return Material("", "", SCHEMA, PROMPT, inputs)
         rows = await observations.read(tx, claim.scope, claim.thread_uid, "active")
@@ -162,6 +163,7 @@ class Digester:
             return claim.seq - 1  # there may be more gaps
         inputs: DigestInput = material.inputs
         thread = await lock_unchanged(tx, claim, inputs.began, inputs.messages)
+        # Notes on a part of a long message would stand beside the extract of all of it.
         await observations.discard(tx, claim.scope, thread, after=inputs.began.seq)
         await store_notes(tx, claim.scope, thread, inputs.ended, result, by)
         await publish_notes(tx, engine, claim, thread, inputs.messages, result)
@@ -188,6 +190,7 @@ async def _unnoted(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Dige
     rules = engine.observation
     if thread.raw_tokens < rules.stand_in_tokens:
         return None
+    # Notes made ahead cover these messages, though they are not shown yet.
     ahead = await observations.sizes(tx, scope, thread.thread_uid, after=thread.observed_seq, upto=thread.buffered_seq)
     began = Cursor(thread.buffered_seq, thread.buffered_chars)
     read = await message_pages.read_between(

@@ -89,6 +89,7 @@ def has_content(content: str, rules: DocumentRules) -> bool:
     """Whether a document holds anything beyond its template and headings."""
     if rules.format == "json":
         return any(line.partition(": ")[2] not in _NOTHING for line in list_lines(content, is_json=True))
+    # Lines of the template say nothing by themselves.
     given = set(list_lines(rules.template, is_json=False))
     return any(
         line not in given and not line.startswith("#") and any(map(str.isalnum, line))
@@ -108,11 +109,13 @@ def read_document(answer: Json, document: WorkingMemoryDocument) -> str:
     if rules.format == "json" and content:
         _check_json(content)
     if not has_content(content, rules):
+        # A model that returns an empty document has lost it: stored, it would wipe what is known.
         if has_content(document.content, rules):
             raise AnswerRefused(
                 "document: there is nothing in it, but the present one has content: write the whole document"
             )
         return ""
+    # If the stored document repeats itself already, a refusal would block every update.
     if _repeats(content, rules) and not _repeats(document.content, rules):
         raise AnswerRefused("document: it says the same again and again; say each thing once")
     return content
@@ -209,6 +212,7 @@ async def store_document(
         uid = ""
     else:
         uid = thread.thread_uid
+    # The new version was written from the one before, so it rests on the sources of both.
     if document.content:
         before = await working_memory.sources_of_version(tx, scope, uid, document.version)
     else:

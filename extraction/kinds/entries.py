@@ -185,6 +185,7 @@ class EntryExtractor:
         spoken = [EvidenceText(line.seq, 0, line.role, line.text) for line in before] + [
             EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text) for line in found.lines
         ]
+        # The lines before them show what a short reply such as "yes" answers.
         said = [each for each in link_replies(spoken) if each.seq in revisions]
         known = await _known(tx, engine, claim, said, subject_in(thread.metadata))
         profile = await working_memory.read_current(tx, claim.scope, "")
@@ -234,6 +235,7 @@ class EntryExtractor:
         # In a thread, since the search takes some milliseconds for each.
         proofs = await anyio.to_thread.run_sync(_prove, inputs, masked)
         candidates, mendable, duplicates = _choose_proven(proofs, inputs)
+        # This happens only once: a model that cannot quote must not hold up the job.
         if mendable and not candidates and not material.again:
             raise AnswerRefused("; ".join(mendable))
         elsewhere = [f"{each.where}: {_ELSEWHERE[each.about]}" for each in result.given if each.about != "case"]
@@ -270,6 +272,7 @@ class EntryExtractor:
         have changed."""
         inputs: EntriesInput = material.inputs
         thread = await _lock_unchanged(tx, claim, inputs)
+        # The resource after the thread: every writer locks them in this order.
         await scopes.hold(tx, claim.scope)
         changed: list[str] = []
         places: list[str] = []
@@ -307,6 +310,7 @@ def _read_member(given: Any) -> ModelAnswer:
 
 async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText], subject: str) -> list[Message]:
     """The stored entries that share most words with what the user says."""
+    # An assistant's answer mentions many things, so only the user's words choose the known entries.
     words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
     if not words:
         return []
@@ -330,6 +334,7 @@ def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
             if not isinstance(each.get(name), str):
                 raise AnswerRefused(f"entries[{number}].{name}: must be a string")
         evidence = each.get("evidence")
+        # Models give a single quotation without a list.
         if isinstance(evidence, list):
             quotations = evidence
         else:
@@ -350,6 +355,7 @@ def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> Gi
         about = each["about"]
     else:
         about = "case"
+    # An entry can correct only one that the model was shown.
     return GivenEntry(where, content, quotations, each["source"], corrects if corrects in inputs.known else None, about)
 
 
@@ -373,6 +379,7 @@ def _choose_proven(
                 of_several = ""
             refused.append(f"{given.where}.evidence{of_several}: {how.reason}")
             continue
+        # An entry under the user's name may only repeat what others said.
         retold = is_retold(given.content, given.label, inputs.said)
         label: Label
         if retold:
@@ -414,6 +421,7 @@ async def _keep(
     quoted = {span.seq for span in candidate.proof.spans}
     messages = [message for message in inputs.messages if message.seq in quoted]
     of_label: Trust
+    # A finding of the assistant is not the user's word, whatever it quotes.
     if candidate.label == "verified_assistant_finding":
         of_label = "assistant"
     else:
@@ -427,6 +435,7 @@ async def _keep(
         trust,
         by.model,
         by.prompt,
+        # An entry is as old as the newest of its sources.
         max(message.said_at for message in messages),
         tuple(
             EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label)

@@ -65,10 +65,12 @@ def read_lines(engine: Engine, messages: Iterable[Message], *, tools: bool) -> l
     """Lines for the messages that say something, in order. With ``tools``, calls and results are included, cut, and media
     as placeholders; without, the text of a line is exactly what ``said`` returns. Echoes are in none."""
     given = list(messages)
+    # ``said`` strips the echoes of texts itself; calls and results are stripped here.
     if tools:
         rest = strip_messages(given)
     else:
         rest = given
+    # A result may lack the name of its tool, which its call has.
     called = {
         part["id"]: part["name"]
         for message in given
@@ -104,6 +106,7 @@ def _name(engine: Engine, message: Message) -> str | None:
 
 def _with_tools(engine: Engine, message: Message, stripped: Message, called: Mapping[str, str]) -> str:
     others = (_describe_part(engine, part, called) for part in stripped.parts)
+    # A message's own words must not pass for a tool call.
     return "\n".join(filter(None, (escape_marks(said(engine, message)), *others)))
 
 
@@ -151,6 +154,7 @@ def _payload(engine: Engine, value: Any) -> str:
             text = cut
         else:
             text = json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
+    # Text in a payload must not pass for a call or a result.
     text = escape_marks(text)
     if len(text) <= MOST_PAYLOAD:
         return text
@@ -176,6 +180,7 @@ def _cut(value: Any) -> Any:
 
 def _cut_string(text: str) -> str:
     if len(text) > MOST_STRING:
+        # Even the beginning of base64 is of no use to a model.
         if _ENCODED.fullmatch(text):
             return f"[{len(text)} characters of encoded data]"
         return f"{text[:MOST_STRING]}… ({len(text) - MOST_STRING} more characters)"
@@ -407,6 +412,7 @@ async def read_new(
         taken, lines = take_fitting(found, by_seq)
         more = len(taken) < len(found) or len(found) == most
         if wanted(lines):
+            # Greetings and thanks alone are not worth a call of a model.
             if not more and _is_small_talk(lines):
                 return None
             return NewMessages(began, tuple(taken), tuple(lines), more)
@@ -415,6 +421,7 @@ async def read_new(
 
 
 def _is_small_talk(lines: Sequence[TranscriptLine]) -> bool:
+    # A line that begins with a bracket is a tool's: work, and not small talk.
     return all(
         is_idle(line.text)
         if line.role == "user"
@@ -434,6 +441,7 @@ def take_fitting(
         line = lines_by_seq.get(message.seq)
         if line:
             chars += len(line.text)
+        # At least one line, however long, or the job would never move on.
         if chars > MOST_CHARS and lines:
             break
         taken.append(message)
@@ -445,6 +453,7 @@ def take_fitting(
 async def read_earlier(tx: Tx, engine: Engine, scope: Scope, thread: Thread, before: int) -> list[TranscriptLine]:
     """The last lines before a seq, which help to understand what follows; each is cut to its end."""
     spoken = await message_pages.read_spoken_before(tx, scope, thread, upto=before - 1, most=EARLIER)
+    # The last words before a message explain it best.
     return [replace(line, text=line.text[-EARLIER_CHARS:]) for line in read_lines(engine, spoken, tools=False)]
 
 

@@ -143,6 +143,7 @@ def read_notes(answer: Json, sources: NoteSources) -> ObserverAnswer:
         )
     read = [_read_note(each, f"observations[{place}]", sources) for place, each in enumerate(listed)]
     notes = [note for note in read if note is not None]
+    # An empty answer has to say so, or a lazy one would pass for a quiet conversation.
     if not notes and answer.get("nothing_to_note") is not True:
         raise AnswerRefused(
             "observations: there is none; if nothing is worth a note, say so with nothing_to_note = true"
@@ -162,6 +163,7 @@ def _read_note(raw: Any, where: str, sources: NoteSources) -> ObserverNote | Non
     """None for a note without text."""
     if not isinstance(raw, dict):
         raise AnswerRefused(f"{where}: must be an object with marker, text, from_seq, to_seq")
+    # Models write markers with capitals and spaces.
     marker = next((each for each in MARKERS if each == str(raw.get("marker", "")).strip().lower()), None)
     if marker is None:
         raise AnswerRefused(f"{where}.marker: must be one of {', '.join(MARKERS)}")
@@ -172,6 +174,7 @@ def _read_note(raw: Any, where: str, sources: NoteSources) -> ObserverNote | Non
     if not text:
         return None
     first, last = _range(raw.get("from_seq"), raw.get("to_seq"), sources.seqs)
+    # A note is worth more than its date, so an unreadable date is left out.
     refers_to = raw.get("refers_to")
     if isinstance(refers_to, str):
         dated = _DATE.fullmatch(refers_to.strip())
@@ -206,6 +209,7 @@ def enrich_notes(
 ) -> ObserverResult:
     """Add tokens, trust and times to the notes. Raises AnswerRefused for notes that are longer than the messages."""
     made: list[NewObservation] = []
+    # Some models repeat a note within one answer.
     for note in dict.fromkeys(noted.notes):
         seqs = sources.within(note.from_seq, note.to_seq)
         row = NewObservation(
@@ -284,6 +288,7 @@ class Observer:
             tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES
         )
         full = len(found) == MOST_MESSAGES
+        # The rest of a message of which a part is noted must follow, however short it is.
         enough = full or began.chars or sum(message.tokens for message in found) >= rules.step // 2
         if not found or not enough:
             return None
@@ -364,6 +369,7 @@ async def publish_notes(
     tx: Tx, engine: Engine, claim: Claim, thread: Thread, messages: Sequence[Message], result: ObserverResult
 ) -> None:
     """Record that these messages were noted, and activate the notes if the thread is past its threshold."""
+    # Storing the notes changed the thread's counts, so the thread is read again.
     after = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
     assert after is not None
     payload = {"from_seq": messages[0].seq, "to_seq": messages[-1].seq, "count": len(result.made)}
@@ -395,6 +401,7 @@ def _take_batch(
     else:
         text = ""
     rest = text[began.chars :]
+    # A message that is too long for one call is noted part by part.
     if engine.tokens.text(rest) > rules.batch:
         return _take_part(engine, rules, began, first, lines[first.seq])
     taken: list[Message] = []
@@ -405,6 +412,7 @@ def _take_batch(
             break
         taken.append(message)
         tokens += more
+    # A call noted without its result would read as work that never ended.
     taken = _without_open_calls(taken)
     given: list[TranscriptRow] = []
     for message in taken:
@@ -461,6 +469,7 @@ def _without_open_calls(messages: list[Message]) -> list[Message]:
     results = {part["tool_call_id"] for each in messages for part in each.parts if part["type"] == "tool_result"}
     for place, message in enumerate(messages):
         waits = any(part["type"] == "tool_call" and part["id"] not in results for part in message.parts)
+        # The first message always goes along, or a call without a result would stop the notes.
         if waits and place and len(messages) - place <= _WAITING:
             return messages[:place]
     return messages

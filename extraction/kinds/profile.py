@@ -52,6 +52,7 @@ SCHEMA: JsonSchema = {
         "document": {"type": "string"},
     },
 }
+# In a job about a turn, null says that nothing changes.
 _MEMBER: JsonSchema = {
     "type": ["object", "null"],
     "additionalProperties": False,
@@ -115,6 +116,7 @@ class ProfileWriter:
                 tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
             )
 
+        # Only users describe themselves, so messages without their words are passed over.
         found = await read_new(read, engine, began, most=MOST_MESSAGES, wanted=_a_user_speaks)
         if found is None:
             return None
@@ -168,8 +170,10 @@ class ProfileWriter:
         if result is None:
             return ProfileResult(None, engine.now())
         content = documents.fit_to_store(engine, inputs.document, result.content)
+        # The same profile again needs no evidence.
         if content is None:
             return ProfileResult(None, engine.now(), repeated=True)
+        # Only a user's own words may change the profile.
         found = prove("", result.quotations, "user_assertion", inputs.said)
         if not isinstance(found, EvidenceRefused):
             return ProfileResult(content, engine.now(), unproven=_list_unproven_lines(inputs, content))
@@ -189,6 +193,7 @@ class ProfileWriter:
             await documents.store_document(
                 tx, engine, claim, thread, inputs.document, result.content, [source], by, now=result.now
             )
+        # The cursor moves also without a change, or the same messages would be read again.
         await threads.move_cursor(tx, claim.scope, claim.thread_uid, "profile_seq", inputs.ended)
         return Ended(
             inputs.ended if inputs.more else None,
@@ -219,6 +224,7 @@ def _list_unproven_lines(inputs: ProfileInput, content: str) -> tuple[int, ...]:
     """The numbers of the new lines with a name or number that neither a user nor the profile before says."""
     is_json = inputs.document.rules.format == "json"
     known = list_lines(inputs.document.content, is_json=is_json)
+    # Lines that were there before, and those of the template, need no proof.
     there = {_fold(line) for line in (*known, *list_lines(inputs.document.rules.template, is_json=False))}
     texts = [*known, *(each.text for each in inputs.said)]
     new = (
@@ -230,6 +236,7 @@ def _list_unproven_lines(inputs: ProfileInput, content: str) -> tuple[int, ...]:
 
 
 def _fold(line: str) -> str:
+    # A line that only got another bullet or full stop is not new.
     return " ".join(line.casefold().split()).strip(" .,;*-•")
 
 

@@ -103,6 +103,7 @@ class Reflector:
             active = await observations.read(tx, claim.scope, claim.thread_uid, "active")
         else:
             active = []
+        # Rows of later batches are left to the next job.
         rows = tuple(row for row in active if row.batch <= claim.seq)
         tokens = sum(row.tokens for row in rows)
         if tokens < rules.reflect_tokens:
@@ -132,6 +133,7 @@ class Reflector:
         tokens = inputs.tokens - sum(by_id[id_].tokens for id_ in gone) + sum(each.tokens for each in made)
         if tokens >= inputs.tokens:
             raise AnswerRefused(f"the notes would have {tokens} tokens and have {inputs.tokens} now: fewer are needed")
+        # The notes are fewer, but still too many. They are refused while a stricter level is left.
         if tokens >= inputs.below:
             if inputs.level < MOST_LEVEL:
                 raise AnswerRefused(f"the notes would still have {tokens} tokens; fewer than {inputs.below} are needed")
@@ -189,6 +191,7 @@ def read_reflection(answer: Json, rows: Sequence[Observation]) -> Reflection:
     taken = {id_ for _, ids in named for id_ in ids}
     merges: list[Merged] = []
     for raw, ids in named:
+        # Details go with their parent, or they would stand without their subject.
         free = [child for id_ in ids for child in under.get(id_, ()) if child not in taken]
         free = [child for child in free if by_id[child].marker != "critical"]
         taken |= set(free)
@@ -226,6 +229,7 @@ def _read_merges(answer: Json, by_id: Mapping[int, Observation]) -> list[tuple[J
         if not isinstance(raw, dict) or not isinstance(raw.get("text"), str):
             raise AnswerRefused(f"merge[{place}]: must be an object with supersedes (ids), marker and text")
         ids = [id_ for id_ in dict.fromkeys(_ids(raw.get("supersedes"))) if id_ in by_id and id_ not in taken]
+        # A merge without a text would only remove its rows.
         if ids and clean_line(raw["text"], 2 * NOTE_CHARS):
             named.append((raw, ids))
             taken |= set(ids)
@@ -243,12 +247,14 @@ def _ids(raw: Any) -> list[int]:
 def _merge(raw: Json, ids: Sequence[int], by_id: Mapping[int, Observation]) -> Merged:
     markers = {by_id[id_].marker for id_ in ids}
     answered = str(raw.get("marker", "")).strip().lower()
+    # For an unknown marker, the most important one of the merged rows counts.
     marker = next((each for each in MARKERS if each == answered), min(markers, key=MARKERS.index))
     refers_to = raw.get("refers_to")
     return Merged(
         tuple(sorted(ids)),
         "critical" if "critical" in markers else marker,
         clean_line(raw["text"], 2 * NOTE_CHARS),
+        # A date has ten characters.
         refers_to.strip()[:10] or None if isinstance(refers_to, str) else None,
     )
 
@@ -265,6 +271,7 @@ def _make_row(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> Ne
             from_seq=min(row.from_seq for row in rows),
             to_seq=max(row.to_seq for row in rows),
             tokens=0,
+            # The stored trust is plain text, and this gives it its type.
             trust=find_lowest_trust(trust for row in rows for trust in TRUSTS if trust == row.trust),
             batch=max(row.batch for row in rows),
             level=1 + max(row.level for row in rows),

@@ -139,6 +139,7 @@ class SessionMemoryWriter:
         stored = await working_memory.read_current(tx, claim.scope, thread.thread_id)
         document = WorkingMemoryDocument("thread", thread.thread_id, engine.working_memory.of("thread"), stored)
         queued = await session_notes.queued(tx, claim.scope, claim.thread_uid)
+        # Notes from before a clear wait until the next document takes them out of the queue.
         notes = [note for note in queued if not _was_cleared(document, note)]
         began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "session_seq")
 
@@ -148,7 +149,9 @@ class SessionMemoryWriter:
             )
 
         found = await read_new(read, engine, began, most=MOST_MESSAGES, tools=True)
+        # A document that holds only its template counts as none.
         is_empty = not documents.has_content(document.content, document.rules)
+        # Without a user's words, the document would begin with what tools brought.
         if found and _a_user_speaks(found.messages):
             told = found
         else:
@@ -261,6 +264,7 @@ def _as_json(notes: Sequence[Note]) -> list[Json]:
 
 
 def _read_member_notes(given: Any) -> ModelAnswer:
+    # Beside other kinds, an empty list says that nothing is worth a note.
     return {"notes": given, "nothing_to_note": not given}
 
 
@@ -284,6 +288,7 @@ def _read_notes(answer: ModelAnswer, inputs: NotesInput) -> NotesResult:
         raise AnswerRefused("notes: there is none; if nothing is worth a note, say so with nothing_to_note = true")
     if (repeated := find_repetition([note.text for note in distinct])) is not None:
         raise AnswerRefused(f"notes: {repeated}; note each thing once")
+    # A repeated job may bring notes that already wait.
     waiting = {(note.category, note.text) for note in inputs.queued}
     new = tuple(note for note in distinct if (note.category, note.text) not in waiting)
     return NotesResult(new, repeated=len(notes) - len(new))
@@ -328,6 +333,7 @@ async def _queue(tx: Tx, claim: Claim, thread: Thread, inputs: NotesInput, resul
         now=result.now,
     )
     await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)
+    # Once enough notes wait, the next job writes them into the document.
     goes_on = reading.more or len(inputs.queued) + len(result.notes) >= COMPACTED
     return Ended(
         claim.seq - 1 if goes_on else None,
@@ -343,6 +349,7 @@ async def _store(
     if await session_notes.queued(tx, claim.scope, uid) != list(inputs.queued):
         raise Stale("the notes changed meanwhile")
     stored = await working_memory.read_current(tx, claim.scope, thread.thread_id)
+    # Another writer's version would be replaced by one that knows nothing of it.
     if stored != inputs.document.changed:
         raise Stale("somebody changed the document meanwhile")
     if reading is not None:
@@ -354,9 +361,11 @@ async def _store(
         await documents.store_document(
             tx, engine, claim, thread, inputs.document, result.content, sources, by, now=result.now
         )
+    # All queued notes go, also those from before a clear, which must not come back.
     await session_notes.take_out(tx, claim.scope, uid, [note.note_id for note in inputs.queued])
     if reading is not None:
         await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)
+    # The cursor may still be behind the claim: the next job reads the messages that this one left.
     cursor = await threads.read_cursor(tx, claim.scope, uid, "session_seq")
     return Ended(
         claim.seq - 1 if cursor < claim.seq and (reading is None or reading.more) else None,

@@ -86,6 +86,7 @@ class Summariser:
             return None
         previous = await session_notes.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq)
         began, out = await _find_trimmed(tx, claim, thread, policy, previous)
+        # A model is called once for several messages, and not for each one that leaves the window.
         if sum(tokens for _, tokens in out) < count_step(policy):
             return None
         upto = out[-1][0]
@@ -148,6 +149,7 @@ class Summariser:
         happened = NewEvent("summary_updated", {"from_seq": from_seq, "to_seq": last})
         await events.record(tx, claim.scope, thread, [happened], origin=Origin(claim.kind, ""), now=result.now)
         if inputs.more:
+            # A seq below the claim's keeps the job due for the remaining messages.
             return claim.seq - 1
         return None
 
@@ -163,6 +165,7 @@ async def _find_trimmed(
     began = max(observed, previous.upto_seq if previous else 0)
     sizes = await observations.sizes(tx, claim.scope, claim.thread_uid, after=began, upto=claim.seq)
     out = find_trimmed(policy, thread, sizes)
+    # The first messages stay in such a window, and need no summary.
     if policy.drop == "middle" and previous is None:
         stays = policy.keep_first
     else:

@@ -122,6 +122,7 @@ class TitleWriter:
         if thread is None or not is_open(thread):
             return Ended(refused=("title: somebody gave another one meanwhile",))
         message: Message = material.inputs.message
+        # The message must be as the model read it, or the title could name what was deleted.
         now = await message_pages.read_spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
         if now != [message]:
             raise Stale("the message that the title was made of was changed or deleted meanwhile")
@@ -140,6 +141,7 @@ class TitleWriter:
 
     def digest(self, material: Material) -> ModelAnswer | None:
         """The beginning of the message."""
+        # Code says little about a conversation, unless the message is nothing else.
         return {"title": _FENCED.sub(" ", material.inputs.text).strip() or material.inputs.text}
 
 

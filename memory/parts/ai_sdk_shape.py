@@ -120,10 +120,12 @@ def _media_type(block: Json, where: str) -> str | None:
 def _media(block: Json, key: str, where: str, kind: str = "") -> StoredJson:
     stated, place = _media_type(block, where), f"{where}.{key}"
     text = read_text(block.get(key), place)
+    # Under one key the SDK sends a URL or bare base64, and only a URL has a colon near its beginning.
     if ":" in text[:40]:
         source = read_url(text, place)
     else:
         source = MediaSource(encoded=read_base64(text, place))
+    # "image/*" is the SDK's guess; a data: URL names the real type.
     source = source._replace(content_type=source.content_type if stated in (None, "image/*") else stated)
     if kind or (stated or source.content_type or "").startswith("image/"):
         return image_part(source, place)
@@ -144,10 +146,12 @@ def _call(block: Json, name: str, key: str, where: str, limits: Limits) -> list[
     """A call, what signs it, and its result where it has one."""
     call_id = read_call_id(block.get("toolCallId"), f"{where}.toolCallId", limits)
     given = block.get(key)
+    # The SDK allows any JSON as input. Our arguments are an object, so other JSON goes under the key of unread text.
     if isinstance(given, dict | str | None):
         arguments = given
     else:
         arguments = {"_raw": given}
+    # Gemini wants the signature of a call back, so it is stored as reasoning in front of the call.
     signature = _find_text(_options(block, where, GOOGLE), "thoughtSignature", where)
     if signature:
         parts = [reasoning_part("", signature, provider=GOOGLE)]
@@ -161,6 +165,7 @@ def _call(block: Json, name: str, key: str, where: str, limits: Limits) -> list[
     if error is not None:
         check_json(error, f"{where}: error", depth=limits.json_depth)
         parts.append(tool_result_part(call_id, name, error, is_error=True))
+    # In any other state the output is preliminary or missing.
     elif "output" in block and block.get("state") in (None, "resolved", "output-available"):
         check_json(block["output"], f"{where}.output", depth=limits.json_depth)
         parts.append(tool_result_part(call_id, name, block["output"]))
@@ -190,6 +195,7 @@ def _read_output(raw: Any, where: str, limits: Limits) -> tuple[Any, bool]:
     if kind not in _OUTPUTS:
         raise InvalidInput(f"{where}.type: unknown type of output {describe(kind)}; {describe_choices(kind, _OUTPUTS)}")
     if kind == "execution-denied":
+        # A model that reads the thread needs to learn of the refusal, also where the user gave no reason.
         return read_optional_text(output.get("reason"), f"{where}.reason") or "The user did not allow this.", True
     if kind == "content":
         entries = read_list(output.get("value"), f"{where}.value")

@@ -109,6 +109,7 @@ def read_file_part(block: Json, where: str, limits: Limits) -> list[Json]:
 
 
 def _refuse_note(block: Json, where: str) -> None:
+    # A note comes from get_messages. Stored without its data, it would replace an image by its description.
     if block.get("part") is not None and block.get("data") is None:
         raise InvalidInput(
             f"{where}: this is a note of an image or file: give its `data`, too, as get_messages(part=...) gives it"
@@ -133,6 +134,7 @@ def read_tool_call_part(block: Json, where: str, limits: Limits) -> list[Json]:
 def read_tool_result_part(block: Json, where: str, limits: Limits) -> list[Json]:
     check_keys(block, where, PART_KEYS["tool_result"], PASSED_OVER)
     call_id = read_call_id(block.get("tool_call_id"), f"{where}.tool_call_id", limits)
+    # Some programs send "" for a name that they do not know.
     if block.get("name") in (None, ""):
         name = None
     else:
@@ -165,6 +167,7 @@ CANONICAL_READERS: dict[str, Reader] = {
     "tool_result": read_tool_result_part,
 }
 
+# OpenAI names a format. Only that of mp3 is not the second half of its media type.
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
 _CALL_KINDS = ("function", "custom")
 
@@ -207,6 +210,7 @@ def read_openai_file_block(block: Json, where: str, _limits: Limits) -> list[Jso
 
 
 def _file_source(value: Any, where: str) -> MediaSource:
+    # Both forms occur here: a data: URL and bare base64.
     text = read_optional_text(value, where)
     if text is not None and text[:5].lower() == "data:":
         return read_url(text, where)
@@ -246,6 +250,7 @@ def _audio_answer(raw: Any, where: str) -> list[Json]:
     audio = read_object(raw, where)
     check_keys(audio, where, ("id", "data", "transcript", "expires_at"))
     audio_id = read_optional_text(audio.get("id"), f"{where}.id")
+    # The answer does not name its format, since the request chose it.
     source = MediaSource(None, read_base64(audio.get("data"), f"{where}.data"), "audio/*")
     file = file_part(source, where, metadata={"file_id": audio_id} if audio_id else None)
     return [text_part(read_optional_text(audio.get("transcript"), f"{where}.transcript") or ""), file]
@@ -264,6 +269,7 @@ def _tool_call(raw: Any, where: str, limits: Limits) -> StoredJson:
     target = read_object(call.get(kind), place)
     if kind == "custom":
         check_keys(target, place, ("name", "input"))
+        # A custom tool takes free text instead of JSON.
         arguments: Json = {UNREAD_ARGUMENTS: read_text(target.get("input"), f"{place}.input")}
     else:
         check_keys(target, place, ("name", "arguments"), PASSED_OVER)
@@ -279,6 +285,7 @@ def _function_call(raw: Any, where: str, limits: Limits) -> StoredJson:
 
 
 def _function_id(name: str) -> str:
+    # The older function_call has no id: the name ties an answer to the latest call of that function.
     return f"function:{name}"
 
 
@@ -302,6 +309,7 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
         checked = None
     else:
         checked = read_tool_name(name, f"{where}.name", limits)
+    # LangChain marks a failed tool in ``status``, and puts what only programs read into ``artifact``.
     failed, shown = message.get("status") == "error", join_result(said)
     kept = message.get("artifact")
     if kept is None:
@@ -313,6 +321,7 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
 
 def read_reasoning(message: Json, where: str) -> list[Json]:
     """The reasoning that stands beside an answer as plain text."""
+    # DeepSeek and LiteLLM write reasoning_content, OpenRouter writes reasoning.
     if message.get("reasoning_content"):
         key = "reasoning_content"
     else:
@@ -347,6 +356,7 @@ _OF_BLOCK = (*PASSED_OVER, "extras", "source_type")
 
 def find_langchain(raw: Json) -> Json | None:
     """The message in the OpenAI chat shape if it is one of LangChain's, else None."""
+    # LangChain's serialised constructor: {"lc": 1, "id": [..., "AIMessage"], "kwargs": {...}}.
     if raw.get("lc") is not None and isinstance(raw.get("kwargs"), dict):
         names = raw.get("id")
         if isinstance(names, list) and names:
@@ -354,12 +364,14 @@ def find_langchain(raw: Json) -> Json | None:
         else:
             named = None
         raw = {"type": named, **raw["kwargs"]}
+    # The form of LangChain's message_to_dict: {"type": "human", "data": {...}}.
     elif isinstance(raw.get("data"), dict) and raw.get("role") is None and _role(raw):
         raw = {**raw["data"], "type": raw["type"]}
     role = _role(raw)
     if role is None or raw.get("role") is not None:
         return None
     found = {key: value for key, value in raw.items() if key not in ("type", *_BOOKKEEPING)}
+    # LangChain's DeepSeek adapter keeps the reasoning in additional_kwargs.
     beside = raw.get("additional_kwargs")
     if isinstance(beside, dict) and beside.get("reasoning_content") and not found.get("reasoning_content"):
         found["reasoning_content"] = beside["reasoning_content"]
@@ -375,6 +387,7 @@ def _role(raw: Json) -> str | None:
 
 def split_calls(raw: Json, where: str, limits: Limits) -> tuple[Json, list[Json]]:
     """The message without LangChain's own calls, and those as parts, but for the ones that its content holds."""
+    # Content blocks of Anthropic's shape hold the same calls again. Without this check each would be stored twice.
     if isinstance(raw.get("content"), list):
         held = {
             block["id"]
@@ -439,6 +452,7 @@ def read_chain_media(block: Json, where: str, _limits: Limits) -> list[Json]:
     given = block.get("filename") or about.get("filename") or about.get("name")
     name = read_optional_text(given, f"{where}.filename")
     file_id = read_optional_text(block.get("file_id"), f"{where}.file_id")
+    # A file part does not name its kind otherwise, so a wildcard keeps it.
     if source.content_type is None and block["type"] in ("image", "audio", "video"):
         source = source._replace(content_type=f"{block['type']}/*")
     return [file_part(source, where, name=name, metadata={"file_id": file_id} if file_id else None)]

@@ -55,9 +55,11 @@ def make_index_texts(
     mark = metadata.get("session")
     acts = measure_speech_acts(text)
     return Indexed(
+        # A chunk without words gets no head, or a search for a speaker would find every empty message.
         chunks=tuple(f"{first} {' '.join(found)}".lstrip() if found else "" for found in own),
         chars=len(text),
         mark=mark if isinstance(mark, str) else None,
+        # The columns of the index are integers, so these are whole percents.
         speaker=name or None,
         asks=round(100 * acts.asks),
         empty=round(100 * acts.empty),

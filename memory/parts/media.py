@@ -18,6 +18,7 @@ _BASE64 = linear_re.compile(
     rf"(?<!{_CODED}){_CODED}{{60,}}(?:\r?\n{_CODED}{{60,}})*"
     rf"(?:\r?\n{_CODED}{{1,76}}={{1,2}}|\r?\n(?:{_CODED}{{4}}){{5,}}|={{0,2}})(?!{_CODED})"
 )
+# Encoded bytes of that length have all three kinds. A run without one of them is a hex dump or a line of dashes.
 _KINDS = tuple(linear_re.compile(kind) for kind in ("[A-Z]", "[a-z]", "[0-9]"))
 # A multiple of four characters, which stand for whole bytes.
 _PIECE = 128 * 1024
@@ -73,6 +74,7 @@ def _note_text(found: linear_re.Match) -> str:
     text = found[0]
     if len(text) < LEAST_BASE64 or not all(kind.search(text) for kind in _KINDS):
         return text
+    # Four characters stand for three bytes; padding and line ends stand for none.
     length = len("".join(text.split()).rstrip("="))
     return f"[base64, {length * 3 // 4:,} bytes]"
 
@@ -80,6 +82,7 @@ def _note_text(found: linear_re.Match) -> str:
 def make_media_note(part: Json, place: str) -> StoredJson:
     """A note for an image or a file: its fields without the bytes, and their number, their SHA-256 and their place."""
     content = part["data"].encode()
+    # A tool may answer with data that is not base64: then its text is measured.
     return _note(part, place, *(_measure(part["data"]) or (len(content), hashlib.sha256(content).hexdigest())))
 
 
@@ -94,6 +97,7 @@ def _measure(data: str) -> tuple[int, str] | None:
     size, digest = 0, hashlib.sha256()
     try:
         for begin in range(0, len(data), _PIECE):
+            # The lenient mode drops foreign characters, and would take any text for base64.
             content = binascii.a2b_base64(data[begin : begin + _PIECE], strict_mode=True)
             size += len(content)
             digest.update(content)
@@ -124,6 +128,7 @@ def find_media(parts: list[Json], seq: int, place: str) -> Media | None:
         binascii.a2b_base64(part["data"], strict_mode=True)
     except ValueError:
         return None
+    # A media type may carry parameters ("text/plain; charset=utf-8"), and only the type itself counts.
     stated = str(part.get("mime_type") or part.get("content_type") or "")
     media_type = stated.partition(";")[0].strip().lower()
     return Media(place, part["type"], media_type or ANY_TYPE, part["data"])

@@ -72,6 +72,7 @@ from layerlore.memory.rules.validation import (
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role, StoredJson, TurnMark
 
+# Other APIs' names of the same speakers: OpenAI's developer and function, Gemini's model, LangChain's human and ai.
 _ROLE_OF: dict[str, Role] = {
     **{role: role for role in ROLES},
     "developer": "system",
@@ -227,6 +228,7 @@ def read_messages(raw: Any, limits: Limits) -> SentMessages:
     sent = SentMessages([], [])
     first_use: dict[str, int] = {}
     for index, entry in enumerate(entries):
+        # Programs send an empty entry for a turn without words. It must not fail the messages around it.
         if entry in _NOTHING:
             message = None
         else:
@@ -294,6 +296,7 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
     raw = _read_gemini(find_langchain(raw) or raw)
     if _is_bare(raw):
         return None
+    # These keys are ours alone, and the readers of the other shapes refuse keys that they do not know.
     marks = {name: raw[name] for name in _MARKS if raw.get(name) is not None}
     if marks:
         raw = {name: value for name, value in raw.items() if name not in _MARKS}
@@ -301,6 +304,7 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
     parts = [part for part in said if says_something(part)]
     if not parts:
         return None
+    # Anthropic sends the results of tools under the role user.
     if role == "user" and all(part["type"] == "tool_result" for part in parts):
         role = "tool"
     _check_role_and_parts(role, parts, where)
@@ -308,6 +312,7 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
     message_id, name = raw.get("id"), raw.get("name")
     # A message that get_messages gave can be sent as it is: there said_at is the time that the caller once gave.
     timed = next((key for key in ("said_at", "createdAt") if raw.get(key) is not None), "created_at")
+    # In a tool's answer and in an item without a role, the name is the tool's, not a speaker's.
     named = name not in (None, "") and raw.get("role") is not None and not _is_tool_answer(raw)
     return IncomingMessage(
         id=None if message_id in _NOTHING else check_id(message_id, f"{where}.id", limits.id_chars),
@@ -343,6 +348,7 @@ def _read_plain(raw: Json, where: str, limits: Limits) -> IncomingMessage | None
     if role not in _PLAIN_ROLES or not isinstance(text, str) or not text or not raw.keys() <= _PLAIN:
         return None
     check_text(text, f"{where}.{place}")
+    # A character has at most four bytes, so only a text near the limit is encoded to measure it.
     if len(text) * 4 > limits.message_text_bytes and len(text.encode()) > limits.message_text_bytes:
         return None
     message_id, key = raw.get("id"), "said_at" if raw.get("said_at") is not None else "created_at"
@@ -378,6 +384,7 @@ def _read_gemini(raw: Json) -> StoredJson:
 
 def _read_said(raw: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]:
     """The speaker and the content."""
+    # An item of the Responses API has no role. A LangChain message already got one from its type.
     if raw.get("role") is None and isinstance(raw.get("type"), str) and raw["type"] in RESPONSES_ITEMS:
         return read_item(raw, where, limits)
     if _is_custom(raw):
@@ -385,6 +392,7 @@ def _read_said(raw: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]
     if raw.get("type") not in (None, "message", "llm"):
         refuse_item(raw["type"], where)
     role = _role(raw, where)
+    # LangChain and OpenAI both use ``tool_calls``: LangChain's come out before OpenAI's reader sees that key.
     raw, calls = split_calls(raw, where, limits)
     _check_message_keys(raw, where)
     return role, [*_parts(raw, where, limits), *calls]
@@ -444,7 +452,10 @@ def _parts(raw: Json, where: str, limits: Limits) -> list[Json]:
         said = [read_tool_message(raw, said, where, limits)]
     thoughts = read_content(raw.get("thinking_blocks"), f"{where}.thinking_blocks", limits)
     images = read_content(raw.get("images"), f"{where}.images", limits)
+    # Reasoning comes first: Anthropic wants signed thinking back in front of the answer.
     return [
+        # ``thinking_blocks`` hold the same text as ``reasoning_content``, with its signatures, so only one of them is
+        # stored.
         *(thoughts or read_reasoning(raw, where)),
         *said,
         *read_answer(raw, where, limits),
@@ -525,6 +536,8 @@ def _reader(block: Json, where: str) -> Reader:
     kind = block.get("type")
     if isinstance(kind, str) and kind in AI_SDK_PASSED_OVER:
         return AI_SDK_PASSED_OVER[kind]
+    # The AI SDK names a UI part after its tool, so this set of types is open. "tool-call" and "tool-result" are
+    # fixed.
     if isinstance(kind, str) and kind.startswith("tool-") and kind not in _READERS:
         return read_ui_tool_block
     if not isinstance(kind, str) or kind not in _READERS:

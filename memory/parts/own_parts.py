@@ -48,6 +48,8 @@ def strip_messages(messages: Iterable[Message]) -> list[Message]:
     for message in messages:
         own = _find_own(message.parts)
         answered = _find_own(message.answered)
+        # A call in this message wins over an earlier one: an id such as "function:NAME" occurs many times in a
+        # thread.
         parts = _strip_parts(message.parts, ChainMap(own, called, answered))
         called.update(own)
         found.append(replace(message, parts=parts))
@@ -64,6 +66,7 @@ def _strip_part(part: Json, own: Mapping[str, bool]) -> Json | None:
             if own[part["id"]]:
                 return None
             arguments = strip_value(part["arguments"])
+            # A call needs arguments in the stored form, and its result may still refer to it.
             if arguments is None:
                 return {**part, "arguments": {}}
             return _with(part, "arguments", arguments)

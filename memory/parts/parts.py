@@ -80,6 +80,7 @@ def read_size(value: Any, where: str) -> int | None:
     """A number of bytes."""
     if value is None:
         return None
+    # A bool is an int in Python, and true is not a number of bytes.
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
         if type(value) is int:
             what = "one outside that range"
@@ -138,6 +139,7 @@ def read_arguments(value: Any, where: str, limits: Limits) -> StoredJson:
             arguments = {UNREAD_ARGUMENTS: value}
     else:
         arguments = read_object(value, where)
+    # Arguments parsed from a text keep the same limit of depth as those sent as an object.
     check_json(arguments, where, depth=limits.json_depth)
     return arguments
 
@@ -147,6 +149,7 @@ def read_base64(value: Any, where: str) -> str | None:
     text = read_optional_text(value, where)
     if text is None:
         return None
+    # Some programs break base64 into lines. The stored form has none, so that equal bytes give equal JSON.
     packed = "".join(text.split())
     if packed and (len(packed) % 4 or not _BASE64.fullmatch(packed)):
         raise InvalidInput(
@@ -164,6 +167,7 @@ def read_url(value: Any, where: str) -> MediaSource:
     if not comma:
         raise InvalidInput(f"{where}: a data: URL must look like 'data:image/png;base64,...'; it has no comma")
     if header.lower().endswith(";base64"):
+        # The body is percent-encoded like the rest of a URL, so + and / may arrive as %2B and %2F.
         content_type, encoded = header[: -len(";base64")], read_base64(unquote(body), where)
     else:
         content_type, encoded = header, base64.b64encode(unquote_to_bytes(body)).decode("ascii")
@@ -188,7 +192,9 @@ RESULT_PARTS = ("text", "image", "file")
 NOTE_KEYS = ("bytes", "sha256", "part")
 """What a note of an image or a file has instead of its data: see ``memory.parts.media``."""
 
+# The ``part`` of a note, as memory.parts.media writes it: SEQ.PART or SEQ.PART.INNER.
 _PLACE = linear_re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
+# A string of 256 or more such characters is encoded data, and of no use to a search by words.
 _ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
@@ -245,12 +251,14 @@ def custom_part(data: Any) -> StoredJson:
 
 def with_model_output(part: Json, shown: Any, where: str) -> StoredJson:
     """A tool result with what models are shown of it. Raises InvalidInput for base64 in that."""
+    # Limits and notes of media cover only ``result``: base64 here would be counted and shown as text.
     if any(map(media_bytes, result_parts(shown))):
         raise InvalidInput(f"{where}: what models are shown of a result holds no base64; give its images by URL")
     if part.get("is_error"):
         flag = {"is_error": True}
     else:
         flag = {}
+    # The order of keys is part of the stored form, so is_error goes behind model_output.
     rest = {key: value for key, value in part.items() if key != "is_error"}
     return {**rest, "model_output": shown, **flag}
 
@@ -284,6 +292,7 @@ def result_parts(result: Any) -> list[Json]:
 
 
 def _is_result_part(entry: Any) -> bool:
+    # Other JSON may have a "type" as well. It stays JSON unless every key is one of ours.
     if (
         not isinstance(entry, dict)
         or entry.get("type") not in RESULT_PARTS
@@ -313,6 +322,7 @@ def media_bytes(part: Json) -> int:
 
 def part_text_bytes(part: Json) -> int:
     """All of a part but its base64, in bytes of UTF-8: strings as they are, everything else as compact JSON."""
+    # Base64 has a limit of its own (message_media_bytes), so it does not count as text.
     own_media = ("data",) if part["type"] in MEDIA else ()
     fields = (value for key, value in part.items() if key != "type" and key not in own_media)
     size = sum(len(value.encode()) if isinstance(value, str) else count_json_bytes(value) for value in fields)
@@ -395,6 +405,7 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
         case "tool_call":
             return f"[tool call {quote(part['name'])}({quote(_compact(part['arguments']))})]"
         case "tool_result":
+            # The tool made this shorter form for models. The whole result may be far longer.
             result = part["model_output"] if "model_output" in part else part["result"]
             inner = result_parts(result)
             text = plain_text(inner, quote) if inner else quote(result if isinstance(result, str) else _compact(result))

@@ -85,6 +85,7 @@ def read_image_block(block: Json, where: str, _limits: Limits) -> list[Json]:
     place = f"{where}.source"
     raw = _typed_source(block.get("source"), place, _BINARY_SOURCES)
     source, file_id = _binary_source(raw, place)
+    # The file stays with the provider, so its id is all that can be stored.
     if file_id:
         return [file_part(MediaSource(content_type="image/*"), place, metadata={"file_id": file_id})]
     return [image_part(source, place)]
@@ -105,6 +106,7 @@ def read_document_block(block: Json, where: str, limits: Limits) -> list[Json]:
         if file_id:
             metadata |= {"file_id": file_id}
         return [file_part(source, place, name=title, metadata=metadata)]
+    # The title goes into a file part, where a search finds it by the name.
     if title or metadata:
         heading = [file_part(MediaSource(), where, name=title, metadata=metadata)]
     else:
@@ -162,6 +164,7 @@ def read_mcp_tool_use_block(block: Json, where: str, limits: Limits) -> list[Jso
     check_keys(block, where, ("type", "id", "name", "input", "server_name"), PASSED_OVER)
     name = read_tool_name(block.get("name"), f"{where}.name", limits)
     server = read_tool_name(block.get("server_name"), f"{where}.server_name", limits)
+    # The same form as MCP hosts use, so that calls of one tool look alike wherever it runs.
     full_name = read_tool_name(f"mcp__{server}__{name}", f"{where}: the name with the server's", limits)
     return [_tool_use(block, where, limits, full_name)]
 
@@ -176,6 +179,7 @@ def read_tool_result_block(block: Json, where: str, limits: Limits) -> list[Json
     call_id = read_call_id(block.get("tool_use_id"), f"{where}.tool_use_id", limits)
     is_error = read_flag(block.get("is_error"), f"{where}.is_error")
     content, place = block.get("content"), f"{where}.content"
+    # As parts, a block of an unknown kind would be lost, so the whole list stays JSON.
     if isinstance(content, list) and not all(_is_answer_block(entry) for entry in content):
         check_json(content, place, depth=limits.json_depth)
         return [tool_result_part(call_id, None, content, is_error=is_error)]
@@ -192,6 +196,7 @@ def read_provider_result_block(block: Json, where: str, limits: Limits) -> list[
         kind = content.get("type")
     else:
         kind = None
+    # These results have no is_error; an error shows only in the type of their content.
     return [tool_result_part(call_id, None, content, is_error=isinstance(kind, str) and kind.endswith("_error"))]
 
 
@@ -272,6 +277,7 @@ def name_calls(parts: Sequence[Any]) -> list[Any]:
             name = block[kind].get("name")
         else:
             name = None
+        # Gemini pairs calls and responses by name and order, but our parts need an id on both.
         if kind and isinstance(name, str) and not block[kind].get("id"):
             seen[kind, name] += 1
             times = seen[kind, name]
@@ -305,6 +311,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
 def _camel(block: Json) -> StoredJson:
     """The keys of a part, and of what it holds, as the API has them: the Python package writes them in snake_case."""
     found = {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in block.items()}
+    # Only one level is renamed, so that the arguments of a call keep their names.
     return {
         key: {_SNAKE.sub(lambda match: match[1].upper(), inner): entry for inner, entry in value.items()}
         if key in _READERS and isinstance(value, dict)
@@ -315,6 +322,7 @@ def _camel(block: Json) -> StoredJson:
 
 def _find_kind(block: Json) -> str | None:
     found = next((key for key in ("text", *_READERS) if block.get(key) is not None), None)
+    # A part whose only key is an empty or null "text" is still a text.
     if found is None and "text" in block:
         return "text"
     return found
@@ -325,12 +333,14 @@ def _data(raw: Any, where: str) -> str | None:
     text = read_optional_text(raw, where)
     if text is None:
         return None
+    # The Python package writes the URL-safe alphabet, and may leave out the padding.
     text = "".join(text.split()).replace("-", "+").replace("_", "/")
     return read_base64(text + "=" * (-len(text) % 4), where)
 
 
 def _media(blob: Json, where: str, source: MediaSource) -> StoredJson:
     name = read_optional_text(blob.get("displayName"), f"{where}.displayName")
+    # An image part has no key for a name, so a named image becomes a file.
     if (source.content_type or "").lower().startswith("image/") and name is None:
         return image_part(source, where)
     return file_part(source, where, name=name)
@@ -402,6 +412,7 @@ def _code_result(result: Json, where: str, limits: Limits) -> list[Json]:
 def _code_id(block: Json, where: str, limits: Limits) -> str:
     if block.get("id"):
         return read_call_id(block["id"], f"{where}.id", limits)
+    # Without an id, the tool's name ties a result to the latest run.
     return f"function:{CODE_TOOL}"
 
 

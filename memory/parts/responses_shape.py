@@ -42,6 +42,7 @@ from layerlore.storage.core.records import Json, Role, StoredJson
 
 OPENAI = "openai"
 
+# The client runs these, and their results come back as items of their own.
 _CLIENTS_CALLS = (
     "function_call",
     "custom_tool_call",
@@ -81,6 +82,7 @@ def read_item(item: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]
 def _reasoning(item: Json, where: str) -> StoredJson:
     check_keys(item, where, (*_OF_MESSAGE, "summary", "content", "encrypted_content"), _BOOKKEEPING)
     texts = []
+    # OpenAI gives only a summary; open models behind the same API give the reasoning itself as content.
     for key in ("summary", "content"):
         for index, entry in enumerate(read_list(item.get(key), f"{where}.{key}")):
             place = f"{where}.{key}[{index}]"
@@ -103,6 +105,7 @@ def _call(item: Json, kind: str, where: str, limits: Limits) -> list[Json]:
 
 
 def _call_id(item: Json, where: str, limits: Limits) -> str:
+    # Items of the provider's own tools have no call_id.
     if item.get("call_id") is None and item.get("id") is not None:
         key = "id"
     else:
@@ -128,6 +131,7 @@ def _arguments(item: Json, kind: str, where: str, limits: Limits) -> StoredJson:
         beside = ("call_id", "name", "arguments", "server_label", "output", "error", "approval_request_id")
         check_keys(item, where, (*_OF_MESSAGE, *beside), _BOOKKEEPING)
         return read_arguments(item.get("arguments"), f"{where}.arguments", limits)
+    # These items have no key for arguments, so all that describes the call counts as its arguments.
     found = {key: value for key, value in item.items() if key not in _NO_ARGUMENTS and value is not None}
     check_json(found, where, depth=limits.json_depth)
     return found
@@ -139,6 +143,7 @@ def _answer(item: Json, kind: str, where: str, limits: Limits) -> Any:
         check_json(item["error"], f"{where}.error", depth=limits.json_depth)
         return item["error"]
     key = _ANSWER_KEYS[kind]
+    # The provider sends results only if the request included them; the status is what remains.
     if item.get(key) is None:
         return read_optional_text(item.get("status"), f"{where}.status") or ""
     if kind == "image_generation_call":
@@ -185,6 +190,7 @@ def read_input_image_block(block: Json, where: str, _limits: Limits) -> list[Jso
     check_keys(block, where, ("type", "image_url", "file_id"), PASSED_OVER)
     if block.get("image_url") is None and block.get("file_id") is not None:
         file_id = read_text(block["file_id"], f"{where}.file_id")
+        # The provider keeps the file, and knows its exact type.
         return [file_part(MediaSource(content_type="image/*"), where, metadata={"file_id": file_id})]
     return [image_part(read_url(block.get("image_url"), f"{where}.image_url"), where)]
 

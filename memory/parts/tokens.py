@@ -82,12 +82,14 @@ class Vocabulary:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         """``lines``: each token in base64, then its rank."""
+        # The loop takes portions, so that the tokens never exist all at once as Python objects.
         tokens, ends, sums = bytearray(), array("I", [0]), array("I")
         for begin in range(0, len(lines), _LINES_AT_ONCE):
             some = [binascii.a2b_base64(line.partition(b" ")[0]) for line in lines[begin : begin + _LINES_AT_ONCE]]
             ends.extend(accumulate(map(len, some[1:]), initial=ends[-1] + len(some[0])))
             sums.extend(map(zlib.crc32, some))
             tokens += b"".join(some)
+        # Sorted checksums in arrays take a fraction of the memory of a dict with 200,000 byte strings.
         order = np.argsort(np.frombuffer(sums, dtype=np.uint32), kind="stable").astype(np.uint32)
         self._tokens, self._ends = bytes(tokens), ends
         self._order = array("I", order.tobytes())
@@ -122,6 +124,7 @@ class _Pieces(dict[str, tuple[int, ...]]):
         text = piece.encode()
         whole = self._vocabulary.rank(text)
         tokens = (whole,) if whole is not None else tuple(self._merge(text))
+        # Longer pieces hardly occur again, and would fill the memory.
         if len(piece) <= _LONGEST_REMEMBERED:
             if len(self) >= _MOST_REMEMBERED:
                 self.clear()
@@ -165,6 +168,7 @@ class Encoding:
 
     def count(self, text: str) -> int:
         """The tokens of a text."""
+        # Once tiktoken's coder exists, it is faster, so it counts everything from then on.
         if self._made is None:
             with contextlib.suppress(_TooMuch):
                 return sum(map(len, map(self._pieces.__getitem__, _cut(text))))
@@ -283,6 +287,7 @@ class TokenCounter:
                 known = count()
             else:
                 known = before
+            # With one generation, each full cache would make the next context count everything anew.
             if len(self._counted) >= _REMEMBERED:
                 self._counted_before, self._counted = self._counted, {}
             self._counted[key] = known

@@ -205,14 +205,17 @@ async def match_words(
         said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
         if not len(_leave_out(left_out, said)):
             silent.append(name_days((each.since, each.until)))
+        # Row ids ascend, so these are the newest rows of the day, as many as any word may have.
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
+    # A word's rarity is measured within the part of the index that is searched.
     if set(kinds) == {"entry"}:
         size = await entries.count(tx, scope)
     else:
         size = await _count_rows(tx, scope)
     size = max(0, size - len(others))
+    # Stored questions repeat the words of a query, and would make rare words look common.
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
     if filters is None:
@@ -260,11 +263,13 @@ async def gather_candidates(
     else:
         reaches = [matches.within, matches.passing]
     request = [(query, reach) for reach in reaches for query in queries]
+    # The lists are longer than needed: the chunks of a few long messages may fill the first places (see _choose_rows).
     lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in request]
     scanned = [
         _leave_out(matches.asking, await compared.scan(query.vector, reach, matches.quiet, rules.rescored))
         for query, reach in request
     ]
+    # All lists share one read, since several queries often find the same rows.
     await compared.read(np.concatenate([*(by_words[:most] for by_words in lexical), *scanned]))
     near = [compared.cosines(number % len(queries), found) for number, found in enumerate(scanned)]
     semantic = [
@@ -275,8 +280,10 @@ async def gather_candidates(
     pool = Pool.from_rows(rows)
     candidates = []
     for number in range(len(queries)):
+        # Every len(queries)-th list belongs to one query: by words and by meaning, with and without filters.
         held = find_among(sort_distinct(np.concatenate(chosen[number :: len(queries)])), pool.row_ids)
         candidates.append(pool.extend_to_context(held) & ~find_among(matches.asking, pool.row_ids))
+    # Neighbours that count as context are new here, and their vectors are still to be read.
     await compared.read(pool.row_ids[np.logical_or.reduce(candidates)])
     return GatheredCandidates(
         rows,
@@ -308,6 +315,7 @@ async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -
 def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
     """The number of messages whose chunks are the rows with these ids."""
     held = rows.numbers[find_among(np.sort(row_ids), rows.row_ids)].astype(np.int64)
+    # Thread and seq in one number, so that equal numbers are chunks of one message.
     return len(sort_distinct(held[:, THREAD] * 2**32 + held[:, SEQ]))
 
 
@@ -428,12 +436,14 @@ class _VectorReader:
             return await self._nearest(vector, passing, most)
         found = await self._nearest(vector, passing, 2 * most)
         is_quiet = find_among(quiet, found)
+        # The search takes twice as many, since most of the quiet rows among them lose their places.
         few = np.cumsum(is_quiet) <= int(_QUIET_SHARE * most)
         return found[~is_quiet | few][:most]
 
     async def _nearest(self, vector: Vector | None, passing: Ints | None, most: int) -> Ints:
         if self._space is None or vector is None or (passing is not None and not len(passing)):
             return np.empty(0, np.int64)
+        # One bit for each dimension makes a cheap first comparison, before the whole vectors are read.
         code = np.packbits(vector > 0).tobytes()
         model, kinds = self._space.model, self._kinds
         if passing is None:
@@ -502,6 +512,7 @@ async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequen
         return True
     if len(rows) > MOST_ROWS or not embedding.embedder.local:
         return False
+    # A slow or failing embedder must not hold up the answer: words find these rows meanwhile.
     with anyio.move_on_after(WAIT_SECONDS), contextlib.suppress(EmbeddingFailed, LayerloreError):
         await embed_awaited(engine, embedding, rows)
         return True

@@ -72,6 +72,7 @@ def pack_lines(
         if not at and not packing.fits(line):
             packing.add_sentences(line, at, sought)
         elif packing.add(line, at):
+            # Neighbours come only with their hit: alone they explain nothing.
             for side, message in each.beside:
                 packing.add(make_line(message, {}, beside=side, detail=detail), at)
     return packing.lines
@@ -102,6 +103,7 @@ def _rank_by_worth(count: int, find_cost: Callable[[int], int]) -> Iterator[int]
     could be worth more, if it cost nothing."""
     ranked: list[tuple[float, int]] = []
     for at in range(count):
+        # A later place is worth less than this one, even if it cost nothing.
         most = _estimate_worth(at, 0)
         while ranked and -ranked[0][0] >= most:
             yield heappop(ranked)[1]

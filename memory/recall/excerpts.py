@@ -158,6 +158,7 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
             sought[word] * share * (1.0 if share > covered.get(word, 0.0) else _SHOWN_AGAIN)
             for word, share in has[number].items()
         )
+        # A short piece says the same in less room, so a long one needs more words to be chosen.
         return (new + base * inside[number]) / (1 + sizes[number] / _LONGEST_PIECE)
 
     while True:
@@ -166,6 +167,7 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
         best = max(gains, key=lambda number: (gains[number], -number), default=None)
         if best is None or not gains[best]:
             return picked
+        # The heading of a list and the rest of a pair come along while they fit: alone, the piece may be misread.
         for number in (best, *_list_needed(text, pieces, best, sought)):
             if number not in picked and sizes[number] <= left:
                 picked.add(number)

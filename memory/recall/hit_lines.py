@@ -115,6 +115,7 @@ class MemoryLine:
             note = f"\n   {self.note}"
         else:
             note = ""
+        # A line beside a hit is indented, so that it cannot pass for a hit.
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
         if is_note(self.message):
@@ -175,6 +176,7 @@ def _cut_text(
             return cut_end(text, BESIDE_CHARS)
         return pick_sentences(text, {}, BESIDE_CHARS)
     if chunk is None:
+        # The excerpt prefers the chunk that matched, so the text is cut into chunks as the index cut it.
         chunks = []
     else:
         chunks = make_embedding_texts(message.parts)
@@ -211,6 +213,7 @@ def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     first: dict[tuple[str, ...], int] = {}
     for line in lines:
         first[line.group] = min(line.message.said_at, first.get(line.group, line.message.said_at))
+    # A group is ordered by its first line, so that a thread's lines of one day are never torn apart.
     ordered = sorted(lines, key=lambda line: (day(first[line.group]), first[line.group], line.group, line.message.seq))
     shown: list[str] = []
     for number, line in enumerate(ordered):
@@ -353,6 +356,7 @@ class MessageTexts:
         if self._line is not None and self._zone is zone:
             return self._line
         line = make_line(self.message, sought, chunk=chunk)
+        # A whole line depends on the message alone; an excerpt depends on the query, too.
         if line.is_whole:
             self._line, self._zone = line, zone
         return line
@@ -388,6 +392,7 @@ class MessageCache:
         known = self._kept.find_any((scope, message.thread_id, message.seq))
         if known is not None:
             _, texts = known
+            # Another object is another state of the message, and its texts may differ.
             if texts.message is message:
                 return texts
         return MessageTexts(message)

@@ -58,6 +58,7 @@ async def prepare_memory(
     if not engine.context.memory or not request:
         return None
     wanted = RecallRequest(request, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
+    # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 
@@ -121,6 +122,7 @@ async def _find_kept(
         fitting = []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
+    # More are read than shown, since those about another subject are left out afterwards.
     preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
     standing = [*await entry_curation.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
     if prepared is None:
@@ -132,6 +134,7 @@ async def _find_kept(
         kept = await entries.as_messages(tx, scope, wanted)
     else:
         kept = {}
+    # An entry comes with the one that contradicts it, or the older one would pass for the truth.
     both = drop_expired(await add_contradicted(tx, scope, [*fitting, *kept.values()]), now)
     both = [entry for entry in both if entry.id not in others]
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
@@ -229,6 +232,7 @@ async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], su
     """
     if not scope.person:
         return None
+    # The person's own scope has no threads of the project, so no thread asks there.
     prepared = await prepare_memory(engine, scope.of_person, questions, subject=subject)
     return await engine.database.read(_read, scope.of_person, engine, prepared, subject)
 

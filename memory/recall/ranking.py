@@ -88,6 +88,7 @@ class Pool:
         named = np.full(len(spoken) + 1, -1, np.int64)
         named[list(names)] = np.arange(len(names))
         distinct, numbers = np.unique(threads, return_inverse=True)
+        # Assistants in each thread: neighbours count as context only in chats between people.
         assistants = np.bincount(numbers, weights=by_role.get("assistant", nobody), minlength=len(distinct))
         return cls(
             row_ids=table.row_ids,
@@ -133,6 +134,7 @@ def _number(keys: Ints) -> Ints:
 
 def _find_beside(keys: Ints, chunks: Ints) -> tuple[Ints, ...]:
     first = np.flatnonzero(chunks == 0)
+    # The first chunk stands for its message, so that a neighbour is one row.
     if not len(first):
         return tuple(np.full(len(keys), -1, np.int64) for _ in CONTEXT)
     first = first[np.argsort(keys[first])]
@@ -144,6 +146,7 @@ def _find_beside(keys: Ints, chunks: Ints) -> tuple[Ints, ...]:
     return tuple(found)
 
 
+# Fitted on three sets of conversations, with and without their questions stored: see docs/decisions.md.
 WITH_VECTORS = {
     "lexical": 3.49,
     "context": 4.5,
@@ -239,6 +242,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
     long = (pool.content_words - _SHORT_QUESTION) / (_LONG_QUESTION - _SHORT_QUESTION)
     asks = pool.asks * np.clip(1.0 - long, 0.0, 1.0)
     tells = ((asks < _QUIET_ASKS) & (pool.empty < _QUIET_EMPTY)) | pool.entries | pool.notes
+    # Rows that state something set the scale. If only questions match, those have to do.
     if (candidates & tells).any():
         measures = candidates & tells
     else:
@@ -262,6 +266,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
         "answered": _take(np.where(candidates, same, 0.0), pool.beside[1]) * (1.0 - pool.empty),
         "followed": _take(semantic, pool.beside[2]),
     }
+    # A stored copy of the question does not answer it; the message behind it may.
     found = candidates & (by_name["lexical"] + by_name["context"] + semantic > 0) & (same < _THE_SAME)
     found |= by_name["answered"] >= _THE_SAME
     first = sum((weight * by_name[name] for name, weight in _FIRST_LOOK.items()), np.zeros(len(pool)))
@@ -337,6 +342,7 @@ def _compare_meaning(question: Question, candidates: Flags, measures: Flags) -> 
     else:
         lowest = 0.0
     highest = float(question.cosines[measured].max())
+    # All rows are equally near: at the top of a squeezed range, else at zero.
     if highest - lowest < _NO_DIFFERENCE:
         return np.where(known, float(question.squeezed), 0.0)
     return np.where(known, np.clip((question.cosines - lowest) / (highest - lowest), 0.0, 1.0), 0.0)
@@ -473,6 +479,7 @@ def _rank(pool: Pool, candidates: Flags, question: Question, rules: RecallRules,
         factor = np.ones(len(pool))
     else:
         factor = factors
+    # A recency below 1 would lift a negative score, so it applies to positive ones alone.
     total = np.where(score > 0, score * factor, score)
     # The answer to a stored question may be short: it ends no list by being far ahead of it.
     stands_in = signals.by_name["answered"] > 0

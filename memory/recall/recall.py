@@ -213,9 +213,11 @@ async def prepare_recall(
         if not before.nothing or embedding.done():
             vectors, reasons = await embedding
     finally:
+        # After an error or a cancellation the embedding would go on without a caller.
         embedding.cancel()
     queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
     space = find_space(engine, vectors)
+    # The newest rows may still lack a vector. A few of them are embedded here, so that they can be found at once.
     if (
         space is not None
         and engine.embedding is not None
@@ -315,6 +317,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
     degraded = (*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ()))
     newest_only = False
+    # An empty answer would read as if the named place held nothing, so its newest messages stand in.
     if not hits and not held_back and not request.in_context and (request.names_place or degraded):
         hits = await _read_newest(tx, scope, prepared)
         newest_only = bool(hits)
@@ -355,6 +358,7 @@ async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[H
     newest = there[: request.limit if request.names_place else min(request.limit, _FEW_NEWEST)]
     read = await messages_of(tx, scope, [(row.thread_uid, row.seq) for row in newest], prepared.cache.maker(scope))
     found = [read[row.thread_uid, row.seq] for row in newest if (row.thread_uid, row.seq) in read]
+    # The caller's own question is often the newest message, and answers nothing.
     questions = {fold_text(query) for query in request.queries}
     found = [message for message in found if fold_message(message) not in questions]
     return [Hit(message, 0.0, _make_no_parts, kept=prepared.cache.texts_of(scope, message)) for message in found]

@@ -93,6 +93,7 @@ def render_text(
         return opening
     hits = drop_repeated(recalled.hits)
     found = [_make_found(hit, number, explain) for number, hit in enumerate(hits, 1)]
+    # The real number of shown hits is known only after packing, so the closing line is estimated with all of them.
     closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
     room = max_tokens - counter.text(f"{opening}\n{closing}") - _MARK_TOKENS
     lines = pack_lines(found, counter, room, recalled.weights, detail=detail)
@@ -107,6 +108,7 @@ def render_text(
             body = _render_parts(lines, recalled, counter)
         return [opening, *body, closing]
 
+    # Lines may cost more tokens together than one by one, so the last ones go until all fits.
     while lines and counter.lines(told := shown()) > max_tokens:
         lines.pop()
     if lines:
@@ -115,6 +117,7 @@ def render_text(
     line = make_line(best.message, recalled.weights, chunk=best.chunk, detail=detail)
     whole, closing = "\n".join(render_lines([line])), _closing_line(recalled, 1, len(hits), now, shortened=True)
     most = max(room, 0)
+    # A cut text may take more tokens than its uncut beginning did, so it shrinks until all fits.
     while (
         counter.text(text := "\n".join([opening, counter.cut(whole, most) + CUT_MARK, closing])) > max_tokens and most
     ):
@@ -236,6 +239,7 @@ def render_json(
     alone = shown([replace(listed[0], before=[], after=[])], cut=True)
     if size(alone) <= max_tokens:
         return alone
+    # The explanation goes before any of the text: the one hit is worth more.
     alone.pop("words", None)
     (entry,) = alone["hits"]
     entry.pop("parts", None)
@@ -273,6 +277,7 @@ def _fit_most(
     """The answer with as many of the hits as fit; None if not even the first does."""
     if fits(whole := shown(hits)):
         return whole
+    # The size grows with the number of hits, so a binary search saves most of the renderings.
     found = None
     least, over = 0, len(hits)
     while over - least > 1:

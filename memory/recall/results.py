@@ -52,6 +52,7 @@ class Hit:
     @property
     def texts(self) -> MessageTexts:
         """The parts that depend on the message alone."""
+        # A hit that got its owner's mark has another message, and other texts.
         if self.kept and self.kept.message is self.message:
             return self.kept
         return MessageTexts(self.message)
@@ -117,6 +118,7 @@ def join_results(project: RecallResult, person: RecallResult, limit: int) -> Rec
     return RecallResult(
         [hit for _, hit in ranked[:limit]],
         words=project.words,
+        # The longer list wins: it says that vectors served at least one of the two.
         signals=max(project.signals, person.signals, key=len),
         degraded=tuple(dict.fromkeys((*project.degraded, *person.degraded))),
         held_back=project.held_back + person.held_back,
@@ -198,6 +200,7 @@ def judge(
         least = floor
     if relevance < least:
         return Verdict(ranked, embedded, relevance, "nothing", evidence, held_back=True)
+    # Ranking scores are logarithms, so their difference is a ratio of likelihoods.
     share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
     confidence: Confidence
     if relevance >= sure and share >= _FAR_BEHIND:
@@ -251,4 +254,5 @@ def pick_winners(
         best.values(), key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row])
     )
     winners = ordered[:limit]
+    # No more than ``limit`` would have been shown, so no more count as held back.
     return winners, min(limit, len(seen)) - len(winners)

@@ -122,18 +122,22 @@ async def _embed(engine: Engine, embedding: EmbeddingService, rows: Sequence[Pen
     for scope, some in _group_by_scope(rows).items():
         lacking = await engine.database.read(_read_lacking, scope, embedding.embedder.name, some)
         read += lacking.items()
+        # Another process may have embedded these meanwhile.
         made |= {row.row_id for row in some if row not in lacking}
     if not read:
         return made
+    # Cutting long texts would hold up the event loop, so it runs in a thread.
     found, texts = await asyncio.to_thread(_find_texts, engine, embedding, read)
     new: dict[Scope, list[NewVector]] = {}
     for row, vector in zip(found, await embedding.embed(texts), strict=True):
         if vector is None:
+            # The model refuses this text for good. Without this note every scan would send it again.
             embedding.refused.setdefault(row.scope, set()).add(row.row_id)
         else:
             new.setdefault(row.scope, []).append(_new_vector(row, vector))
     model, dimension = embedding.embedder.name, embedding.embedder.dimension
     for scope, vectors_of_scope in new.items():
+        # Vectors of another dimension cannot be compared, so a model keeps the dimension of its first vectors.
         agreed, _ = await engine.database.write(_store, scope, model, dimension, vectors_of_scope)
         embedding.expect(agreed)
         made |= {each.row_id for each in vectors_of_scope if agreed == dimension}
@@ -179,6 +183,7 @@ async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[New
 
 
 def _new_vector(row: PendingRow, vector: Vectors) -> NewVector:
+    # The bits serve the quick first search, the floats the exact comparison.
     return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())
 
 
@@ -264,6 +269,7 @@ class VectorWriter:
             self._seen = await self._engine.database.read_installation(vectors.last_row)
         if time.monotonic() >= self._scan_at:
             scanned = await self.scan()
+            # If another process scans, its lease has run out by the next try, unless it still works.
             self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else self._lease_ms / 1000)
         elif time.monotonic() >= self._look_at:
             await self._look()
@@ -314,6 +320,7 @@ class VectorWriter:
 
     async def _alone(self) -> bool:
         now = self._engine.now()
+        # The lease is prolonged after half of its time, before it can run out during a batch.
         if self._lease_until - now > self._lease_ms // 2:
             return True
         until = now + self._lease_ms
@@ -362,6 +369,7 @@ class VectorWriter:
         before = self._engine.now() - UNUSED_DAYS * DAY_MS
         unused = {model: at for model, at in used.items() if at < before and model != self._model}
         if unused:
+            # One long delete would block every other writer, so it goes in portions.
             while await database.write_installation(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
                 pass
             await database.write_installation(vectors.forget_use, unused)

@@ -109,6 +109,7 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: W
         deleted = await deletions.delete_thread(
             tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
+        # The profile may have fallen back, and its search text must be that of the version that is shown now.
         await note_rows.refresh_document(tx, scope, None, engine.search_text_of)
         erased = deleted.deletion_uid is None  # its name, too, so no event may name it
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
@@ -151,6 +152,7 @@ async def _describe_undo(
 async def erase_expired(engine: Engine) -> int:
     """Erase for good what was deleted, or cleared, longer ago than ``deleted_days``. Returns how many that were."""
     now, erased, after = engine.now(), 0, retention.FIRST
+    # Kept answers to repeated calls have a time of their own.
     times = Times(now - engine.deleted_days * DAY_MS, now - IDEMPOTENCY_HOURS * 3_600_000)
     before = times.deleted_before
 
@@ -167,6 +169,7 @@ async def erase_expired(engine: Engine) -> int:
     while scopes := await engine.database.read_installation(retention.erasable, times, after=after):
         for after in scopes:
             for what, erase in {"deletes": deletes, "documents": documents, "entries": entries}.items():
+                # Each batch has its own transaction, so that other writers need not wait for the whole erasure.
                 while batch := await engine.database.write(_erase_journaled, after, engine, what, erase, now):
                     erased += batch
     return erased
@@ -184,6 +187,7 @@ async def _erase_journaled(
 # Messages in one transaction: others that write wait for it.
 _BATCH = 100
 _SCOPES = 100
+# This lies before every time that a message can have, also before 1970.
 _RETENTION_ORIGIN = Origin("maintenance", RETENTION, "server")
 _FIRST = TimePlace(-(2**62))
 
@@ -233,8 +237,10 @@ async def _list_batches(engine: Engine, scope: Scope) -> AsyncIterator[list[OldM
 
 async def _take_away(engine: Engine, scope: Scope, found: list[OldMessage]) -> int:
     keeps = engine.retention.distilled == "keep"
+    # With "keep", the messages that entries rest on stay as their evidence.
     going = [each for each in found if not (keeps and each.evidence)]
     gone = 0
+    # A delete is an act of one thread, so each thread gets a transaction of its own.
     for thread_id, some in groupby(sorted(going, key=lambda each: each.thread_id), key=lambda each: each.thread_id):
         try:
             gone += await engine.database.write(_retire, scope, engine, thread_id, [each.id for each in some])

@@ -34,6 +34,7 @@ from layerlore.storage.threads.events import NewEvent
 log = logging.getLogger(__name__)
 
 TOKEN_MINUTES = 10
+# 15 bytes are 24 characters of base32 without padding.
 _MAC_BYTES = 15
 
 
@@ -148,6 +149,7 @@ async def erase(
     engine.wake.notify()  # what fell back is to be made again
     for scope in scopes:
         if not thread_id:
+            # Counts that still wait in memory would write rows of the erased scope again.
             engine.counts.forget(scope)
         await _purge(engine, scope)
     return replace(receipt, bytes=await rewrite_if_owed(engine))
@@ -232,6 +234,7 @@ async def confirm_erasure(engine: Engine, scope: Scope, thread_id: str, token: s
     Raises InvalidInput for a token of something else, or of another time, LimitExceeded, Conflict, StorageUnavailable.
     """
     arguments = [thread_id, token]
+    # A repeated call finds nothing left to erase, so the first receipt answers it.
     if (answered := await engine.kept_answer(scope, sent, arguments)) is not None:
         return cast("ErasedMemory", answered)
     seen = await _erase_scope(engine, scope, thread_id, sent.origin, dry_run=True)
@@ -280,9 +283,11 @@ def _token(engine: Engine, scope: Scope, thread_id: str, receipt: ErasureReceipt
 def _check(engine: Engine, scope: Scope, thread_id: str, receipt: ErasureReceipt, token: str) -> None:
     again = "this call erased nothing: call it with dry_run=true, and again with the token that it gives"
     try:
+        # The caller wrote this token: without a bound, a number of many digits would take long to read.
         until = int(token.partition("-")[0][:16], 16)
     except ValueError:
         until = 0
+    # The HMAC covers the time, so a token with a changed time fails here.
     if not hmac.compare_digest(_token(engine, scope, thread_id, receipt, until).encode(), token.encode()):
         raise InvalidInput(
             "confirm: needs the token that a dry run with the same thread_id gave, and no message may have come or gone "

@@ -42,7 +42,7 @@ MOST_PLACES = 10
 """Places in one preview that a forget does not change."""
 # The number of the newest titles, plans, attempts and runs that are searched.
 _PLACES_LOOKED_AT = 200
-# So many are examined: most of what a recall finds is not about the query, however well it ranks.
+# This many are examined: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200
 # An entry without a word of the query must come this near to the best hit of a sure recall.
 _BY_MEANING = 0.8
@@ -96,6 +96,7 @@ def _find_in_place(topic: Topic, place: KeptPlace) -> str:
         lines = document_lines.list_lines(text, is_json=text.startswith("{"))
         if found := next((line for line in lines if topic.covers(line)), None):
             return found
+    # An attempt is one story in several texts, and the query may have words of more than one.
     if place.kind == "attempt":
         whole = " ".join(place.texts)
     else:
@@ -186,6 +187,7 @@ async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent
             for of, some in zip((scope, scope.of_person), split, strict=True)
         ]
         return "\n".join(told)
+    # The ids are not all known: each call checks every id first, so nothing goes if one is wrong.
     try:
         return await _forget_entries(engine, scope, ids, sent)
     except NotFound:
@@ -210,6 +212,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
+        # The lock comes before the check, so that no other call changes these entries before they go.
         await scopes.hold(tx, scope)
         known = await entries.read_seen(tx, scope, wanted)
         if unknown := [id_ for id_ in wanted if id_ not in known]:
@@ -241,6 +244,7 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 
 
 async def _preview(engine: Engine, scope: Scope, query: str) -> str:
+    # A model has to repeat the token without an error, so it has only 40 bits in 8 characters.
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     lines: list[str] = []
     kept: list[str] = []
@@ -325,6 +329,7 @@ def _fingerprint_all(engine: Engine, found: ForgetPreview) -> StoredJson:
 
 
 def _fingerprint(engine: Engine, line: str) -> str:
+    # The kept preview must not hold the text that is to be forgotten, so it has an HMAC of it.
     return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
 
 

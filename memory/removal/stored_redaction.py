@@ -87,6 +87,7 @@ class StoredContent:
     def _window(self, policy: Json | str) -> MaskedValue:
         if isinstance(policy, str):  # the name of a profile
             return policy, 0
+        # Predefined messages are masked like a thread's messages, so that equal parts get equal results.
         rest = {name: value for name, value in policy.items() if name != "predefined"}
         clean, total = self._fields(rest, policy)
         said = []
@@ -158,6 +159,7 @@ async def redact(
         for table in CONTENT:
             await work.go_through(scope, table)
         if work.rows.total() > before and not dry_run:
+            # Caches still hold the old texts, and the masked rows need new vectors.
             engine.forget_texts(scope)
             if engine.embedding is not None:
                 engine.written.notify(scope)
@@ -194,6 +196,7 @@ class _Redaction:
         forms = {name: each.form for name, each in CONTENT[table].items() if not (self.left and each.as_sent)}
         act = partial(self._mask, scope, table, forms)
         if table == "messages" and self.left:
+            # Under "derived" the sent text stays, and only its search text loses the secrets.
             act = partial(self._index, scope)
         elif not forms:
             return
@@ -213,6 +216,7 @@ class _Redaction:
             self._count(table, [change for _, change in found])
             return True
         done = 0
+        # Each thread has its own transaction, since its lock and its events belong to the change.
         for uid, some in groupby(found, key=lambda each: each[0]):
             made = await self._put(scope, table, uid, [change for _, change in some])
             self._count(table, made)
@@ -232,6 +236,7 @@ class _Redaction:
             if after:
                 secrets = sum(count for _, count in masked.values())
                 change = Change(row.key, {name: row.values[name] for name in after}, after, secrets)
+                # An event of the resource may name a thread, but is not one of its rows.
                 if table == "resource_events":
                     uid = ""
                 else:
@@ -255,6 +260,8 @@ class _Redaction:
         elif table == "messages":
             if "parts" in change.after:
                 counted = {"tokens": tokens.parts(parts_of(after["parts"])), "encoding": tokens.name}
+            # Evidence is stored as offsets into the text, which move with the masks. The revision catches a change
+            # meanwhile.
             before = {**change.before, "revision": row.values["revision"]}
             moved = partial(_move_evidence, self.engine, row.values["parts"], after["parts"])
             change = replace(change, before=before, moved=moved)
@@ -308,6 +315,7 @@ class _Redaction:
         if not secrets:
             return 0, []
         message = _make_message(stored["name"], stored["parts"])
+        # Words of the sent text that the masked one lacks belong to the secrets.
         sent, shown = (
             {word for chunk in engine.search_text_of(message).chunks for word in chunk.split()}
             for engine in (replace(self.engine, redaction="off"), self.engine)
@@ -319,6 +327,7 @@ class _Redaction:
 
         async def unit(tx: Tx) -> tuple[None, WriteOutcome]:
             done = await indexed_rows.rebuild_rows(tx, scope, uid, [seq], engine.search_text_of)
+            # The old words remain in free pages of the file until it is rewritten.
             await installation.owe_rewrite(tx)
             return None, WriteOutcome("done", {"rows": done})
 

@@ -165,8 +165,10 @@ async def undo(
 
     Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
     """
+    # With force it is another request, which must not get the answer of the plain one.
     request = [asked, "force"] if force else [asked]
     if sent.key:
+        # The act may have been in the person's memory, and then its answer is there.
         for of in _list_memories(scope):
             kept = await engine.kept_answer(of, sent, request)
             if kept is not None:
@@ -178,6 +180,7 @@ async def undo(
     since = undoable_since(engine, now)
 
     async def write(tx: Tx) -> Undone:
+        # The first read only names the rows to lock. The act itself is locked after them, and read again.
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
         # Deletes first, then threads in one order, then the resource, as everybody takes them.
         await deletions.hold(tx, scope, [part.ref for part in first.parts if part.kind == "deletion"])
@@ -236,6 +239,7 @@ class _UndoTransaction:
             if part.kind in ("deletion", "document", "plan") and (again or place in self.act.open_parts):
                 try:
                     await self._undo_part(part)
+                # A part that changed since must not keep the others from being undone.
                 except (NotFound, Conflict) as error:
                     self.left.append(str(error))
                 else:
@@ -271,6 +275,7 @@ class _UndoTransaction:
             thread = await threads.lock(tx, scope, restored.thread_id)
             back = NewEvent("messages_restored", {"count": restored.message_count})
             await events.record(tx, scope, thread, [back], origin=origin, now=self.now)
+        # Entries that rest on these messages are visible again, and clients learn it from this event.
         shown_again = await entries.sourced_from(tx, scope, restored.thread_uid)
         await record_entries(tx, scope, shown_again, origin, now=self.now)
         self._count("messages", restored.message_count)
@@ -294,6 +299,7 @@ class _UndoTransaction:
             raise NotFound(
                 f"version {part.before_version} of {name} is gone: it is erased, or older than the kept ones"
             )
+        # It already has that content, through another call.
         if current is not None and current.content == kept[part.before_version]:
             return
         # A restored version is the same, by another number.
@@ -403,6 +409,7 @@ class _UndoTransaction:
     async def _undo_correction(self, places: Sequence[int]) -> None:
         if not places:
             return
+        # A correction made a new entry or refreshed an older one. Only a new one goes with the undo.
         at, new = next((at, part) for at, part in enumerate(self.act.parts) if part.kind in ("kept", "refreshed"))
         there = await entry_curation.read_standing(self.tx, self.scope, [new.ref])
         status, by = there.get(new.ref, ("dropped", None))

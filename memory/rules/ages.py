@@ -122,6 +122,7 @@ def read_expiry(text: str, now: int) -> int:
 
 def name_end(expires_at: int) -> str:
     """The last day of something that ends with a day, else the time."""
+    # The end of a day is stored as the first moment of the next day (see parse_expiry).
     if expires_at == begin_of(find_date(expires_at)):
         return day(expires_at - 1)
     return iso(expires_at)

@@ -59,6 +59,7 @@ def compile_pattern(pattern: str, where: str) -> regex.Pattern[str]:
 def search_pattern(pattern: str, text: str, where: str) -> bool:
     """Whether the expression matches anywhere in the text. Raises LimitExceeded when the search takes too long."""
     try:
+        # ``concurrent`` releases the GIL, so that other threads go on during a long search.
         return compile_pattern(pattern, where).search(text, timeout=SECONDS, concurrent=True) is not None
     except (TimeoutError, MemoryError):
         raise LimitExceeded(
@@ -83,6 +84,7 @@ def _atoms(pattern: str, where: str) -> int:
             last = sizes.pop() + 1
             sizes[-1] += last
         elif token["least"]:
+            # Nine digits are enough to exceed the limit, and a longer number would take time to read.
             again = last * (min(int(token["least"][:9]), _MOST_ATOMS * 10) - 1)
             sizes[-1] += max(again, 0)
             last += max(again, 0)
@@ -151,6 +153,7 @@ class SchemaWalk:
             return
         self._seen[id(schema)] = schema
         self._keywords.update(schema)
+        # The walk and the validator know only one draft for the whole schema.
         if isinstance(schema.get("$schema"), str):
             raise InvalidInput(f"{self._where}: $schema is allowed only at the top")
         for pattern in (*([schema["pattern"]] if "pattern" in schema else ()), *schema.get("patternProperties", ())):
@@ -382,6 +385,7 @@ def check_against(value: Any, schema: Json, where: str) -> None:
         violations = describe_violations(validator.iter_errors(value), where)
     except Unresolvable as error:
         raise InvalidInput(f"{where}: cannot be checked: its schema has a $ref to nothing: {error}") from None
+    # A check such as multipleOf divides, and a float has no room for every integer.
     except ArithmeticError:
         raise LimitExceeded(f"{where}: cannot be checked: a number in it is too large for its schema") from None
     if violations:
@@ -420,6 +424,7 @@ def _counted(keyword: Keyword) -> Keyword:
         budget.enter()
         try:
             for error in keyword(validator, rule, value, schema) or ():
+                # The text of an error quotes the value, so errors on large values cost memory.
                 budget.spend(len(error.message) // _CHARS_A_STEP)
                 yield error
         finally:  # also if the caller ignores the other errors
@@ -541,12 +546,14 @@ def _validator(text: str, where: str) -> Validator:
     schema.pop("$schema", None)
     draft.check(schema, where)
     SchemaWalk(draft.specification, draft.check, schema, where).check()
+    # With an empty registry no reference can be fetched.
     validator: Validator = draft.bounded(schema, registry=Registry())
     return validator
 
 
 def _draft_of(schema: Json, where: str) -> _Draft:
     named = schema.get("$schema", _DEFAULT)
+    # Older drafts end their name with "#", and many schemas leave it out.
     if not isinstance(named, str) or named.rstrip("#") not in _DRAFTS:
         raise InvalidInput(f"{where}.$schema: unknown draft; allowed: {', '.join(_DRAFTS)}")
     return _DRAFTS[named.rstrip("#")]

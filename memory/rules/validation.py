@@ -88,6 +88,7 @@ def check_text(value: Any, where: str) -> str:
     """Return the text unchanged. Raises InvalidInput for NUL and lone surrogates, which databases store differently."""
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: must be a string, not {describe(value)}")
+    # ASCII has no surrogates, so the quick search for NUL is enough.
     if value.isascii():
         bad = value.find("\x00")
     else:
@@ -121,6 +122,7 @@ def check_json(value: Any, where: str, *, depth: int) -> None:
     too), floats that are not finite, and Python values that JSON lacks; LimitExceeded for integers of more than `INT_DIGITS`
     digits.
     """
+    # A list instead of recursion: a caller may nest JSON deeper than Python's stack.
     pending: list[tuple[Any, int, str]] = [(value, 0, where)]
     while pending:
         entry, above, place = pending.pop()
@@ -278,6 +280,7 @@ def _from_iso(text: str, where: str, zone: tzinfo) -> int:
     if not _ISO_TIME.fullmatch(text):
         _refuse_time(describe(text), where)
     try:
+        # RFC 3339 allows a small t and z.
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
         _refuse_time(describe(text), where)
@@ -341,6 +344,7 @@ def describe_choices(given: Any, allowed: Sequence[str]) -> str:
 
 def find_nearest(name: str, allowed: Collection[str]) -> str | None:
     """The allowed name that is most like this one; None if none is like it."""
+    # The comparison takes quadratic time, and the caller chose the length of the name.
     found = difflib.get_close_matches(name[:64], allowed, n=1)
     if found:
         return found[0]

@@ -11,6 +11,7 @@ from layerlore.memory.secrets.names import Strength, find_meaning, measure_stren
 from layerlore.memory.secrets.patterns import ALNUM, BASE64, ENDS, HEX, WORD, is_mixed, is_scrambled, is_varied
 from layerlore.storage.core import linear_re
 
+# Placeholders, variables and masks often stand in the place of a password.
 _TEMPLATE = linear_re.compile(
     r"\A(?:[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
     r"|[A-Z_]*(?:PASS|PWD|SECRET|TOKEN|KEY)[A-Z_]*|(?i:your)[_-]?\w*|None|null|nil|undefined|true|false)"
@@ -78,6 +79,7 @@ _URL = linear_re.compile(r"(?:://|jdbc:)\S*$")
 
 def _in_a_connection(match: linear_re.Match) -> bool:
     before = _before(match, 200)
+    # Without quotes, ``password=cfg["db"]`` or ``password=user.password`` is code that reads a value.
     if match["quote"] is None and _EXPRESSION.fullmatch(match["secret"]):
         return False
     near = _NEIGHBOUR.search((before + _after(match, 100)).lower()) or _URL.search(before)
@@ -85,11 +87,13 @@ def _in_a_connection(match: linear_re.Match) -> bool:
 
 
 def _after_curl(match: linear_re.Match) -> bool:
+    # Other programs have a -u as well.
     return _is_a_password(match) and "curl" in _before(match, 300)
 
 
 def _is_a_bearer(match: linear_re.Match) -> bool:
     secret = match["secret"]
+    # Prose speaks of bearer tokens, too, so the value itself has to look like one.
     return is_scrambled(secret) or (len(secret) >= 32 and is_mixed(secret))
 
 
@@ -108,6 +112,7 @@ _LONG_RUN = linear_re.compile(r"[A-Za-z0-9+/]{12,}")
 
 def _is_a_key_block(match: linear_re.Match) -> bool:
     body = match["body"] or match["cut"]
+    # A key is mostly long runs of base64; a text that explains key files is not.
     return sum(map(len, _LONG_RUN.findall(body))) * 2 >= len("".join(body.split()))
 
 
@@ -292,6 +297,7 @@ def find_cookie_values(text: str, low: str) -> Iterator[Span]:
             continue
         done = 0
         for begins in head.finditer(low):
+            # A second header within these pairs was read with them.
             if begins.start() < done:
                 continue
             start = begins.end()
@@ -327,6 +333,7 @@ def find_kubernetes_values(text: str) -> Iterator[Span]:
     """Find the data of Kubernetes Secrets, in YAML or JSON, whatever their names are."""
     if "Secret" not in text or _KIND.search(text) is None:
         return
+    # Each document of a YAML file is judged alone: a ConfigMap beside a Secret holds no secrets.
     edges = [0, *(found.start() for found in _DOCUMENT.finditer(text)), len(text)]
     for start, limit in itertools.pairwise(edges):
         part = text[start:limit]
@@ -408,6 +415,7 @@ COMMANDS: tuple[ContextPattern, ...] = (
     _command("htpasswd", " -", r"(?<=\s)-[a-zA-Z]*b[a-zA-Z]*\s+\S{1,128}\s+\S{1,64}\s+"),
     _command("gh secret set", " -b| --b", r"(?<=\s)(?:--body|-b)[ =]"),
     _command("net use", "/user:", r"(?<=\s)/user:\S{1,64}\s+"),
+    # Ordinary words follow these two commands in prose, so the value has to look like a secret.
     make_context("command-password", "net user", rf"(?i:\bnet user)\s+[\w.-]{{1,64}}\s+{_VALUE}", _mixes_signs),
     make_context("command-password", "vault login", rf"\bvault login\s+(?:-\S+\s+)*+{_VALUE}", _is_random),
     make_context(

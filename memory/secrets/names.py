@@ -26,6 +26,7 @@ class Strength(IntEnum):
     RANDOM = 3
 
 
+# The weaker the sign that a value stands there, the more the value itself must look like a secret.
 _NEEDED: dict[Meaning, dict[Writing, Strength]] = {
     "password": {
         "setting": Strength.WORD,
@@ -65,12 +66,14 @@ _KEYS_OF = frozenset(
     consumer ingest integration server sdk rest maps webhook bot logged cookie nonce
     """.split()  # noqa: SIM905
 )
+# Keys of tables and maps open nothing.
 _NO_KEYS_OF = frozenset(
     """
     public primary foreign sort partition cache object host hot unique composite index lookup idempotency
     dedup translation row column hash range routing group
     """.split()  # noqa: SIM905
 )
+# Tokens of pages and of language models, and flags such as ``use_token``: none of them opens anything.
 _NO_TOKENS_OF = frozenset(
     """
     page next prev previous continuation sync bos eos unk pad mask sep cls stop special cancel cancellation
@@ -96,6 +99,7 @@ def find_meaning(name: str) -> Meaning | None:
     ways."""
     # The kind in a mark is that of the name, which was a secret, and not of its value.
     unmarked = _MARK.sub(" ", name)
+    # Digits at the end count the names: "password2" means the same as "password".
     words = [found.lower().rstrip("0123456789") for found in _PARTS.findall(_HUMP.sub("_", unmarked))]
     words = [word for word in words if word]
     while len(words) > 1 and words[-1] in _ASIDE:
@@ -123,6 +127,7 @@ def find_meaning(name: str) -> Meaning | None:
 def _meaning_of_key(name: str, before: str) -> Meaning | None:
     if before in _KEYS_OF:
         return "secret"
+    # An environment variable such as STRIPE_KEY is likely to be a secret; a variable in code is not.
     if before and before not in _NO_KEYS_OF and name.isupper():
         return "key"
     return None
@@ -194,6 +199,7 @@ def measure_strength(value: str) -> Strength:
     letters = len(_LETTER.findall(value))
     others = len(value) - digits - letters - value.count("-") - value.count("_") - value.count(".")
     if not digits and not others:
+        # Capitals inside a long run: hardly a word of any language, and likely to be chosen as a password.
         humps = len(_HUMP.findall(value)) * 4 >= len(value)
         if len(value) >= 12 and humps and not value.istitle():
             return Strength.MIXED
@@ -230,6 +236,7 @@ def _is_no_value(value: str) -> bool:
         return False
     if _STANDS_FOR.fullmatch(value) or _TEMPLATED.search(value) or _MEASURED.fullmatch(value):
         return True
+    # A path or a URL is the place of a secret and not the secret, unless it looks random.
     if _ELSEWHERE.match(value):
         return not is_scrambled(value)
     return bool(_EXPRESSION.fullmatch(value)) and not is_scrambled(value)
@@ -304,6 +311,7 @@ def lower_text(text: str) -> str:
     low = text.lower()
     if len(low) == len(text):
         return low
+    # "İ" alone has a lower case of two characters, which would move all places behind it.
     return text.replace("İ", "I").lower()
 
 
@@ -315,6 +323,7 @@ def find_named_values(text: str, low: str) -> Iterator[Found]:
             continue
         done = 0
         for hit in _hits(stem).finditer(low):
+            # Several stems may lie in one name ("auth_token"), which needs one search for its value.
             if hit.end() in ends or hit.start() < done:
                 continue
             ends.add(hit.end())
@@ -326,11 +335,13 @@ def find_named_values(text: str, low: str) -> Iterator[Found]:
 
 def _find_value(text: str, start: int, end: int) -> Found | None:
     """The value of the name in which a stem was found, if that is a secret."""
+    # The text is reversed, so that a pattern can match backwards from the stem.
     before = text[max(0, start - _MOST_NAME) : start][::-1]
     first = start - _NAME_BEFORE.match(before).end()  # type: ignore[union-attr]
     name = text[first:end].rstrip(".-")
     named = find_meaning(name)
     if named is None:
+        # In "API key" the word before gives the name its meaning.
         word = _WORD_BEFORE.match(before[::1]) if first == start else None
         named = find_meaning(f"{word[1][::-1]} {name}") if word else None
         if named is None:
@@ -346,6 +357,7 @@ def _find_value(text: str, start: int, end: int) -> Found | None:
             continue  # in a sentence, what follows is the name of a credential, and not its secret
         tied = tie.match(text, first + len(name))
         if tied is not None and not (text[first - 1 : first] == ":" and ":" in tied[0]):
+            # "pass" is a verb in a sentence, so there the value must look like one that a machine made.
             is_verb = name.lower() == "pass" and kind in ("sentence", "spaced")
             found = _judge_value(text, first, tied.end(), kind, "secret" if is_verb else named)
             if found is not None or kind == "assigned":
@@ -389,6 +401,7 @@ def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Fo
         return _read_quoted(text, quoted, tie, named)
     if tie == "call":
         return None
+    # YAML's tag of a string stands before the value.
     if tie == "assigned" and text.startswith("!!str ", at):
         at += 6
     if tie == "assigned":
@@ -464,6 +477,7 @@ def _read_bare(text: str, first: int, at: int, tie: str, named: Meaning) -> Foun
         end -= 1
     writing = _find_writing(text, end, tie, name, tight=tight, is_env=is_env, is_flag=is_flag)
     found = _check_value(text, start, end, named, writing)
+    # The pattern ends at 1,024 characters, and a longer key would be masked only in part.
     if found is not None and end - start >= 1024 and (rest := _TO_SPACE.match(text, end)):
         return found[0], rest.end()
     return found

@@ -90,6 +90,7 @@ def _has_check_sum(text: str) -> bool:
     number = 0
     for letter in text:
         number = number * 58 + _BASE58.index(letter)
+    # The version, the key, the mark of compression and the check sum take 38 bytes.
     if number.bit_length() > 304:
         return False
     decoded = number.to_bytes(38).lstrip(b"\0")
@@ -314,6 +315,7 @@ def find_payment_numbers(text: str) -> Iterator[Found]:
             yield begins.start(), end, "iban"
     for found in _CARD.finditer(text):
         digits = "".join(filter(str.isdigit, found[0]))
+        # Many numbers have 16 digits. The issuer and the check digit rule out most of those that are no cards.
         if _is_of_an_issuer(digits) and _passes_luhn(digits):
             yield found.start(), found.end(), "card-number"
 
@@ -329,12 +331,14 @@ def _find_iban_end(text: str, start: int) -> int:
         if character.isascii() and character.isalnum():
             plain += character
             left -= 1
+        # One space or hyphen parts the groups of an IBAN; two part it from other words.
         elif character not in _JOINTS or text[at - 1] in _JOINTS:
             return 0
         at += 1
     after = text[at : at + 1]
     if not plain or left or after.isalnum() or after == "-":
         return 0
+    # Letters in such a number mean another code that begins alike.
     if country in _DIGITS_ONLY and not plain[2:].isdigit():
         return 0
     if _passes_mod_97(plain.upper()):

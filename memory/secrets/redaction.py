@@ -91,10 +91,12 @@ _MARK = linear_re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?
 
 
 def _token_spans(text: str, starts: linear_re.Pattern) -> Iterator[Span]:
+    # The pattern needs a character in front of the token, also at the beginning of the text.
     padded = " " + text
     end = 0
     for candidate in starts.finditer(padded):
         start = candidate.end()
+        # A prefix inside the last token is a part of that token.
         if start < end:
             continue
         for token in _TOKENS_AT[candidate[1]]:
@@ -181,6 +183,7 @@ def _mask(text: str, mark: Mark, find: Callable[[str], list[Span]] = _all_spans)
         pieces: list[tuple[str, bool]] = []
         at = 0
         for start, end, kind in secrets:
+            # A split secret gets the mark of the whole one, so invisible characters do not count.
             pieces += [(part[at:start], False), (mark(kind, INVISIBLE.sub("", part[start:end])), True)]
             at = end
         todo += [*pieces, (part[at:], False)][::-1]
@@ -247,6 +250,7 @@ class Redactor:
     def _string(self, value: str, named: Meaning | None, kind: str = "assigned-secret") -> tuple[str, int]:
         masked, count = self.text(value)
         plain = INVISIBLE.sub("", value).strip()
+        # Its form alone gives nothing away; the name makes it a secret.
         if not count and named is not None and is_secret(plain, named, "setting"):
             return self._mark(kind, plain), 1
         return masked, count
@@ -290,6 +294,7 @@ class Redactor:
 
     def _header(self, name: str, value: str) -> tuple[str, int]:
         """Masks what is a secret in a header of that name."""
+        # The patterns of headers expect the name in front, as in a raw request.
         head = f"{name}: "
         masked, count = self.text(head + value)
         if masked.startswith(head):
@@ -297,6 +302,7 @@ class Redactor:
         return (value, 0)
 
     def _mark(self, kind: str, secret: str) -> str:
+        # JSON may hold lone surrogates, which must not stop the masking.
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
         return f"[masked:{kind}:{digest.hex()[:8]}]"
 

@@ -41,6 +41,7 @@ class Section(BaseModel):
     description.
     """
 
+    # No input in errors: a value may be a key, and errors end up in logs.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -53,6 +54,7 @@ def one_line(value: str) -> str:
 
 def read_json(value: Any) -> Any:
     """JSON in a string, as a variable has it; anything else as it is. Raises ValueError."""
+    # A variable holds text; the settings file gives the value itself.
     if not isinstance(value, str):
         return value
     try:
@@ -84,6 +86,7 @@ _SPELLED = {"true": "on", "false": "off", "readonly": "read-only", "read_only": 
 
 
 def _read_mode(value: Any) -> Any:
+    # TOML gives a boolean, a variable a text.
     return _SPELLED.get(str(value).lower(), value)
 
 
@@ -283,6 +286,7 @@ class RecallRules(Section):
 
     def for_limit(self, limit: int) -> "RecallRules":
         """These rules with at least as many candidates as hits are requested."""
+        # With fewer candidates than hits, an answer could never be full.
         if limit <= self.candidates:
             return self
         return self.model_copy(update={"candidates": limit, "rescored": max(self.rescored, limit)})
@@ -329,4 +333,5 @@ class EmbeddingSettings(Section):
     @property
     def is_remote(self) -> bool:
         """Whether texts leave this machine for their vectors."""
+        # Every other name is a model of litellm, which is reached over the network.
         return self.embedder not in ("use", "english", "none")

@@ -11,6 +11,7 @@ from layerlore.memory.settings.context_settings import Bytes, Characters, Messag
 DocumentScope = Literal["thread", "resource"]
 Format = Literal["text", "markdown", "json"]
 
+# With another format these would have no effect, which is a mistake of the operator.
 _OF_FORMAT = {"template": "markdown", "json_schema": "json"}
 
 
@@ -19,6 +20,7 @@ def _read_schema(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text, where = value.strip(), "it"
+    # An empty variable means that no schema is set.
     if not text:
         return {}
     if not text.startswith("{"):
@@ -26,9 +28,11 @@ def _read_schema(value: Any) -> Any:
             raise ValueError("a table, JSON that begins with {, or the path of a .json file is needed")
         where = f"the file {text}"
         try:
+            # Editors on Windows begin a file with a byte order mark, which JSON does not allow.
             text = Path(text).expanduser().read_text(encoding="utf-8-sig")
         except OSError as error:
             raise ValueError(f"{where} cannot be read: {error.strerror}") from None
+        # A ValueError means a file that is not UTF-8 or a path with NUL, a RuntimeError that "~" has no home.
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"{where} cannot be read: {error}") from None
     try:
@@ -177,6 +181,7 @@ class ObservationRules(Section):
     @property
     def batch(self) -> int:
         """The most tokens that one call of a model gets."""
+        # A call takes one step at least, or the notes would never catch up.
         return max(self.step, min(_BATCH, self.message_tokens))
 
     @property
@@ -269,6 +274,7 @@ class LlmSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "LlmSettings":
+        # "auto" follows the keys in the environment, so an address or a key would belong to another provider.
         if _AUTO in (self.model, *self.by_kind.values()) and (self.api_base or self.api_key.get_secret_value()):
             raise ValueError("auto chooses the provider: api_base and api_key belong to a model that is named")
         return self

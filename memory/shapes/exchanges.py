@@ -192,6 +192,7 @@ def list_answer_texts(part: Json) -> list[str]:
 
 
 def _mark_error(texts: list[str]) -> list[str]:
+    # A provider may refuse an empty text, and an empty error would read as success.
     if not texts or not texts[0].strip():
         return ["Error", *texts[1:]]
     said_already = texts[0].lstrip()[:5].lower() == "error"
@@ -203,6 +204,7 @@ def _mark_error(texts: list[str]) -> list[str]:
 def render_arguments(arguments: Json) -> str:
     """Render arguments as JSON text; those that came as a text which is not a JSON object, as that text."""
     unread = arguments.get(UNREAD_ARGUMENTS)
+    # A text that is an object would be read back as the arguments themselves, so it keeps its key.
     as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
     if as_it_came:
         return str(unread)
@@ -214,6 +216,7 @@ def _is_object(text: str) -> bool:
         return isinstance(load_json(text, "arguments"), dict)
     except ValueError:
         return False
+    # It is too deep to be read here, and may still be an object for the provider.
     except LimitExceeded:
         return True
 
@@ -233,6 +236,7 @@ def make_tool_name(name: str, most: int) -> str:
     if len(name) <= most and not _REFUSED.search(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:10]
+    # The underscore and the digest take 11 characters.
     return f"{_REFUSED.sub('_', name)[: most - 11]}_{digest}"
 
 
@@ -324,6 +328,7 @@ def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
     """The messages of a context, each call with an id that ``ids`` gave."""
     predefined = tuple(split_exchanges(laid.predefined, ids))
     thread = tuple(split_exchanges((*laid.before, *laid.turn), ids))
+    # An exchange belongs to the turn if its message does, wherever its results stood.
     cut = sum(step.at < len(laid.before) for step in thread)
     return ContextExchanges(predefined, thread[:cut], thread[cut:])
 
@@ -352,8 +357,10 @@ def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Excha
                 call_id = ids.make_fresh(part["id"])
                 calls.append({**part, "id": call_id})
                 found = messages[answer[0]].parts[answer[1]]
+                # A result may hold signs of a chat template, which would end the tool's turn.
                 results.append({**found, "result": neutralize_turns_json(found["result"]), "tool_call_id": call_id})
                 continue
+            # Providers take calls only at the end of a message, so text behind a call begins another.
             if calls:
                 yield Exchange(role, name, (*said, *calls), tuple(results), at)
                 said, calls, results = [], [], []
@@ -391,6 +398,7 @@ def _find_answers(messages: Iterable[Message]) -> dict[_Place, _Place]:
             if part["type"] == "tool_call":
                 latest[part["id"]] = (at, index)
             elif part["type"] == "tool_result" and part["tool_call_id"] in latest:
+                # A provider takes one result for each call, so the first counts.
                 answers.setdefault(latest[part["tool_call_id"]], (at, index))
     return answers
 

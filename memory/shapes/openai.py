@@ -26,6 +26,7 @@ from layerlore.memory.shapes.exchanges import (
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
+# OpenAI takes ids of calls up to 40 characters in chat messages, and names of tools up to 64.
 _CALL_IDS = linear_re.compile(r".{1,40}", linear_re.DOTALL)
 _TOOL_NAME_CHARS = 64
 _SPEAKERS = linear_re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -56,6 +57,7 @@ def _messages(step: Exchange) -> list[ProviderJson]:
     if not blocks and not step.calls:
         return []
     message: ProviderJson = {"role": step.role}
+    # The API takes few characters in a name; any other name goes into the text.
     if step.name and _SPEAKERS.fullmatch(step.name):
         message["name"] = step.name
     elif step.name:
@@ -83,6 +85,7 @@ def _block(part: Json, step: Exchange) -> ProviderJson:
     if part["type"] == "text":
         return text_part(part["text"])
     shown = None
+    # Only a user's message may hold media. Elsewhere a note stands for them.
     if step.role == "user":
         if part["type"] == "image":
             shown = _image(part)
@@ -124,6 +127,7 @@ def _answer(part: Json) -> ProviderJson:
     return {"tool_call_id": part["tool_call_id"], "content": _content(blocks) or ""}
 
 
+# The Responses API takes longer ids than chat messages do.
 _ITEM_CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 
 
@@ -184,8 +188,10 @@ def _said(part: Json) -> ProviderJson | None:
     """The text of an assistant, and its thoughts if OpenAI can read them again."""
     if part["type"] != "reasoning":
         return _message("assistant", part["text"] if part["type"] == "text" else describe_media(part))
+    # The API refuses a thought without its id and its encrypted content.
     if part.get("provider") != OPENAI or not {"id", "data"} <= part.keys():
         return None
+    # The key ``summary`` is required, also without a text.
     if part["text"]:
         summary = [{"type": "summary_text", "text": part["text"]}]
     else:

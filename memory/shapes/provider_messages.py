@@ -125,6 +125,7 @@ def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
         block = _anthropic_block(part, step.role)
         if block is None or not _is_visible(block):
             continue
+        # The API has no field for a speaker, so the first text names the speaker.
         if named and block["type"] == "text":
             block["text"], named = f"{named}: {block['text']}", None
         yield _SpokenBlock(step.role, block)
@@ -151,6 +152,7 @@ def _anthropic_block(part: Json, role: str) -> ProviderJson | None:
         case "text":
             # An assistant's last text may not end with white space.
             return _anthropic_text(part["text"].rstrip() if role == "assistant" else part["text"])
+        # Anthropic refuses a thought with another provider's signature.
         case "reasoning" if "provider" in part:
             return None
         case "reasoning" if "data" in part:
@@ -214,12 +216,14 @@ def _anthropic_answer(part: Json) -> ProviderJson:
 def _inner_block(part: Json) -> ProviderJson:
     if part["type"] == "text":
         return _anthropic_text(part["text"])
+    # The data inside a tool's result was not checked when it was stored.
     sound = "data" not in part or is_base64(part)
     return (_anthropic_media(part) if sound else None) or _anthropic_text(describe_media(part))
 
 
 _GEMINI_CALL_IDS = linear_re.compile(r".{1,255}", linear_re.DOTALL)
 _GEMINI_TOOL_NAME_CHARS = 64
+# Other providers also take GIF images; Gemini refuses them.
 _IMAGES = ("image/png", "image/jpeg", "image/webp")
 _URLS = ("https://", "gs://")
 
@@ -239,6 +243,7 @@ def render_gemini(laid: ContextLayout) -> ProviderJson:
     else:
         volatile = []
     contents = _merge_gemini(tale.place_volatile(before, volatile, turn))
+    # Gemini wants words of a user first; responses to calls do not count as such.
     if contents and (contents[0]["role"] != "user" or _answers(contents[0])):
         contents.insert(0, _gemini_content("user", [{"text": BEGAN_EARLIER}]))
     return {**({"systemInstruction": {"parts": system}} if system else {}), "contents": contents}
@@ -286,6 +291,7 @@ def _sign_gemini(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJs
     signature = None
     for part in said:
         if part["type"] == "reasoning":
+            # Gemini refuses a signature of another provider.
             if part.get("provider") == GOOGLE:
                 signature = part.get("signature")
             else:
@@ -294,6 +300,7 @@ def _sign_gemini(said: Iterable[ProviderJson], role: str) -> Iterator[ProviderJs
         made = _gemini_part(part, role)
         if made is not None:
             yield {**made, "thoughtSignature": signature} if signature else made
+            # A signature belongs to the next part alone.
             signature = None
 
 
@@ -312,6 +319,7 @@ def _gemini_tool_name(name: str) -> str:
     made = make_tool_name(name, _GEMINI_TOOL_NAME_CHARS)
     if made[0].isalpha() or made[0] == "_":
         return made
+    # The space forces a digest, so that the new name cannot equal another tool's.
     return make_tool_name(f"_ {name}", _GEMINI_TOOL_NAME_CHARS)
 
 
@@ -356,6 +364,7 @@ def _gemini_response(part: Json, name: str) -> ProviderJson:
         result = "\n".join(list_answer_texts(part))
     if part.get("is_error"):
         response: ProviderJson = {"error": result}
+    # A result that looks like a wrapper is wrapped once more, so that reading it back gives the same.
     elif isinstance(result, dict) and result.keys() not in ({"output"}, {"error"}):
         response = result
     else:
@@ -394,6 +403,7 @@ def _ai_sdk_messages(step: Exchange) -> Iterator[ProviderJson]:
             yield {"role": "user", "content": tag_system(spoken)}
         return
     content = [*_sign_ai_sdk(step)]
+    # Providers refuse a message of reasoning alone.
     if any(part["type"] != "reasoning" for part in content):
         alone = len(content) == 1 and content[0].keys() == {"type", "text"}
         yield {"role": step.role, "content": content[0]["text"] if alone else content}
@@ -457,6 +467,7 @@ def _ai_sdk_media(part: Json) -> ProviderJson | None:
         return None
     if part["type"] == "image":
         kind = find_image_type(part)
+        # A provider refuses bytes that are no image of a known type.
         if "data" in part and kind is None:
             return None
         return {"type": "file", "data": source, "mediaType": kind or "image/*"}

@@ -23,6 +23,7 @@ _OURS = linear_re.escape(MARK)
 _NAMES = "|".join(TAGS)
 _HEAD = linear_re.compile(rf"<({_NAMES})>\s{{0,40}}<description>\s{{0,40}}{_OURS}")
 _DESCRIBED = "</description>"
+# Our descriptions are a few sentences. Without a bound, each head that has no end would scan the whole text.
 _LONGEST_DESCRIPTION = 2_000
 _VALUE = linear_re.compile(rf"{_DESCRIBED}\s{{0,40}}<value>")
 _CLOSES = r"\s{{0,40}}</value>\s{{0,40}}</(?:{})>"
@@ -129,6 +130,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
 )
 """What else is ours: a sign of it, and what it is as a whole."""
 
+# "#" alone stands in many texts, so numbered lines are found by their pattern instead.
 _SIGNS = (_MARK[2:20], PREAMBLE[:20], *(sign for sign, _ in _OTHERS if sign != "#"))
 _NUMBERED = linear_re.compile(_NAMELESS + ": ")
 # Text as it stands in JSON or in a Python value.
@@ -141,6 +143,7 @@ _QUOTED_ECHO = linear_re.compile(
     linear_re.MULTILINE,
 )
 _QUOTED = linear_re.compile(r"^[^\S\n]*> ?", linear_re.MULTILINE)
+# Each JSON text within another doubles the backslashes: 64 of them are seven levels.
 _MOST_ESCAPED = 64
 _ESCAPED_SIGNS = (("\\u003c", "<"), ("\\u003e", ">"), ("<\\/", "</"), ("&lt;", "<"), ("&gt;", ">"))
 
@@ -197,12 +200,14 @@ def _is_marked(text: str) -> bool:
 
 
 def _strip_marked(text: str) -> str:
+    # The patterns expect plain lines, so quoting and escaping go first. Without an echo the text stays as it came.
     whole = _unquote(_unescape(text.replace("\r\n", "\n")))
     found = whole
     if PREAMBLE in found:
         found = _RECALLED.sub("", _strip_answers_to_closing(found))
     if _TASK in found:
         found = _strip_tasks(found)
+    # Whole blocks go first: a bare mark would remove the head of a block and leave its text.
     if _MARK in found:
         found = _BARE.sub("", _cut_blocks(found))
     for sign, pattern in _OTHERS:

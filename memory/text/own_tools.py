@@ -27,6 +27,7 @@ name; without any, no arguments tell that."""
 ARGUMENTS = frozenset[str](_OWN["arguments"])
 """Every argument that a tool of ours takes."""
 
+# No other server is likely to use these names, so the name alone decides.
 _DISTINCT = frozenset(
     [
         *("recall_memory", "get_working_memory", "update_working_memory", "clear_working_memory"),
@@ -72,6 +73,7 @@ def _is_own(name: str, arguments: Any) -> bool:
         return False
     if tool in _DISTINCT or _SERVER.search(around):
         return True
+    # Another server's name stands with the tool. Only a memory may be ours under a name that the user chose.
     if around and "memory" not in around:
         return False
     telling = TELLING[tool]
@@ -91,6 +93,7 @@ def _find_tool(name: str) -> tuple[str, str]:
             around = plain[found.end() :]
         else:
             around = ""
+        # Many names begin with one of ours ("plan_trip"). It is ours only if a host wrote the server behind it.
         if found is None or not ("mcp" in around or _SERVER.search(around)):
             return "", ""
     return found[1], "_".join(word for word in around.split("_") if word not in _NEUTRAL)
@@ -137,6 +140,7 @@ def find_own_answer(text: str, after: int = 0) -> tuple[int, int] | None:
     it was cut off."""
     for found in islice(_BEGINS.finditer(text, after), _MOST_TRIED):
         end = _find_end(text, found.start())
+        # The first keys of a context are common in other JSON, so its report has to be there, too.
         if not found["context"] or _REPORT.search(text, found.start(), end):
             return found.start(), end
     return None
@@ -283,6 +287,7 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
     )
 )
 
+# Each try scans to the end of a JSON value, and a hostile text could hold thousands of beginnings.
 _MOST_TRIED = 20
 _KEY = r"\s*\\*[\"']{}\\*[\"']\s*:\s*"
 _VALUE = r"\\*[\"'](?:[^\"'\\]|\\.)*?\\*[\"']"
@@ -365,6 +370,7 @@ def strip_echoes_json(value: Any, strip: Strip) -> Any:
     try:
         kept = _strip(value, strip, frozenset(_list_own_ids(value)))
     except RecursionError:
+        # No answer of ours is nested deeper than Python can follow.
         return value
     if kept is _GONE:
         return None
@@ -456,8 +462,10 @@ def _is_own_call(value: Json) -> bool:
     if name is None:
         return False
     given = next((read_object(inner[key]) for key in _ARGUMENTS if key in inner), None)
+    # Many kinds of data have a name. A call has arguments or a result as well.
     if given is None and not any(key in inner for key in _RESULTS):
         return False
+    # OpenAI and Anthropic name the server of an MCP call beside its tool.
     server = value.get("server_label", value.get("server_name"))
     return is_own_call(f"{server}__{name}" if isinstance(server, str) else name, given)
 

@@ -39,8 +39,10 @@ TAGS: tuple[Tag, ...] = get_args(Tag)
 """The blocks, in the order in which a context has them: what changes least comes first. The last two are no part of it:
 they list which entries and conversations there are."""
 
+# A stored text must not imitate the tags inside our blocks and prompts either.
 _OURS = (*TAGS, "description", "value", "task", "briefing", "system-message")
 
+# Without these, ASCII text has nothing hidden. Deleting them and comparing lengths is the quickest test.
 _ASCII_CONTROL = bytes(
     code for code in range(128) if INVISIBLE.match(chr(code)) or chr(code) in "\r\x0b\x0c\x1c\x1d\x1e"
 )
@@ -50,6 +52,7 @@ _JOINERS = "\u200c\u200d"
 # Before this no script needs joiners.
 _FIRST_JOINED = "\u0590"
 _FIRST_SYMBOL = "\u2000"
+# A variation selector turns these into emoji, though they lie below the symbols.
 _KEYCAPS = "#*0123456789©®"
 
 _OPENER = linear_re.compile(rf"[&＆{linear_re.escape(OPENERS)}]")
@@ -72,6 +75,7 @@ _BRACKETED = (
 )
 _PARTS = ("tool-call", "tool-result", "tool-error")
 _MARK = "layerlore"
+# These signs end or divide the head of a line, so a name must not contain them.
 _IN_NAMES = linear_re.compile(r"[:()\[\]#]")
 
 
@@ -118,6 +122,7 @@ def _is_needed(character: str, two_before: str, before: str, after: str) -> bool
     if not before:
         return False
     if character in _JOINERS:
+        # A variation selector may stand between an emoji and its joiner.
         if before == "\ufe0f":
             base = two_before
         else:
@@ -128,8 +133,10 @@ def _is_needed(character: str, two_before: str, before: str, after: str) -> bool
         return False
     if "\ufe00" <= character <= "\ufe0f":
         return before >= _FIRST_SYMBOL or before in _KEYCAPS
+    # These selectors choose the variant of a Chinese character, and serve nothing else.
     if "\U000e0100" <= character <= "\U000e01ef":
         return before >= "\u3400" and unicodedata.category(before) == "Lo"
+    # Mongolian has selectors of its own.
     return "\u180b" <= character <= "\u180f" and "\u1800" <= before <= "\u18aa"
 
 
@@ -235,6 +242,7 @@ def _escape_openers(text: str, *, ours: bool) -> str:
 def _entity_end(text: str, at: int) -> int:
     """Where the entity for ``<`` ends that stands there; -1: none does."""
     written = text[at : at + 24]
+    # Full-width letters may spell an entity, too. Its place is known only if both forms have the same length.
     plain = unicodedata.normalize("NFKC", written)
     found = _ENTITY.match(plain if len(plain) == len(written) else written)
     if found:
@@ -301,6 +309,7 @@ def _find_tag(text: str, at: int, *, shuts: bool) -> tuple[int, int] | None:
                 continue
         slashed = text[ends : ends + 2].strip()[:1] in SLASHES and bool(text[ends : ends + 2].strip())
         if slashed == shuts and (after := _end_of_name(text, ends)) is not None:
+            # The end of the tag must be near: an unclosed tag must not swallow the rest of the text.
             return begins, next((found.end() for found in _SHUTS.finditer(text, after, after + 200)), after)
     return None
 

@@ -68,6 +68,7 @@ class CallCounts:
             sums.calls += 1
             sums.failed += failed
             sums.tokens += tokens
+            # The bounds are fixed, so that the waits of several days can be added up.
             sums.waits[bisect_left(WAIT_BOUNDS_MS, milliseconds)] += 1
 
     def count_hook(self, scope: Scope, host: str, now: int, *, shown: int = 0, tokens: int = 0, kept: int = 0) -> None:
@@ -90,6 +91,7 @@ class CallCounts:
     async def write(self, database: Database, now: int) -> None:
         """Write what was gathered, a few scopes of a tenant in each transaction. Counts that cannot be written wait
         for the next time. Raises StorageUnavailable."""
+        # The sums are replaced first, so that calls during the writes go into new ones.
         taken, self._sums = self._sums, {}
         by_scope: dict[Scope, list[CallCount]] = {}
         by_tenant: dict[str, list[Scope]] = {}
@@ -100,12 +102,14 @@ class CallCounts:
         left = set(by_scope)
         try:
             for tenant_id, scopes in by_tenant.items():
+                # Few scopes in one transaction, so that calls of tools need not wait long for it.
                 for at in range(0, len(scopes), _TOGETHER):
                     some = scopes[at : at + _TOGETHER]
                     counts = [(scope, by_scope[scope]) for scope in some]
                     await database.write(daily_calls.add, Tenant(tenant_id), counts, today=now // DAY_MS)
                     left.difference_update(some)
         finally:
+            # After a failure or a cancellation, unwritten sums wait for the next time.
             for place, sums in taken.items():
                 if place.scope in left:
                     self._put_back(place, sums)
@@ -145,6 +149,7 @@ def estimate_shown(tool: str, answer: Any) -> int:
     there are; else this many characters count as one token."""
     if tool not in (SHOW_CONTEXT, SHOW_RECALL):
         return 0
+    # A text carries no report, so its length stands for its tokens.
     if isinstance(answer, str):
         return -(-len(answer) // _CHARS_A_TOKEN)
     if "report" in answer:
@@ -159,6 +164,7 @@ def estimate_wait(waits: Sequence[int], share: float) -> float | None:
     if not left:
         return None
     for number, calls in enumerate(waits[:-1]):
+        # The calls between two bounds count as spread evenly.
         if calls and left <= calls:
             if number:
                 least = WAIT_BOUNDS_MS[number - 1]
@@ -240,6 +246,7 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
         by_tool[each.name].add(each)
         if each.name in _SHOWN_BY:
             shown[each.day][_SHOWN_BY[each.name]] += each.tokens
+        # With a tool, the days show its calls alone, while tokens count for all tools.
         if not tool or each.name == tool:
             by_day[each.day].add(each)
     stored = {each.day: each for each in read.stored}

@@ -109,6 +109,7 @@ def _counts(known: StoredJson, given: StoredJson, where: str) -> ModelUsage:
     total_alone = not known.keys() & {*_INPUT, *_OUTPUT} and bool(total)
     if _is_counted_beside(known, sent, cached + written, total, received):
         sent += cached + written
+    # Gemini counts thoughts beside the output; others count reasoning as a part of it.
     if "thoughts_token_count" in known or reasoning > received or (reasoning and total == sent + received + reasoning):
         received += reasoning
     audio = any(_count(each, _AUDIO_DETAIL, where) for each in (input_details, output_details))
@@ -134,10 +135,12 @@ def _is_counted_beside(known: StoredJson, sent: int, cached: int, total: int | N
     """Whether the tokens of a prompt cache are counted beside the input and not as a part of it."""
     if not cached:
         return False
+    # The cache cannot be a part of the input if it is larger.
     if cached > sent:
         return True
     if known.get("input_tokens") is None:
         return False
+    # A total settles the question: it holds every token once.
     if total is not None:
         return total >= sent + received + cached
     return bool(known.keys() & {*_READ_APART, *_WRITTEN_APART})
@@ -176,6 +179,7 @@ def _nano_usd(cost: Any, where: str) -> int:
         raise InvalidInput(f"{where}.cost: must be a number of US dollars, 0 or more, not {describe(cost)}")
     if cost > MOST_USD:
         raise LimitExceeded(f"{where}.cost: at most {MOST_USD:,} US dollars are allowed in one step")
+    # A float such as 0.1 is not exact, so the conversion goes through its decimal text.
     return to_nano(Decimal(str(cost)) * NANO)
 
 
@@ -235,6 +239,7 @@ class PriceList:
             if rates and name != _SAMPLE:
                 self._rates[name.lower()] = rates
                 of_provider.setdefault(f"{_provider(entry)}/{name.lower()}", rates)
+        # An entry under its full name wins; these only fill gaps.
         for name, rates in of_provider.items():
             self._rates.setdefault(name, rates)
 
@@ -266,11 +271,13 @@ class PriceList:
                 rate = _rate(rates, names, usage.input)
                 if rate is None:
                     return None
+                # Beyond 12 digits a float holds noise, which Decimal would keep.
                 total += tokens * Decimal(f"{rate:.12g}")
         return to_nano(total * NANO)
 
 
 def _is_price(value: Any) -> bool:
+    # A token costs far less than a dollar: a larger number has another unit.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
@@ -315,6 +322,7 @@ def _spellings(model: str) -> Iterator[str]:
     undated = [_DATE.sub("", each) for each in with_provider]
     yield from with_provider
     yield from undated
+    # The list writes versions with a hyphen: "claude-3.5" is "claude-3-5" there.
     yield from (_POINT.sub("-", each) for each in (*with_provider, *undated))
 
 

@@ -28,6 +28,7 @@ def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter
     """Replace all images but the newest ``most`` by notes; images in a tool's result count, too."""
     left = most
     kept: list[Message] = []
+    # The newest images stay, so the loop begins with the newest message.
     for message in reversed(messages):
         if not any(map(_has_image, message.parts)):
             kept.append(message)
@@ -104,6 +105,7 @@ def strip_runs(kept: Sequence[tuple[int, Message]], counter: TokenCounter, *, fi
     before = -1
     for place, message in kept:
         skips = place != before + 1
+        # Predefined messages have seqs up to 0, and are no part of the thread's own run.
         enters_thread = bool(run) and run[-1].seq <= 0 < message.seq
         passes_gap = bool(run) and place == first and message.seq != run[-1].seq + 1
         if run and (skips or enters_thread or passes_gap):
@@ -118,6 +120,7 @@ def find_newest_run(messages: Sequence[Message], least: int) -> int:
     """The index from which on the newest ``least`` messages are whole when the halves of pairs are stripped, so with the
     calls that their results answer, as far as these lie at most REACH messages before; 0 if there are no more."""
     reach = REACH
+    # A result may lie far behind its call, so the tail grows until enough of it is whole.
     while True:
         start = max(0, len(messages) - least - reach)
         tail = messages[start:]
@@ -154,6 +157,7 @@ def holds_newest(messages: Sequence[Message], least: int) -> bool:
         for place, at in _find_orphans(messages)
         if place >= left[-least]
     )
+    # The call of such a result may lie up to REACH messages further back.
     return not waiting or len(messages) >= least + REACH
 
 
@@ -202,6 +206,7 @@ def _find_orphans(messages: Sequence[Message]) -> set[_Place]:
 
 def replace_parts(message: Message, parts: list[Json], counter: TokenCounter) -> Message:
     """The message with these parts, its tokens counted again; the message itself if the parts are its own."""
+    # Counting tokens is slow, so an unchanged message keeps its count.
     if parts == message.parts:
         return message
     return Message(
@@ -260,6 +265,7 @@ def shorten_message(message: Message, most: int, counter: TokenCounter, *, weigh
     is_less = gone > 0 or len(parts) < len(message.parts)
     if noted and is_less and (whole := counted(noted)).tokens <= most:
         return whole
+    # Arguments become one text only if cutting their strings is not enough.
     for stage in (noted, [*map(_least_part, parts)]):
         smallest = least(stage)
         if stage and smallest.tokens <= most:
@@ -313,6 +319,7 @@ def _fill(
         cut = counted(cutter.cut(parts, longest))
         if cut.tokens <= most:
             return cut
+        # All texts that are cut share the excess, so the next guess is close.
         too_long = sum(size >= longest for size in sizes)
         longest -= max(1, (cut.tokens - most) // max(1, too_long) - _UNEVEN)
     return least
@@ -348,6 +355,7 @@ class _Cutter:
         if text not in self._known:
             beginning = text[: self._most * _CHARS]
             size = self._counter.text(beginning)
+            # The beginning is too short to prove that the text is too long.
             if size <= self._most and len(beginning) < len(text):
                 beginning, size = text, self._counter.text(text)
             self._known[text] = (beginning, min(size, self._most + 1))
@@ -465,6 +473,7 @@ def fit_messages(
     whole = newest if keep_newest and not hard else ()
     sizes, free = _share_among_required(costs, wanted, users, budget, whole, FEWEST + overhead, reserve)
     room = budget - sum(sizes.values()) - free
+    # Older messages come in only if every required one is whole.
     if room > 0 and free == reserve and all(sizes.get(place) == costs[place] for place in wanted):
         calls = find_calls(messages)
         sizes |= _share_among_others(costs, sizes, room, min(keep_first, len(costs)), FEWEST + overhead, calls)
@@ -509,6 +518,7 @@ def _share_among_required(
     most = sum(costs[place] for place in others) + reserve
     for_users = sum(costs[place] for place in said)
     if said:
+        # The others keep some room, however long the user's message is.
         for_others = max(room - for_users, min(least, room // 2), min(most, room // 4))
     else:
         for_others = room
@@ -532,6 +542,7 @@ def _share_evenly(
         sizes[place] = min(least, left)
         left -= least
     highest = find_level([*(costs[place] for place in places), reserve], room)
+    # One size would leave each too little to be understood.
     if highest < min(fewest, max(sizes.values(), default=0)):
         return sizes, max(0, min(reserve, left))
     return {place: min(costs[place], highest) for place in places}, min(reserve, highest)
@@ -563,6 +574,7 @@ def _share_among_others(
         sizes |= {place: costs[place] for place in group}
         room -= needed * parts
     else:
+        # Everything fits but the first messages, which share what is left.
         left = share - sum(size for place, size in sizes.items() if place >= keep_first)
         highest = find_level([costs[place] for place in first], left)
         sizes |= {place: min(costs[place], highest) for place in first}

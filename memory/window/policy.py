@@ -53,6 +53,7 @@ def check_policy(policy: WindowPolicy) -> WindowPolicy:
             f'trim="threshold" goes with limit="messages" only, and limit is "{policy.limit}": set limit to '
             '"messages", or trim to "continuous"'
         )
+    # The window needs room for all messages that always stay.
     if policy.trim == "continuous":
         room = "max_messages"
     else:
@@ -106,6 +107,7 @@ def read_policy(
         else:
             read[name] = _read_number(value, place, name)
     try:
+        # The policy is checked as a whole, since two valid fields may not fit each other.
         return check_policy(base.model_copy(update=read))
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from None
@@ -147,6 +149,7 @@ def _read_number(value: Any, where: str, name: str) -> int:
 
 
 def _spelled(value: int) -> str:
+    # Python refuses to write very long integers, and a caller may send one.
     if abs(value) < 10**12:
         return f"{value:,}"
     return "a number of more than twelve digits"
@@ -177,6 +180,7 @@ def _read_predefined(value: Any, where: str, counter: TokenCounter, limits: Limi
     if len(entries) > PREDEFINED:
         raise LimitExceeded(f"{where}: {len(entries):,} messages; at most {PREDEFINED} are allowed")
     try:
+        # This list has a limit of its own, not that of add_messages.
         incoming = parse_messages(entries, limits.model_copy(update={"messages_per_call": PREDEFINED}))
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from None
@@ -186,6 +190,7 @@ def _read_predefined(value: Any, where: str, counter: TokenCounter, limits: Limi
         messages.append(
             Message(
                 thread_id="",
+                # These seqs end at 0, so that they never equal those of a thread.
                 seq=index + 1 - len(incoming),
                 id=f"predefined-{index + 1}",
                 role=each.role,
@@ -231,6 +236,7 @@ def choose_policy(
         return rules.default, ""
     try:
         kept = load_json(thread.window_policy, "window")
+        # A text names a profile of the settings, an object is the thread's own policy.
         if isinstance(kept, str):
             return rules.profile(kept, "window"), ""
         return read_policy(kept, "window", WindowPolicy(), counter, limits, _as_stored), ""

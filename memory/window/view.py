@@ -156,6 +156,7 @@ def count_most_messages(policy: WindowPolicy, total: int) -> int:
         return policy.max_messages
     if total < policy.threshold:
         return total
+    # The window is cut once for every ``at_once`` messages, so its start stays the same in between.
     at_once = policy.threshold - policy.target
     return total - (1 + (total - policy.threshold) // at_once) * at_once
 
@@ -169,6 +170,7 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
     places = [*range(front), *range(len(messages) - (most - front), len(messages))]
     request = find_newest_from_user(messages)
     if request is not None and request not in places:
+        # One of the newest gives way, so that the number stays the same.
         del places[front if front < most else -1]
         places = sorted([*places, request])
     return places
@@ -231,6 +233,7 @@ class RunFitter:
             lone = [run[self._lone]]
         left = budget - sum(self._costs[newest:]) - sum(message.tokens + self._overhead for message in lone)
         if left < 0:
+            # A cut may begin only where a unit starts, so that no result loses its call.
             starts = self._starts[bisect_left(self._starts, newest) :]
             return _cut_required(run, starts, budget, self._counter, self._overhead, self._weigh)
         begin, unit, cut = newest, list[Message](), list[Message]()
@@ -308,6 +311,7 @@ def _cut_to_fit(
     sizes = [min(each, room) for each in least]
     left = max(0, room - sum(sizes))
     order = _rank(messages)
+    # Each gets half of the rest in turn before the first may take all it needs.
     for share in (2, 1):
         for place in order:
             more = min(costs[place] - sizes[place], left // share)
@@ -367,6 +371,7 @@ def find_settled_start(
         return begins
 
     wanted = max(find_place(1, budget), len(run) - floor)
+    # The grid is about half of the budget wide: the start stays the same until that much is new.
     wide = 1 << max(0, (max(1, budget) // 2).bit_length() - 1)
     begins = find_place(wide, min(budget, 3 * wide))
     while begins > wanted and wide > 1:

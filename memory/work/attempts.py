@@ -59,6 +59,7 @@ async def log_attempt(
     key, in_key = check_key(engine, task_key)
     kept, in_texts = engine.masked(texts)
     given = {name: text if text.strip() else None for name, text in kept.items()}
+    # The result is a text even where only the error says something, so it may be empty but not null.
     tried = NewAttempt(**{**given, "task_key": key, "result": kept["result"]})
     now, new_uid, masked = engine.now(), engine.new_id(), in_key + in_texts
 
@@ -70,6 +71,7 @@ async def log_attempt(
         return {"thread_id": thread_id, "attempt": logged.attempt, **show_masked(masked)}
 
     answer = await engine.write(scope, sent, [task_key, *texts.values()], now, write)
+    # The kept answer has no key of the task, since that may hold a user's text.
     logged: LoggedAttempt = {"task_key": key, **answer}
     return order_keys(LoggedAttempt, logged)
 

@@ -133,6 +133,7 @@ def check_kept(run: Run, now: int) -> None:
 
 
 def _describe_held(run: Run) -> str:
+    # A running run has a holder, even if the lease has run out.
     assert run.claimed_at is not None
     assert run.claimed_until is not None
     return (
@@ -268,6 +269,7 @@ def _read_field(entry: Json, names: Sequence[str]) -> Any:
 def _waits(entry: Json) -> bool:
     suspended = entry.get("suspended")
     if suspended is None:
+        # Calls that have a result may stand among the pending ones. Without a flag, only the others wait.
         return "result" not in entry
     return bool(suspended)
 
@@ -370,6 +372,7 @@ async def decide_run(engine: Engine, scope: Scope, run_id: str, raw: Any, *, sen
     async def write(tx: Tx) -> DecidedRun:
         run, thread = await runs.lock(tx, scope, run_id)
         check_open(run, now)
+        # The answers were checked before this transaction, against the calls that were pending then.
         check_unchanged(run, pending)
         content = await runs.content(tx, scope, run)
         new = [each for each in checked if not _is_there(each, list_of(content.resumed), run)]
@@ -434,6 +437,7 @@ async def check_answers(
     """Check answers before the transaction, since a schema can take its time. Returns what was pending then, as JSON
     text, too. Raises InvalidInput, LimitExceeded, NotFound."""
     for each in given:
+        # Each answer has this limit; all answers together have another (append_answer).
         await write_exact_json(each.data, "data", engine.limits.run_data_bytes, engine.limits)
     run = await engine.database.read(runs.find, scope, run_id)
     if run.status in ENDINGS:  # which is raised once it is known that this request is new
@@ -444,13 +448,16 @@ async def check_answers(
     checked: list[CheckedAnswer] = []
     for each in given:
         named = each.tool_call_id
+        # Ids are stored masked, so a given id may match only after it was masked, too.
         if named not in (call.tool_call_id for call in calls):
             named = engine.masked(named)[0]
+        # An answer without a name is for the one call that still waits.
         if not named and any(call.suspended for call in left):
             open_ones = left
         else:
             open_ones = calls
         call = find_call(open_ones, named)
+        # A check against a schema may take seconds, so it runs in a thread.
         made = await asyncio.to_thread(_check_answer, each, call)
         if any(made.tool_call_id == before.tool_call_id for before in checked):
             raise InvalidInput(f"decisions: {describe(made.tool_call_id)} is answered twice; once is allowed")
@@ -536,6 +543,7 @@ def hand_over(answers: Answers) -> tuple[Answers, int]:
 def keep_unseen(answers: Answers, calls: Any) -> Answers:
     """The answers that stay when others calls are pending: those that no runner has seen, to calls that still wait."""
     waiting = {call.tool_call_id for call in read_calls(calls) if call.suspended}
+    # An answer that no runner saw must not go with the calls around it.
     kept = [
         entry for entry in list_of(answers.brought) if _HANDED not in entry and entry.get("tool_call_id", "") in waiting
     ]

@@ -91,6 +91,7 @@ def render_all_open(found: AllOpenWork, counter: TokenCounter, max_tokens: int) 
     items = [_render_whole_item(item) for item in found["open"]]
     if not items:
         return "Nothing is open: no plan, no suspended run, no noted task."
+    # The last line is always shown, so its tokens are set aside first.
     left = max_tokens - counter.text(wrap_block("open-work", _close_open(len(items), 0), _ALL_OPEN))
     shown: list[str] = []
     for item in items:
@@ -190,6 +191,7 @@ def render_step(step: PlanStep) -> str:
 def find_current_step(plan: Plan) -> PlanStep | None:
     """The step that is in progress; else the first pending one, of the current phase if there is one."""
     steps = [step for step in plan["steps"] if step["status"] in OPEN]
+    # False sorts before True, so the step in progress comes first.
     ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
     if ordered:
         return ordered[0]
@@ -209,6 +211,7 @@ async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> OpenWo
 
 async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> OpenWorkAnswer | None:
     thread = None
+    # A thread without messages has no row yet, and all open work is elsewhere.
     with contextlib.suppress(NotFound):
         thread = await threads.find(tx, scope, thread_id)
     return await find_elsewhere(tx, scope, thread, now=now)
@@ -220,6 +223,7 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: in
     ``plan_text.render_open`` makes lines of it."""
     uid, subject = (thread.thread_uid, subject_in(thread.metadata)) if thread else ("", "")
     others = (await find_others(tx, scope, subject)).thread_ids
+    # Work on other subjects is left out below, so more is read to fill the list.
     most = MOST_COUNTED if others else MOST_LISTED
     found = await open_work.find_open(tx, scope, other_than=uid, now=now, most=most)
     if others:
@@ -427,6 +431,7 @@ def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
     size = count_json_bytes(given)
     if size > plan_rules.MOST_BYTES:
         raise LimitExceeded(f"plan: {size:,} bytes of JSON; at most {plan_rules.MOST_BYTES:,} are allowed")
+    # The rules compare descriptions with the stored ones, so secrets are masked before.
     return engine.masked(given)
 
 
@@ -442,6 +447,7 @@ async def _write(
     sent: WriteRequest,
 ) -> PlanAnswer:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
+    # Ids and times come from outside: Postgres repeats the unit when a connection is lost.
     now, new_uid, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
 
     async def write(tx: Tx) -> _StoredChange:
@@ -457,6 +463,7 @@ async def _write(
             is_open=plan_rules.is_open,
         )
         before, after = done.before, done.after
+        # A rule that changes nothing returns the plan itself: no revision, no event.
         replaced = before.revision if before and action == "create" and before is not after else None
         revisions: _Revisions = {"revision": after.revision}
         if replaced:
@@ -482,6 +489,7 @@ async def _write(
     replaced = stored.get("replaced")
     kept = None
     with contextlib.suppress(NotFound):  # the thread was deleted since the first of the repeated requests
+        # The kept answer holds no words of the plan, so they come from its history.
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
     was = kept.request.get(replaced) if kept and replaced else None
     change = _show_change(stored)
@@ -507,6 +515,7 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
     """
     check_number(revision, "revision", 1)
     kept = None
+    # An unknown thread has no plan yet, which is an answer and not an error.
     with contextlib.suppress(NotFound):
         kept = await engine.database.read(plans.read_history, scope, thread_id, [] if revision is None else [revision])
     if revision is None:

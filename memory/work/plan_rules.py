@@ -107,6 +107,7 @@ def _read(given: StoredJson) -> _PlanChange:
         raise InvalidInput("plan: current_phase and currentPhase are one and the same; give one of them")
     if "goal" in change:
         _check_words(change["goal"], "plan.goal")
+    # Models send an empty phase where they mean the present one.
     if "current_phase" in change and _is_blank(change["current_phase"], "plan.current_phase"):
         del change["current_phase"]
     if "iteration" in change:
@@ -127,6 +128,7 @@ def _check_items(steps: Any) -> list[StoredJson]:
             raise InvalidInput(
                 f"plan.steps[{place}]: must be a description, or an object with one, not {describe(item)}"
             )
+    # Models fill unused keys with null.
     return [{key: value for key, value in item.items() if value is not None} for item in items]
 
 
@@ -169,6 +171,7 @@ def _read_status(value: Any, where: str) -> str:
 
 
 def _whole_number(value: Any, where: str, most: int) -> int:
+    # Some clients write 3 as 3.0.
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
     if not fits or int(value) != value:
         raise InvalidInput(f"{where}: must be a whole number from 0 to {most:,}, not {_show_number(value)}")
@@ -177,6 +180,7 @@ def _whole_number(value: Any, where: str, most: int) -> int:
 
 def _show_number(value: Any) -> str:
     """A value that should be a number, as an error may show it."""
+    # An error must not repeat a number of thousands of digits.
     short = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
     if short:
         return str(value)
@@ -210,6 +214,7 @@ class _Ids:
     def __init__(self, last: int, taken: set[str]) -> None:
         self.last = last
         self._taken = taken
+        # A caller may have chosen an id such as s7, which no other step may get.
         for step_id in taken:
             if found := _GIVEN_ID.fullmatch(step_id):
                 self.last = max(self.last, int(found[1]))
@@ -234,6 +239,7 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
     phase = change.get("current_phase", before["current_phase"])
     known, same = _match_steps(items, before["steps"])
     own = {item["id"] for item in items if "id" in item}
+    # Ids of dropped steps count as well: messages and notes may still name them.
     ids = _Ids(before["last_id"], own | {step["id"] for step in before["steps"]})
     steps = []
     for place, (item, fields) in enumerate(zip(items, said, strict=True)):
@@ -241,6 +247,7 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         kept: _StepFields = {"phase": phase}
         if was is not None and same[place]:
             kept = _fields_of(was)
+            # A result explains the status that it came with, and goes with it.
             if fields.get("status", was["status"]) != was["status"]:
                 kept.pop("result", None)
         steps.append(_make_step(item.get("id") or (was["id"] if was else ids.new()), kept, fields))
@@ -265,11 +272,13 @@ def _match_steps(items: Sequence[StoredJson], steps: Sequence[PlanStep]) -> tupl
     met: list[PlanStep | None] = [left.pop(item["id"], None) if "id" in item else None for item in items]
     for place, item in enumerate(items):
         if "id" not in item:
+            # The step at the same place comes first, since two steps may have one description.
             here = steps[place : place + 1]
             like = [s for s in (*here, *steps) if s["id"] in left and s["description"] == item["description"]]
             if like:
                 met[place] = left.pop(like[0]["id"])
     same = [step is not None for step in met]
+    # A step that was reworded is known by its place. It keeps its id and nothing else.
     for place, item in enumerate(items[: len(steps)]):
         if "id" not in item and met[place] is None:
             met[place] = left.pop(steps[place]["id"], None)
@@ -342,6 +351,7 @@ def _find_place(item: StoredJson, where: str, steps: Sequence[PlanStep]) -> int:
 
 def _name_ids(steps: Sequence[PlanStep]) -> str:
     ids = [repr(step["id"]) for step in steps]
+    # A plan may have 200 steps, too many for an error.
     if len(ids) > _SHOWN_IDS:
         more = f" and {len(ids) - _SHOWN_IDS} more"
     else:
@@ -352,6 +362,7 @@ def _name_ids(steps: Sequence[PlanStep]) -> str:
 
 
 def _check_fit(plan: StoredPlan) -> StoredPlan:
+    # Patches add up, so the plan is checked after the change.
     if len(plan["steps"]) > MOST_STEPS:
         raise LimitExceeded(f"plan.steps: {len(plan['steps']):,} steps in all; at most {MOST_STEPS} are allowed")
     size = count_json_bytes(plan)

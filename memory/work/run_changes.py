@@ -106,6 +106,7 @@ async def start_run(
     token = pending_calls.make_claim_token(0, claim_name)
 
     async def write(tx: Tx) -> StartedRun:
+        # This look takes no lock and only gives a better error; ``create`` below decides.
         with contextlib.suppress(NotFound):
             pending_calls.refuse_taken(await runs.find(tx, scope, run_id))
         parent = await _find_parent(tx, scope, given.parent_run_id, run_id)
@@ -123,6 +124,7 @@ async def start_run(
             **show_masked(masked),
         }
 
+    # A repeated idempotency key with other arguments than these is a conflict.
     arguments = [
         *(given.run_id, given.state, given.has_state, given.workflow_id, given.metadata),
         *(given.parent_run_id, lease_seconds),
@@ -160,6 +162,7 @@ async def update_run(
     async def write(tx: Tx) -> _StoredUpdate:
         run, thread = await runs.lock(tx, scope, given.run_id)
         answer: _StoredUpdate = {"run_id": run.run_id, "thread_id": run.thread_id, "status": "cancelled"}
+        # The holder of a cancelled run may still store its steps, and nothing else.
         if not pending_calls.is_told(run, given.claim):
             pending_calls.check_holder(run, given.claim)
             changed, told_of = await _change(tx, scope, run, given, described, until, now)
@@ -189,6 +192,7 @@ async def _change(
         answers, new = hand_over(Answers((await runs.content(tx, scope, run)).resumed, run.answered))
     replaced = given.pending_tool_calls is not None and described.pending != run.pending
     changed = given.has_state or replaced or given.metadata is not None
+    # A heartbeat writes the lease alone, and leaves the large checkpoint untouched.
     if not changed and not new:
         await runs.renew(tx, scope, run, until=until)
         return False, len(list_of(answers.brought))
@@ -221,6 +225,7 @@ async def _show_content(engine: Engine, scope: Scope, stored: _StoredUpdate) -> 
 
     run, content = await engine.database.read(read, scope)
     if count:
+        # Answers that came after the first request do not belong to its answer.
         answer["resumed"] = show_answers(content.resumed)[:count]
         return answer
     if run.ended_by:
@@ -250,6 +255,7 @@ async def complete_run(
         )
     kept = None
     if given.output is not None:
+        # The limit is one of what the caller sent, so it is checked before masking.
         await write_exact_json(given.output, "output", engine.limits.run_data_bytes, engine.limits)
         entered, in_output = engine.masked(given.output)
         kept, masked = to_json(entered), masked + in_output
@@ -267,6 +273,7 @@ async def complete_run(
         except NotFound:
             if given.claim:
                 raise
+            # Without a claim, this call records a run that ran elsewhere.
             parent = await _find_parent(tx, scope, given.parent_run_id, given.run_id)
             thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
             made = await runs.create(tx, scope, thread, given.run_id, described, now=now, end=end, parent_run_id=parent)
@@ -278,6 +285,7 @@ async def complete_run(
                 return {**_show_ended(run, given.status, masked), "unchanged": True}
             if await _brings_late_output(tx, scope, run, given, kept):
                 happened = "run_updated"
+                # Only the output is new: who cancelled the run, and why, stays.
                 await runs.finish(tx, scope, run, replace(end, by=run.ended_by, reason=run.reason), now=now)
             else:
                 pending_calls.check_holder(run, given.claim)

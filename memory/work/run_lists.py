@@ -84,6 +84,7 @@ def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
     for agent, line in lines:
         key = (agent, line.model)
         if key not in sums and len(sums) >= _MOST_LINES:
+            # Beyond the limit only the names are lost; the sum stays right.
             key = (_OTHERS if agent else "", "")
         sums[key] = sums.get(key, Spent()) + line.spent
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
@@ -123,6 +124,7 @@ class RunListing:
     metadata: StoredJson = field(default_factory=dict)
 
     def fingerprint(self) -> str:
+        # The cursor carries this, so that it cannot continue a listing with other filters.
         request = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
         return hashlib.sha256(make_equality_key(request).encode()).hexdigest()[:16]
 
@@ -242,6 +244,7 @@ async def list_runs(engine: Engine, scope: Scope, request: RunListing, *, limit:
     shown = await asyncio.to_thread(
         lambda: fit_entries([show_run(run, now) for run in found], engine.limits.answer_bytes)
     )
+    # The page ended early for its size, so the next one begins behind the last run that is shown.
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)
@@ -276,8 +279,10 @@ def _make_filter(engine: Engine, request: RunListing, now: int) -> RunFilter:
 
     return RunFilter(
         now=now,
+        # A resumable run may have either status, and ``has`` decides.
         statuses=[*stored, *(("suspended", "running") if resumable else ())],
         expired="expired" in request.statuses,
+        # Names of workflows are stored masked, so the filter is masked as well.
         workflow_id=engine.masked(request.workflow_id)[0],
         thread_id=request.thread_id,
         since=request.since,

@@ -86,6 +86,7 @@ async def suspend_run(
                 return _show_suspended(given.run_id, thread, checkpoint.expires_at, masked)
             run = await find_taken(tx, scope, thread, given.run_id)
         pending_calls.check_kept(run, now)
+        # Left out, these stay as the earlier suspension set them.
         again = replace(
             checkpoint,
             workflow_id=checkpoint.workflow_id or run.workflow_id,
@@ -98,6 +99,7 @@ async def suspend_run(
         if not here:
             raise Conflict(f"run {run.run_id!r} belongs to thread {run.thread_id!r}: leave thread_id out, or give that")
         unseen = NO_ANSWERS
+        # Answers that came in while the run was running, and that its runner never saw, wait for the next one.
         if run.answered != "[]":
             brought = (await runs.content(tx, scope, run)).resumed
             unseen = keep_unseen(Answers(brought, run.answered), calls_of(again.pending))
@@ -139,8 +141,10 @@ async def describe_run(
     pending, in_calls = "[]", 0
     if pending_tool_calls != []:
         pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
+        # Checking the schemas of the calls may take a while, so it runs in a thread.
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
         calls, in_calls = await work_on_long_text(engine.masked, pending_tool_calls)
+        # Other calls stay exactly as they were sent.
         if in_calls:
             pending = to_json(calls)
     workflow_id, in_workflow = engine.masked(workflow_id)
@@ -168,6 +172,7 @@ async def find_taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
 
     Raises Conflict for one that is anywhere else.
     """
+    # The thread may come back together with its run, so the id is still in use.
     if await runs.is_hidden(tx, scope, run_id):
         raise Conflict(
             f"run_id: {run_id!r} belongs to a run of a deleted thread, which can still be restored; use another run_id"
@@ -184,6 +189,7 @@ async def _is_stored(tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint) -> 
         return False
     if (to_json(run.metadata), run.pending) != (to_json(checkpoint.metadata), checkpoint.pending):
         return False
+    # The state is large, so it is read and compared last.
     return (await runs.content(tx, scope, run)).state == checkpoint.state
 
 
@@ -236,6 +242,7 @@ async def resume_run(
         claim = RunClaim(
             epoch, pending_calls.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
         )
+        # The resumer gets all answers now, so they count as seen.
         await runs.claim(tx, scope, run, claim, answers=hand_over(answers)[0], now=now)
         if checked and checked[0].tool_call_id:
             about = {"tool_call_id": checked[0].tool_call_id}
@@ -247,6 +254,7 @@ async def resume_run(
     arguments = [run_id, [brought.data, brought.tool_call_id] if brought else None, lease_seconds]
     token = (await engine.write(scope, sent, arguments, now, write))["claim"]
 
+    # The kept answer holds only the claim, so a repeated request reads the content again.
     async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
         run = await runs.find(tx, scope, run_id)
         # A request that was sent again gets its claim again as long as that is worth something.
@@ -295,6 +303,7 @@ async def expire_runs(engine: Engine) -> int:
 
     while scopes := await engine.database.read_installation(retention.with_expired_runs, now, after=after):
         for after in scopes:
+            # A scope may have more expired runs than one transaction takes.
             while batch := await engine.database.write(write, after):
                 removed += batch
     return removed

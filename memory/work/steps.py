@@ -155,6 +155,7 @@ def _spell_keys(raw: Json, where: str) -> StoredJson:
     """The non-empty fields, under their names in snake_case if known."""
     given: Json = {}
     for key, value in raw.items():
+        # Clients fill unused keys with null.
         if value is None:
             continue
         if isinstance(key, str) and (spelled := snake_case(key)) in _SPELLINGS:
@@ -192,6 +193,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
         raise InvalidInput(f"{where}.operation_id: is missing; every step names the operation that it is a part of")
     if type_ in ("tool_call", "tool_result") and isinstance(given.get("id"), str):
         given = {"tool_call_id": given["id"], **given}  # VoltAgent has the call's id there
+    # The keys have one order, so that equal steps have equal JSON.
     body = {name: given[name] for name in _ORDER if name in given}
     for name in ("id", *_IDS, *_NAMES, "message_id"):
         if body.get(name) == "":
@@ -337,6 +339,7 @@ async def store_steps(
     """Store steps in a thread that the transaction holds; what they used counts for the run, else for those that they
     name. Returns what ``record_steps`` does, without the thread. Raises NotFound for a message."""
     entered = prepared.entered
+    # This transaction reads the messages, so that none can go between the check and the steps.
     message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
     if message_ids:
         seqs = await steps.message_seqs(tx, scope, thread, message_ids)
@@ -355,6 +358,7 @@ async def store_steps(
         await usage_rows.add(tx, scope, thread.thread_uid, lines, now=now)
     spent: dict[str, list[AgentLine]] = {}
     for operation_id, line in prepared.lines:
+        # Steps that a call brings for a run count for that run, whatever operation they name.
         spent.setdefault(run_id or operation_id, []).append(line)
     for each, of_run in spent.items():
         await run_lists.spend(tx, scope, thread, each, of_run)
@@ -393,14 +397,17 @@ def _mask(engine: Engine, each: Incoming) -> tuple[Incoming, int]:
     body: Json = {}
     # Each on its own, so that how deep JSON may be is counted from where its sender counts.
     for name, value in each.body.items():
+        # A message's id must equal the stored one, so it is not masked.
         body[name], found = (value, 0) if name == "message_id" else engine.masked(value)
         count += found
+    # A step may name its model itself or in its usage.
     used = each.usage and replace(each.usage, model=body.get("model") or engine.masked(each.usage.model)[0])
     return replace(each, operation_id=operation_id, body=body, usage=used), count
 
 
 async def _price_steps(entered: list[Incoming]) -> list[tuple[str, AgentLine]]:
     used = [(each, each.usage) for each in entered if isinstance(each, IncomingStep) and each.usage is not None]
+    # The price list takes time to read, and only calls without a cost of their own need it.
     if all(spent.cost_nano_usd is not None for _, spent in used):
         known = model_usage.PriceList({})
     else:
@@ -467,6 +474,7 @@ async def list_steps(
             steps.read_page, scope, thread_id, operation_id=engine.masked(operation_id)[0], after=after, limit=limit
         )
     except NotFound:
+        # The cursor is of a conversation that was deleted since.
         if uid:
             raise InvalidInput(_OF_ANOTHER) from None
         return {"thread_id": thread_id, "steps": []}

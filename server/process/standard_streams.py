@@ -34,6 +34,7 @@ def fill_closed() -> None:
         except OSError:
             _closed.add(fd)
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number: this one
+        # Python sets a stream to None whose descriptor was closed.
         if getattr(sys, name) is None:
             setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open as long as the process
 
@@ -59,6 +60,7 @@ def claim_stdio() -> tuple[int, int]:
     read_fd, write_fd = _private_duplicate(0), _private_duplicate(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
+    # Descriptor 1 leads to standard error, so that prints of libraries and children cannot break the protocol.
     os.dup2(2, 1)
     os.close(null)
     return read_fd, write_fd
@@ -67,4 +69,5 @@ def claim_stdio() -> tuple[int, int]:
 def _private_duplicate(fd: int) -> int:
     if sys.platform == "win32":
         return os.dup(fd)
+    # Above 2, since a lower number could be one of a closed standard stream.
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
