@@ -66,6 +66,7 @@ async def add_messages(
         for each in incoming
     ]
     now, new_uid = engine.now(), engine.new_id()
+    # Prepared before the transaction, in which other writers of the thread wait for its lock.
     answered = await _read_answered(engine, scope, thread_id, incoming)
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
@@ -80,6 +81,7 @@ async def add_messages(
             now=now,
             search_text=engine.search_text_of,
         )
+        # Jobs are requested in this transaction: none is lost if the process ends after the commit.
         noted = await observation_text.request_observation(
             tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
         )
@@ -114,6 +116,7 @@ async def _name_subject(
     """Give a thread the subject that its first message names, unless it has one. Returns the events of that."""
     first = appended.stored[0]
     subject = subject_in(drafts[0].metadata)
+    # A later message must not move the thread, and what is remembered of it, to another subject.
     if (first.seq, first.status) != (1, "added") or not subject or subject_in(appended.thread.metadata):
         return []
     change = Description(None, {KEY: subject})
@@ -300,6 +303,7 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
         return True
     request = [draft.parts for draft, _ in added if draft.role == "user"]
     if not request:
+        # A host may send the user's message and the answer in two calls.
         before = await message_pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
         since: list[list[Json]] = []
         for message in reversed(before):
@@ -307,6 +311,7 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
                 request = [message.parts]
                 break
             since.append(message.parts)
+        # Rather a job without a result than a turn that is never read.
         if not request or any(map(overflow.works, since)):
             return True
     return any(map(overflow.tells, request))
@@ -333,6 +338,7 @@ def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft
 
 def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
     added = _list_added(appended, drafts)
+    # Behind an earlier message the user's part of the turn may be stored already.
     request = bool(added) and added[0][1] > 1
     for draft, _ in added:
         if draft.role == "user":

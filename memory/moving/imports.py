@@ -93,6 +93,7 @@ class Import:
     async def take(self, lines: Sequence[NumberedLine]) -> None:
         """Store some lines. Raises InvalidInput for lines of another format, LimitExceeded beyond the quota,
         StorageUnavailable."""
+        # Lines refer to earlier ones, so their order stays; those of one kind in a row share a transaction.
         for kind, group in groupby(lines, key=lambda each: each.line.get(RECORD)):
             some = list(group)
             if kind == "message":
@@ -188,6 +189,7 @@ class Import:
         found: list[moved_threads.ThreadPut] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
+            # Assigned anew, since the database may run the unit again.
             found[:] = [await moved_threads.put_thread(tx, self._where, moved, self._mode, new_uid=new_uid)]
             return {}
 
@@ -225,6 +227,7 @@ class Import:
             some = list(group)
             thread = self._open(some[0], "message")
             if thread is None:
+                # The first line is in the report by now; the others are counted, too.
                 for each in some[1:]:
                     self._open(each, "message")
                 continue
@@ -237,6 +240,7 @@ class Import:
             if self._dry:
                 await self._count_new(thread, ready)
             elif ready.moved:
+                # The next batch is parsed and masked while this one is stored.
                 self._writing = asyncio.create_task(self._put_messages(thread, ready))
 
     async def _count_new(self, thread: _OpenThread, ready: ReadyMessages) -> None:
@@ -251,6 +255,7 @@ class Import:
         try:
             puts = await self._put_some(thread, ready.moved)
             self._note_puts(thread, ready, puts)
+        # One message in conflict must not keep out its batch, so each is stored alone.
         except Conflict:
             for at, moved in enumerate(ready.moved):
                 one = ReadyMessages([ready.numbers[at]], [moved], [ready.changed[at]], [], 0)
@@ -405,6 +410,7 @@ class Import:
             return {}
         found: dict[MovedTable, RowsPut] = {}
         notes = {of: thread.rows.get(of.line, []) for of in NOTES}
+        # Notes refer to messages by their seqs: they hold only if each message is where it was.
         whole = thread.places.same and not thread.left_out
         if any(notes.values()):
             if whole:
@@ -418,6 +424,7 @@ class Import:
         for of in (PLAN, SESSION_MEMORY):
             if versions := thread.rows.get(of.line):
                 found[of] = await moved_rows.put_versions(tx, scope, of, uid, versions, thread.runs, self._mode)
+        # Without its notes the thread is to be observed anew, so the cursors stay where they are.
         await moved_threads.put_state(tx, scope, uid, state, cursors=whole, now=now)
         await indexed_notes.refresh(tx, scope, uid, self._engine.search_text_of)
         return found
@@ -449,6 +456,7 @@ class Import:
 
         await self._write(unit)
         for number, brought, put in zip(numbers, moved, puts, strict=True):
+            # The same content is here under another id: entries that name the old id are changed at the end.
             if put.entry_id != brought.entry.entry_id:
                 self._ids[brought.entry.entry_id] = put.entry_id
             if put.status in ("added", "unchanged", "replaced"):
