@@ -89,7 +89,7 @@ class ThreadObservations:
     def before(self, seq: int, counter: TokenCounter) -> NotedMessages:
         """The active ones, and of those that were made ahead the ones that tell of a message before the seq."""
         ahead = [row for row in self._ahead if row.from_seq < seq]
-        # Of two seqs the later one has all notes of the earlier one, so their number tells the sets apart.
+        # A later seq has all notes of an earlier one, so their number distinguishes the sets.
         noted = self._before.get(len(ahead))
         if noted is None:
             if len(self._before) >= _BLOCKS:

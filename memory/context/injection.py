@@ -224,7 +224,7 @@ def _mark_message(message: Message) -> str:
 
 
 def _mark(what: str) -> str:
-    # Marks are kept between prompts: eight bytes are short, and disclose no text.
+    # A host keeps the marks between prompts: eight bytes are short, and disclose no text.
     return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

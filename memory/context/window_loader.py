@@ -78,7 +78,7 @@ async def _read_newest(
     known: WindowMessages,
 ) -> list[Message]:
     most = _count_most(policy, thread)
-    # The average tells how many rows fill the budget, so that one read is mostly enough.
+    # By the average of the thread one read mostly has enough rows for the budget.
     average = thread.token_count / max(1, thread.message_count) + OVERHEAD
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []

@@ -148,7 +148,7 @@ async def keep_entry(
     for the same thing, if there is exactly one.
     """
     known = await entries.of_content(tx, scope, new.content, new.subject)
-    # Extraction may read old messages again: it must not bring back what was dropped after they were said.
+    # Extraction may read old messages again: it must not bring back what the user dropped after them.
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
         return KeptEntry("forgotten", known.entry_id)
     wrong = None if known is not None and known.status == "active" else await _find_wrong(tx, scope, new.content)

@@ -211,6 +211,7 @@ class Import:
     async def _take_erased(self, each: NumberedLine) -> None:
         hashes = each.line.get("id_hashes")
         thread = self._open(each, "erased")
+        # The hashes were made with the uid of the thread, so they mean nothing under another one.
         if thread is None or self._dry or not thread.places.same_uid or not isinstance(hashes, list):
             return
         wanted = [value for value in hashes if isinstance(value, str) and len(value) == 64]
