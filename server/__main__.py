@@ -25,6 +25,7 @@ _QUICK = {
 
 
 def main() -> None:
+    # A parent may start us with closed descriptors; a file opened later would then become standard output.
     fill_closed()
     flags = launch_flags(sys.argv[1:])
     if flags is None:
@@ -36,11 +37,13 @@ def main() -> None:
         if code is not None:
             return _end(code)
         return _end(importlib.import_module("layerlore.server.command_line.app").run())
+    # The protocol gets its own descriptors first, so that no print of a library can reach the host.
     try:
         fds = claim_stdio()
     except StreamClosed as closed:
         sys.stderr.write(f"layerlore: {closed}\n")
         return _end(1)
+    # A person at a terminal is no host, and starts no shared server.
     if os.isatty(fds[0]):
         launch = None
     else:

@@ -89,7 +89,7 @@ class TenantBudget:
 
 
 async def _put_off(tx: Tx, tenant: Tenant, claim: Claim, kinds: Collection[Kind], *, until: int, now: int) -> None:
-    # Handed back first, so that this job is put off together with the others.
+    # The job goes back first, so that it is put off together with the others.
     await job_rows.hand_back(tx, claim, now=now)
     await job_rows.put_off(tx, tenant, kinds, until=until, now=now)
 

@@ -311,7 +311,7 @@ async def submit(
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
-    # A digest, since the answer may hold secrets and is stored with the request.
+    # The answer may hold secrets, so only its digest is stored with the request.
     body = [job_id, hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()]
     answered = await engine.kept_answer(scope, sent, body)
     if answered is not None:
@@ -402,7 +402,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteR
     now = engine.now()
     claims = await engine.database.read(find, scope)
     if not claims:
-        # As a write, so that the journal has a line of the refused call.
+        # This is a write, so that the journal has a line of the refused call.
         await engine.write(scope, sent, body, now, _refuse_unknown)
     live = [claim for claim in claims if claim.lease_until > now]
     if not live:

@@ -237,7 +237,7 @@ async def _answer(
 async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent: Spent) -> None:
     if spent == Spent():
         return
-    # Shielded, since the provider charges for the call even if the work is cancelled now.
+    # The provider charges for the call even if the work is cancelled now.
     with anyio.CancelScope(shield=True):
         await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=engine.now())
 
@@ -397,7 +397,7 @@ class JobWorker:
         rows."""
         async with anyio.create_task_group() as tasks:
             while True:
-                # Cleared before looking: any write from here on ends the wait below.
+                # The event is cleared before the look, so any write from here on ends the wait below.
                 self._engine.wake.clear()
                 self._some_ended = False
                 next_at = None

@@ -235,7 +235,7 @@ class EntryExtractor:
         # In a thread, since the search takes some milliseconds for each.
         proofs = await anyio.to_thread.run_sync(_prove, inputs, masked)
         candidates, mendable, duplicates = _choose_proven(proofs, inputs)
-        # Only once: a model that cannot quote must not hold up the job.
+        # This happens only once: a model that cannot quote must not hold up the job.
         if mendable and not candidates and not material.again:
             raise AnswerRefused("; ".join(mendable))
         elsewhere = [f"{each.where}: {_ELSEWHERE[each.about]}" for each in result.given if each.about != "case"]
@@ -334,7 +334,7 @@ def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:
             if not isinstance(each.get(name), str):
                 raise AnswerRefused(f"entries[{number}].{name}: must be a string")
         evidence = each.get("evidence")
-        # A single quotation may come without a list.
+        # Models give a single quotation without a list.
         if isinstance(evidence, list):
             quotations = evidence
         else:

@@ -369,7 +369,7 @@ async def publish_notes(
     tx: Tx, engine: Engine, claim: Claim, thread: Thread, messages: Sequence[Message], result: ObserverResult
 ) -> None:
     """Record that these messages were noted, and activate the notes if the thread is past its threshold."""
-    # Read again, since storing the notes changed the thread's counts.
+    # Storing the notes changed the thread's counts, so the thread is read again.
     after = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
     assert after is not None
     payload = {"from_seq": messages[0].seq, "to_seq": messages[-1].seq, "count": len(result.made)}

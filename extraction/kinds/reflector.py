@@ -133,7 +133,7 @@ class Reflector:
         tokens = inputs.tokens - sum(by_id[id_].tokens for id_ in gone) + sum(each.tokens for each in made)
         if tokens >= inputs.tokens:
             raise AnswerRefused(f"the notes would have {tokens} tokens and have {inputs.tokens} now: fewer are needed")
-        # Fewer, but still too many: refused while a stricter level is left.
+        # The notes are fewer, but still too many. They are refused while a stricter level is left.
         if tokens >= inputs.below:
             if inputs.level < MOST_LEVEL:
                 raise AnswerRefused(f"the notes would still have {tokens} tokens; fewer than {inputs.below} are needed")

@@ -59,7 +59,7 @@ def make_index_texts(
         chunks=tuple(f"{first} {' '.join(found)}".lstrip() if found else "" for found in own),
         chars=len(text),
         mark=mark if isinstance(mark, str) else None,
-        # In whole percent, since the columns of the index are integers.
+        # The columns of the index are integers, so these are whole percents.
         speaker=name or None,
         asks=round(100 * acts.asks),
         empty=round(100 * acts.empty),

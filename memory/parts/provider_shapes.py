@@ -311,7 +311,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
 def _camel(block: Json) -> StoredJson:
     """The keys of a part, and of what it holds, as the API has them: the Python package writes them in snake_case."""
     found = {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in block.items()}
-    # Only one level down, so that the arguments of a call keep their names.
+    # Only one level is renamed, so that the arguments of a call keep their names.
     return {
         key: {_SNAKE.sub(lambda match: match[1].upper(), inner): entry for inner, entry in value.items()}
         if key in _READERS and isinstance(value, dict)

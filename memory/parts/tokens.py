@@ -82,7 +82,7 @@ class Vocabulary:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         """``lines``: each token in base64, then its rank."""
-        # In portions, so that the tokens never exist all at once as Python objects.
+        # The loop takes portions, so that the tokens never exist all at once as Python objects.
         tokens, ends, sums = bytearray(), array("I", [0]), array("I")
         for begin in range(0, len(lines), _LINES_AT_ONCE):
             some = [binascii.a2b_base64(line.partition(b" ")[0]) for line in lines[begin : begin + _LINES_AT_ONCE]]
@@ -287,8 +287,7 @@ class TokenCounter:
                 known = count()
             else:
                 known = before
-            # Two generations: with one, the next context would have to count everything anew whenever the cache is
-            # full.
+            # With one generation, each full cache would make the next context count everything anew.
             if len(self._counted) >= _REMEMBERED:
                 self._counted_before, self._counted = self._counted, {}
             self._counted[key] = known

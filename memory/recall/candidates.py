@@ -263,13 +263,13 @@ async def gather_candidates(
     else:
         reaches = [matches.within, matches.passing]
     request = [(query, reach) for reach in reaches for query in queries]
-    # More than are needed: the chunks of a few long messages may fill the first places (see _choose_rows).
+    # The lists are longer than needed: the chunks of a few long messages may fill the first places (see _choose_rows).
     lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in request]
     scanned = [
         _leave_out(matches.asking, await compared.scan(query.vector, reach, matches.quiet, rules.rescored))
         for query, reach in request
     ]
-    # All lists in one read, since several queries often find the same rows.
+    # All lists share one read, since several queries often find the same rows.
     await compared.read(np.concatenate([*(by_words[:most] for by_words in lexical), *scanned]))
     near = [compared.cosines(number % len(queries), found) for number, found in enumerate(scanned)]
     semantic = [
@@ -436,14 +436,14 @@ class _VectorReader:
             return await self._nearest(vector, passing, most)
         found = await self._nearest(vector, passing, 2 * most)
         is_quiet = find_among(quiet, found)
-        # Twice as many, since most of the quiet rows among them lose their places.
+        # The search takes twice as many, since most of the quiet rows among them lose their places.
         few = np.cumsum(is_quiet) <= int(_QUIET_SHARE * most)
         return found[~is_quiet | few][:most]
 
     async def _nearest(self, vector: Vector | None, passing: Ints | None, most: int) -> Ints:
         if self._space is None or vector is None or (passing is not None and not len(passing)):
             return np.empty(0, np.int64)
-        # One bit for each dimension: a cheap first comparison, before the whole vectors are read.
+        # One bit for each dimension makes a cheap first comparison, before the whole vectors are read.
         code = np.packbits(vector > 0).tobytes()
         model, kinds = self._space.model, self._kinds
         if passing is None:

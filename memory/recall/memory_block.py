@@ -122,7 +122,7 @@ async def _find_kept(
         fitting = []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
-    # More than are shown, since those about another subject are left out afterwards.
+    # More are read than shown, since those about another subject are left out afterwards.
     preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
     standing = [*await entry_curation.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
     if prepared is None:

@@ -342,7 +342,7 @@ def _compare_meaning(question: Question, candidates: Flags, measures: Flags) -> 
     else:
         lowest = 0.0
     highest = float(question.cosines[measured].max())
-    # All are equally near: at the top of a squeezed range, else at zero.
+    # All rows are equally near: at the top of a squeezed range, else at zero.
     if highest - lowest < _NO_DIFFERENCE:
         return np.where(known, float(question.squeezed), 0.0)
     return np.where(known, np.clip((question.cosines - lowest) / (highest - lowest), 0.0, 1.0), 0.0)

@@ -126,7 +126,7 @@ async def _embed(engine: Engine, embedding: EmbeddingService, rows: Sequence[Pen
         made |= {row.row_id for row in some if row not in lacking}
     if not read:
         return made
-    # In a thread, since cutting long texts would hold up the event loop.
+    # Cutting long texts would hold up the event loop, so it runs in a thread.
     found, texts = await asyncio.to_thread(_find_texts, engine, embedding, read)
     new: dict[Scope, list[NewVector]] = {}
     for row, vector in zip(found, await embedding.embed(texts), strict=True):
@@ -369,7 +369,7 @@ class VectorWriter:
         before = self._engine.now() - UNUSED_DAYS * DAY_MS
         unused = {model: at for model, at in used.items() if at < before and model != self._model}
         if unused:
-            # In portions, since one long delete would block every other writer.
+            # One long delete would block every other writer, so it goes in portions.
             while await database.write_installation(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
                 pass
             await database.write_installation(vectors.forget_use, unused)

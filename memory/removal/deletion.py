@@ -169,7 +169,7 @@ async def erase_expired(engine: Engine) -> int:
     while scopes := await engine.database.read_installation(retention.erasable, times, after=after):
         for after in scopes:
             for what, erase in {"deletes": deletes, "documents": documents, "entries": entries}.items():
-                # One transaction for each batch, so that other writers need not wait for the whole erasure.
+                # Each batch has its own transaction, so that other writers need not wait for the whole erasure.
                 while batch := await engine.database.write(_erase_journaled, after, engine, what, erase, now):
                     erased += batch
     return erased
@@ -187,7 +187,7 @@ async def _erase_journaled(
 # Messages in one transaction: others that write wait for it.
 _BATCH = 100
 _SCOPES = 100
-# Before every time that a message can have, also before 1970.
+# This lies before every time that a message can have, also before 1970.
 _RETENTION_ORIGIN = Origin("maintenance", RETENTION, "server")
 _FIRST = TimePlace(-(2**62))
 

@@ -212,7 +212,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
-        # Held before the check, so that no other call changes these entries before they go.
+        # The lock comes before the check, so that no other call changes these entries before they go.
         await scopes.hold(tx, scope)
         known = await entries.read_seen(tx, scope, wanted)
         if unknown := [id_ for id_ in wanted if id_ not in known]:
@@ -244,7 +244,7 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 
 
 async def _preview(engine: Engine, scope: Scope, query: str) -> str:
-    # 40 bits in 8 characters, since a model has to repeat the token without an error.
+    # A model has to repeat the token without an error, so it has only 40 bits in 8 characters.
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     lines: list[str] = []
     kept: list[str] = []
@@ -329,7 +329,7 @@ def _fingerprint_all(engine: Engine, found: ForgetPreview) -> StoredJson:
 
 
 def _fingerprint(engine: Engine, line: str) -> str:
-    # An HMAC, so that the kept preview does not hold the text that is to be forgotten.
+    # The kept preview must not hold the text that is to be forgotten, so it has an HMAC of it.
     return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
 
 

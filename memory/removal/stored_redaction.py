@@ -216,7 +216,7 @@ class _Redaction:
             self._count(table, [change for _, change in found])
             return True
         done = 0
-        # One transaction for each thread, since its lock and its events belong to the change.
+        # Each thread has its own transaction, since its lock and its events belong to the change.
         for uid, some in groupby(found, key=lambda each: each[0]):
             made = await self._put(scope, table, uid, [change for _, change in some])
             self._count(table, made)

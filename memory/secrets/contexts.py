@@ -11,7 +11,7 @@ from layerlore.memory.secrets.names import Strength, find_meaning, measure_stren
 from layerlore.memory.secrets.patterns import ALNUM, BASE64, ENDS, HEX, WORD, is_mixed, is_scrambled, is_varied
 from layerlore.storage.core import linear_re
 
-# Placeholders, variables and masks, which often stand in the place of a password.
+# Placeholders, variables and masks often stand in the place of a password.
 _TEMPLATE = linear_re.compile(
     r"\A(?:[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
     r"|[A-Z_]*(?:PASS|PWD|SECRET|TOKEN|KEY)[A-Z_]*|(?i:your)[_-]?\w*|None|null|nil|undefined|true|false)"

@@ -66,7 +66,7 @@ _KEYS_OF = frozenset(
     consumer ingest integration server sdk rest maps webhook bot logged cookie nonce
     """.split()  # noqa: SIM905
 )
-# Keys of tables and maps, which open nothing.
+# Keys of tables and maps open nothing.
 _NO_KEYS_OF = frozenset(
     """
     public primary foreign sort partition cache object host hot unique composite index lookup idempotency
@@ -335,7 +335,7 @@ def find_named_values(text: str, low: str) -> Iterator[Found]:
 
 def _find_value(text: str, start: int, end: int) -> Found | None:
     """The value of the name in which a stem was found, if that is a secret."""
-    # Reversed, so that a pattern can match backwards from the stem.
+    # The text is reversed, so that a pattern can match backwards from the stem.
     before = text[max(0, start - _MOST_NAME) : start][::-1]
     first = start - _NAME_BEFORE.match(before).end()  # type: ignore[union-attr]
     name = text[first:end].rstrip(".-")

@@ -90,7 +90,7 @@ def _has_check_sum(text: str) -> bool:
     number = 0
     for letter in text:
         number = number * 58 + _BASE58.index(letter)
-    # 38 bytes: the version, the key, the mark of compression and the check sum.
+    # The version, the key, the mark of compression and the check sum take 38 bytes.
     if number.bit_length() > 304:
         return False
     decoded = number.to_bytes(38).lstrip(b"\0")

@@ -220,7 +220,6 @@ class WindowSettings(WindowFields):
 
 def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in value:
-        # Callers name the section [window] by "default".
         if name == "default":
             raise ValueError("the profile 'default' is the section [window]; another name is needed")
         if not _PROFILE_NAME.fullmatch(name):

@@ -125,7 +125,7 @@ def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
         block = _anthropic_block(part, step.role)
         if block is None or not _is_visible(block):
             continue
-        # The API has no field for a speaker, so the first text names him.
+        # The API has no field for a speaker, so the first text names the speaker.
         if named and block["type"] == "text":
             block["text"], named = f"{named}: {block['text']}", None
         yield _SpokenBlock(step.role, block)

@@ -207,7 +207,7 @@ def _strip_marked(text: str) -> str:
         found = _RECALLED.sub("", _strip_answers_to_closing(found))
     if _TASK in found:
         found = _strip_tasks(found)
-    # Whole blocks first: a bare mark would remove the head of a block and leave its text.
+    # Whole blocks go first: a bare mark would remove the head of a block and leave its text.
     if _MARK in found:
         found = _BARE.sub("", _cut_blocks(found))
     for sign, pattern in _OTHERS:

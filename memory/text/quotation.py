@@ -39,7 +39,7 @@ TAGS: tuple[Tag, ...] = get_args(Tag)
 """The blocks, in the order in which a context has them: what changes least comes first. The last two are no part of it:
 they list which entries and conversations there are."""
 
-# Tags inside our blocks and prompts, which a stored text must not imitate either.
+# A stored text must not imitate the tags inside our blocks and prompts either.
 _OURS = (*TAGS, "description", "value", "task", "briefing", "system-message")
 
 # Without these, ASCII text has nothing hidden. Deleting them and comparing lengths is the quickest test.
@@ -52,7 +52,7 @@ _JOINERS = "\u200c\u200d"
 # Before this no script needs joiners.
 _FIRST_JOINED = "\u0590"
 _FIRST_SYMBOL = "\u2000"
-# Characters below the symbols that a variation selector turns into emoji.
+# A variation selector turns these into emoji, though they lie below the symbols.
 _KEYCAPS = "#*0123456789©®"
 
 _OPENER = linear_re.compile(rf"[&＆{linear_re.escape(OPENERS)}]")

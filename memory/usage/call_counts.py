@@ -91,7 +91,7 @@ class CallCounts:
     async def write(self, database: Database, now: int) -> None:
         """Write what was gathered, a few scopes of a tenant in each transaction. Counts that cannot be written wait
         for the next time. Raises StorageUnavailable."""
-        # Replaced first: calls that are counted during the writes go into new sums.
+        # The sums are replaced first, so that calls during the writes go into new ones.
         taken, self._sums = self._sums, {}
         by_scope: dict[Scope, list[CallCount]] = {}
         by_tenant: dict[str, list[Scope]] = {}

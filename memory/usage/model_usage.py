@@ -179,7 +179,7 @@ def _nano_usd(cost: Any, where: str) -> int:
         raise InvalidInput(f"{where}.cost: must be a number of US dollars, 0 or more, not {describe(cost)}")
     if cost > MOST_USD:
         raise LimitExceeded(f"{where}.cost: at most {MOST_USD:,} US dollars are allowed in one step")
-    # Through its decimal text, since a float such as 0.1 is not exact.
+    # A float such as 0.1 is not exact, so the conversion goes through its decimal text.
     return to_nano(Decimal(str(cost)) * NANO)
 
 

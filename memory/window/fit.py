@@ -28,7 +28,7 @@ def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter
     """Replace all images but the newest ``most`` by notes; images in a tool's result count, too."""
     left = most
     kept: list[Message] = []
-    # From the newest on, since the newest images stay.
+    # The newest images stay, so the loop begins with the newest message.
     for message in reversed(messages):
         if not any(map(_has_image, message.parts)):
             kept.append(message)

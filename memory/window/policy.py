@@ -107,7 +107,7 @@ def read_policy(
         else:
             read[name] = _read_number(value, place, name)
     try:
-        # Checked as a whole, since two valid fields may not fit each other.
+        # The policy is checked as a whole, since two valid fields may not fit each other.
         return check_policy(base.model_copy(update=read))
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from None
@@ -190,7 +190,7 @@ def _read_predefined(value: Any, where: str, counter: TokenCounter, limits: Limi
         messages.append(
             Message(
                 thread_id="",
-                # Up to 0, so that they never equal the seqs of a thread.
+                # These seqs end at 0, so that they never equal those of a thread.
                 seq=index + 1 - len(incoming),
                 id=f"predefined-{index + 1}",
                 role=each.role,

@@ -457,7 +457,7 @@ async def check_answers(
         else:
             open_ones = calls
         call = find_call(open_ones, named)
-        # In a thread, since a check against a schema may take seconds.
+        # A check against a schema may take seconds, so it runs in a thread.
         made = await asyncio.to_thread(_check_answer, each, call)
         if any(made.tool_call_id == before.tool_call_id for before in checked):
             raise InvalidInput(f"decisions: {describe(made.tool_call_id)} is answered twice; once is allowed")

@@ -431,7 +431,7 @@ def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
     size = count_json_bytes(given)
     if size > plan_rules.MOST_BYTES:
         raise LimitExceeded(f"plan: {size:,} bytes of JSON; at most {plan_rules.MOST_BYTES:,} are allowed")
-    # Masked before the rules apply, since they compare descriptions with the stored ones.
+    # The rules compare descriptions with the stored ones, so secrets are masked before.
     return engine.masked(given)
 
 

@@ -362,7 +362,7 @@ def _name_ids(steps: Sequence[PlanStep]) -> str:
 
 
 def _check_fit(plan: StoredPlan) -> StoredPlan:
-    # Checked after the change, since patches add up.
+    # Patches add up, so the plan is checked after the change.
     if len(plan["steps"]) > MOST_STEPS:
         raise LimitExceeded(f"plan.steps: {len(plan['steps']):,} steps in all; at most {MOST_STEPS} are allowed")
     size = count_json_bytes(plan)

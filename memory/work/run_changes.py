@@ -106,7 +106,7 @@ async def start_run(
     token = pending_calls.make_claim_token(0, claim_name)
 
     async def write(tx: Tx) -> StartedRun:
-        # Without a lock, for an error that describes the run; ``create`` below decides.
+        # This look takes no lock and only gives a better error; ``create`` below decides.
         with contextlib.suppress(NotFound):
             pending_calls.refuse_taken(await runs.find(tx, scope, run_id))
         parent = await _find_parent(tx, scope, given.parent_run_id, run_id)
@@ -255,7 +255,7 @@ async def complete_run(
         )
     kept = None
     if given.output is not None:
-        # Checked as it came, stored masked: the limit is one of the caller's text.
+        # The limit is one of what the caller sent, so it is checked before masking.
         await write_exact_json(given.output, "output", engine.limits.run_data_bytes, engine.limits)
         entered, in_output = engine.masked(given.output)
         kept, masked = to_json(entered), masked + in_output

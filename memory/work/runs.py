@@ -141,7 +141,7 @@ async def describe_run(
     pending, in_calls = "[]", 0
     if pending_tool_calls != []:
         pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
-        # In a thread, since checking the schemas of the calls may take a while.
+        # Checking the schemas of the calls may take a while, so it runs in a thread.
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
         calls, in_calls = await work_on_long_text(engine.masked, pending_tool_calls)
         # Other calls stay exactly as they were sent.

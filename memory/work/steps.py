@@ -193,7 +193,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
         raise InvalidInput(f"{where}.operation_id: is missing; every step names the operation that it is a part of")
     if type_ in ("tool_call", "tool_result") and isinstance(given.get("id"), str):
         given = {"tool_call_id": given["id"], **given}  # VoltAgent has the call's id there
-    # One order of keys, so that equal steps have equal JSON.
+    # The keys have one order, so that equal steps have equal JSON.
     body = {name: given[name] for name in _ORDER if name in given}
     for name in ("id", *_IDS, *_NAMES, "message_id"):
         if body.get(name) == "":
@@ -339,7 +339,7 @@ async def store_steps(
     """Store steps in a thread that the transaction holds; what they used counts for the run, else for those that they
     name. Returns what ``record_steps`` does, without the thread. Raises NotFound for a message."""
     entered = prepared.entered
-    # Read in this transaction, so that no message can go between the check and the steps.
+    # This transaction reads the messages, so that none can go between the check and the steps.
     message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
     if message_ids:
         seqs = await steps.message_seqs(tx, scope, thread, message_ids)

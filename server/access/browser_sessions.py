@@ -32,6 +32,7 @@ def split(credential: str) -> tuple[str, str]:
     text = credential.encode()
     if len(text) > LONGEST_CREDENTIAL:
         raise ValueError(f"a browser's session takes a credential of at most {LONGEST_CREDENTIAL:,} bytes")
+    # A pad as long as the text makes each half uniformly random, and the two halves symmetric.
     pad = secrets.token_bytes(len(text))
     return _write(_mixed(text, pad)), _write(pad)
 
@@ -59,9 +60,11 @@ def is_own_page(headers: Headers, public_url: str = "") -> bool:
     origin, host = found.get(b"origin", ""), found.get(b"host", "")
     if public_url and origin == public_url.lower():
         return True
+    # The rebuilt origin must be equal: a path, a user name or another spelling could hide a foreign host.
     url = urlsplit(origin)
     if url.scheme not in _PORTS or origin != f"{url.scheme}://{url.netloc}" or "@" in url.netloc:
         return False
+    # A browser leaves the default port out of the Host header.
     return url.netloc == host.removesuffix(f":{_PORTS[url.scheme]}")
 
 
@@ -74,6 +77,7 @@ def credential_of(headers: Headers) -> str | None:
     kept = [value for name, _, value in (each.strip().partition("=") for each in cookies) if name == named]
     if not kept:
         return ""
+    # Two cookies or headers of one name are ambiguous: another program of this host may have set one of them.
     if len(kept) == len(sent) == 1:
         return join(kept[0], sent[0])
     return None
@@ -82,6 +86,7 @@ def credential_of(headers: Headers) -> str | None:
 def make_cookie(headers: Headers, kept: str, *, seconds: int = SESSION_SECONDS) -> str:
     """The Set-Cookie header for a page's half; 0 seconds removes it."""
     headers = list(headers)
+    # Only the origin shows whether the browser uses TLS, since a proxy may end it before us.
     secure = any(name == b"origin" and value.lower().startswith(b"https://") for name, value in headers)
     return (
         f"{cookie_name(headers)}={kept}; Path=/mcp; Max-Age={seconds}; HttpOnly; SameSite=Strict"

@@ -97,6 +97,7 @@ RequestContext: TypeAlias = "ServerRequestContext[Lifespan, Any]"
 """A request, as the SDK hands it to whatever answers it."""
 
 
+# The SDK is imported inside functions here, so that commands of the terminal need not wait for it.
 def principal_of(ctx: RequestContext) -> Principal:
     """The caller that the request's credential names; without HTTP, the person at this machine."""
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -106,6 +107,7 @@ def principal_of(ctx: RequestContext) -> Principal:
         principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
         return principal
     if ctx.request is not None:
+        # Without this check a request that skipped the gate would get the rights of the local person.
         raise RuntimeError("a request over HTTP came past the gate")
     settings = ctx.lifespan_context.settings
     return local_principal(settings.agent, settings.resource)
@@ -198,6 +200,7 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
         return person
     resource = project_resource(name)
     if principal.resource not in (None, resource):
+        # A credential for one resource must not learn which projects exist, hence the same error as for unknown names.
         raise NotFound(f"{PROJECT_HEADER}: this credential is for one resource alone, and reaches no project")
     if person.resource_id == resource:
         return person
@@ -209,6 +212,7 @@ def settings_of(ctx: RequestContext) -> Settings:
     settings = ctx.lifespan_context.settings
     if not settings.agents:
         return settings
+    # Wrong names are reported by the call itself; the listing that needs these settings must not fail first.
     with contextlib.suppress(LayerloreError):
         return settings.for_agent(caller_of(ctx).scope.agent_id)
     return settings
@@ -222,6 +226,7 @@ def default_of(ctx: RequestContext) -> Default:
     in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
+    # From 2026-07-28 on HTTP has no sessions, so nothing ties two requests together.
     if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return "shared"
     return "session"
@@ -233,6 +238,7 @@ def client_of(ctx: RequestContext) -> str:
     if params is None:
         return UNKNOWN_CLIENT
     words = " ".join((params.client_info.name, params.client_info.version)).split()
+    # The name goes into logs and the journal, so it must be one line that a database can store.
     return " ".join(words).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or UNKNOWN_CLIENT
 
 
@@ -335,6 +341,7 @@ async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of
     try:
         return caller_of(ctx, of_tenant=of_tenant)
     except NotFound as error:
+        # An agent outside the grant may be an attack, so the journal records it, unlike other input errors.
         await record_refusal(ctx, what, error)
         raise
 

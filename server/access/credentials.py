@@ -81,6 +81,7 @@ class LocalKey:
         self._principal = principal
 
     async def principal(self, token: str) -> Principal | None:
+        # Both sides have 32 bytes as digests, so the comparison does not reveal the key's length either.
         presented = hashlib.sha256(token.encode()).digest()
         if hmac.compare_digest(presented, self._digest):
             return self._principal
@@ -115,6 +116,7 @@ class ByForm:
             request = self._jwt
         else:
             request = self._local
+        # "" means that no credential was sent, and no check may accept that.
         if request is not None and token:
             return await request.principal(token)
         return None
@@ -169,6 +171,7 @@ class ApiKeys:
         if _KEY.fullmatch(token) is None:
             return None
         key = await self._stored(hash_key(token))
+        # All kinds of a bad key have the same answer, so that a caller cannot find out which keys existed.
         if key is None or key.revoked_at is not None:
             return None
         if key.expires_at is not None and key.expires_at <= self._now():
@@ -183,12 +186,14 @@ class ApiKeys:
         )
 
     async def _stored(self, digest: str) -> ApiKey | None:
+        # Before the lookup: a revocation during a slow lookup still counts from here, and is seen in time.
         began = self._clock()
         for cache in (self._there, self._not_there):
             looked, known = cache.get(digest, (-math.inf, None))
             if began - looked < CACHED_SECONDS:
                 return known
         key = await self._find(digest)
+        # Both are cleared, since a key may have been made or deleted since the last lookup.
         self._there.pop(digest, None)
         self._not_there.pop(digest, None)
         if key is None:

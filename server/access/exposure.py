@@ -58,6 +58,7 @@ class HostGuard:
         sent = [(name, value.decode("latin-1").lower()) for name, value in headers if name in (b"host", b"origin")]
         hosts = [value for name, value in sent if name == b"host"]
         origins = [value for name, value in sent if name == b"origin"]
+        # Two Host headers are refused: a proxy might check the first, and this server the second.
         if len(hosts) != 1 or not self._serves(hosts[0]):
             return PlainTextResponse(
                 "Invalid Host header: name this server in http.public_url or http.allowed_hosts "
@@ -85,6 +86,7 @@ def _is_address(host: str) -> bool:
         address = ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
+    # The unspecified address is refused: browsers connect it to this machine, past the rules for localhost.
     return address.version == (6 if name.startswith("[") else 4) and not address.is_unspecified
 
 
@@ -110,6 +112,7 @@ def reached_by_others(settings: Settings) -> str:
     cannot."""
     http = settings.http
     if not is_loopback(http.host):
+        # An empty host means every address for the socket library.
         return f"{http.host or 'every address'} can be reached from other machines"
     others = [name for name in _public_names(settings) if not _is_own(name)]
     if others:
@@ -135,6 +138,7 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
         if reached:
             return f"--no-auth: {reached}; {_KEEP_OR_ASK}"
         return ""
+    # The database is opened only where roles exist, since a start should stay fast.
     if has_roles(settings.database.get_secret_value()) and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
@@ -192,6 +196,7 @@ def allowed(settings: Settings) -> AllowedHeaders:
 def _machine_names() -> list[str]:
     """The names that other machines of the same network may use for this one."""
     name = socket.gethostname().lower()
+    # On a local network, mDNS answers for the name with ".local".
     return [name, *([] if "." in name else [f"{name}.local"])]
 
 

@@ -67,6 +67,7 @@ class Gate:
             log.info("credentials cannot be checked: %s", error)
             return answer_unavailable()
         except Exception as error:  # noqa: BLE001 - its text may repeat the token
+            # Only the place is logged, since the text and the traceback's values may contain the token.
             place = traceback.extract_tb(error.__traceback__)[-1]
             log.error(
                 "a credential could not be checked: %s in %s:%s", type(error).__name__, place.filename, place.lineno
@@ -89,6 +90,7 @@ class GatedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         by_page = sent_by_page(scope["headers"])
+        # Before the credential is checked: a foreign page must not learn whether the cookie is valid.
         if by_page and not is_own_page(scope["headers"], self._gate.public_url):
             await PlainTextResponse("Only a page of this server may call it as one: Origin", 403)(scope, receive, send)
             return
@@ -102,6 +104,7 @@ class GatedApp:
             meant = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
         known = {
             **scope,
+            # The apps behind the gate may log headers or pass them on, so none of them sees a credential.
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
             "user": self._user_of(meant),
             "auth": AuthCredentials(),
@@ -126,6 +129,7 @@ def _read_tenant(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 def subject_prefix(tenant: str) -> str:
     """How the subjects of a tenant's credentials begin, and those of no other tenant."""
+    # Quoted by repr, so that no tenant's name can be the beginning of another's prefix.
     return f"({tenant!r}, "
 
 

@@ -29,6 +29,7 @@ def load_trusted(ca_file: str, setting: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=Path(ca_file).expanduser())
     except (OSError, RuntimeError) as error:
         raise SettingsError(
+            # The cause is cut off, since its text may quote the file.
             f"{setting}: must name a PEM file of certificates; {ca_file} cannot be read as one ({type(error).__name__})"
         ) from None
 
@@ -90,14 +91,18 @@ class KeySet:
         Raises IssuerUnavailable.
         """
         found = self._find(kid, algorithm)
+        # While another task fetches, a stale key is still good: a valid token need not wait for the issuer.
         if found and (self._age < self._cache_seconds or self._fetching.locked()):
             return found
         async with self._fetching:
+            # Another task may have fetched while this one waited for the lock.
             known = self._find(kid, algorithm) is not None
+            # A token with a made-up key id must not make this server call the issuer for each request.
             waited = self._now() - self._tried_at >= SECONDS_BETWEEN_FETCHES
             if waited and not (known and self._age < self._cache_seconds):
                 await self._fetch()
         found = self._find(kid, algorithm)
+        # With a failed fetch the key may exist all the same: 503 lets the client try again, 401 would not.
         if found is None and self._failed:
             raise IssuerUnavailable("the keys of the token's issuer cannot be fetched now; try again in 10 seconds")
         return found
@@ -117,12 +122,14 @@ class KeySet:
     async def _fetch(self) -> None:
         """Fetch the keys. A cancelled fetch counts as failed."""
         self._tried_at = self._now()
+        # The flag is set first and cleared at the end, so that a cancelled fetch leaves it set.
         failed_before, self._failed = self._failed, True
         try:
             with anyio.fail_after(self._fetch_seconds):
                 document = await self._download()
             self._keys = _read_keys(document, self._algorithms)
         except (httpx2.HTTPError, OSError, _Unusable) as error:
+            # One warning for each outage, not one for each attempt.
             if not failed_before:
                 if isinstance(error, _Unusable):
                     reason = str(error)
@@ -148,6 +155,7 @@ class KeySet:
                 raise _Unusable(f"its answer has the status {response.status_code}")
             document = bytearray()
             async for chunk in response.aiter_raw():
+                # Raw chunks are counted as they come, since a Content-Length may be absent or wrong.
                 document += chunk
                 if len(document) > MAX_BYTES:
                     raise _Unusable(f"it is larger than {MAX_BYTES:,} bytes")
@@ -189,10 +197,12 @@ def _make_key(jwk: dict[str, Any], algorithm: str) -> _Key | None:
         return None
     try:
         key = jwt.PyJWK(jwk, algorithm)
+        # A check_key_length that returns a text means a key that is too short to be safe.
         if key.Algorithm.check_key_length(key.key):
             return None
         return _Key(jwk.get("kid"), algorithm, key)
     except (jwt.PyJWTError, AttributeError, TypeError, ValueError):
+        # PyJWT lets errors of the key's fields through as several built-in types.
         return None
 
 
@@ -233,12 +243,15 @@ class JwtTokens:
 
     async def _verify(self, token: str) -> Mapping[str, Any]:
         """The claims of a token, after checking that it is the issuer's, for this server, and valid now."""
+        # Before anything is parsed: PyJWT would decode a token of any size.
         if len(token) > MAX_TOKEN_BYTES or not token.isascii():
             raise _TokenRefused("larger than 8 KiB, or not ASCII")
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
+        # The algorithm is checked against the settings first, so that "none" or HMAC cannot pass with a public key.
         if algorithm not in self._settings.algorithms:
             raise _TokenRefused("its algorithm is not accepted")
+        # RFC 7515, 4.1.11: a token with unknown critical extensions must be refused.
         if "crit" in header:
             raise _TokenRefused("it has extensions that must be understood")
         self._check_type(header)
@@ -254,6 +267,7 @@ class JwtTokens:
             leeway=self._settings.leeway_seconds,
             options={"require": ["exp", "iss", "aud", "sub"]},
         )
+        # PyJWT converts texts to numbers, and a bool is an int for Python: both would pass unnoticed.
         if any(type(claims[name]) not in (int, float) for name in _TIMES if name in claims):
             raise _TokenRefused("a time is not a number")
         self._check_type(claims)
@@ -280,6 +294,7 @@ class JwtTokens:
 
     def _agents(self, value: Any) -> frozenset[str] | None:
         if value is None:
+            # Without the claim the token is for the server's own agent, not for all of them.
             return frozenset({self._agent})
         names = frozenset(_check_name(each) for each in (value if isinstance(value, list) else [value]))
         if any(self._is_any(name) for name in names):
@@ -297,6 +312,7 @@ def _normalize_type(kind: str) -> str:
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
     """The claim of that name, or the one that a dotted name leads to; None if none exists."""
+    # The whole name first: claims of some issuers are URLs, which contain dots.
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -48,6 +48,7 @@ class _Open:
         if self.ended:
             return
         self.ended = True
+        # A deadline and no cancel: an app that handles the hang-up gets the time to clean up.
         self.answering.deadline = anyio.current_time() + LEAVING_SECONDS
         if self._receiving is not None:
             self._receiving.cancel()
@@ -75,6 +76,7 @@ class OpenRequests:
 
         async def sent(message: Message) -> None:
             nonlocal begun, complete
+            # After the send: a message that failed to go out must not count as begun.
             await send(message)
             begun = True
             complete = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -88,6 +90,7 @@ class OpenRequests:
             self._open.discard(request)
         if not request.ended or complete:
             return
+        # The client may be gone or may not read, and must not keep this task forever.
         with anyio.move_on_after(LAST_WORD_SECONDS):
             if begun:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -100,10 +103,12 @@ class OpenRequests:
             await anyio.sleep(self._again_seconds)
             limiter = anyio.CapacityLimiter(CHECKED_AT_ONCE)
             async with anyio.create_task_group() as checks:
+                # A set, since many open requests of one client share a token that needs one check only.
                 for token in {request.token for request in self._open}:
                     checks.start_soon(self._check, token, limiter)
 
     async def _check(self, token: str, limiter: anyio.CapacityLimiter) -> None:
+        # The check failed for reasons of ours, so the requests go on until their known expiry.
         found, now = True, None
         async with limiter:
             try:
@@ -163,6 +168,7 @@ class PendingAnswer:
     def finish(self) -> None:
         """Mark the answer as over, and make the calls that wait for it."""
         self._over = True
+        # Popped one by one, since a call may raise, and none may run twice.
         while self._afterwards:
             self._afterwards.pop()()
 
@@ -206,6 +212,7 @@ class UnsentLimits:
             await connection.wait_sent()
         finally:
             del waiting[number]
+            # A later request of the tenant may have begun a new dictionary under the same name.
             if not waiting and self._waiting.get(principal.tenant) is waiting:
                 del self._waiting[principal.tenant]
 
@@ -217,6 +224,7 @@ class UnsentLimits:
         while size > most and len(distinct) > 1:
             longest = distinct.pop(0)
             size -= longest.unsent
+            # A normal close would wait for the client to read what is unsent.
             longest.abort()
             if self._episodes.begins(principal.tenant):
                 log.warning(

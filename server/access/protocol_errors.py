@@ -36,8 +36,10 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
         uri: str | None = getattr(params, "uri", None)
         try:
             return await answer(ctx, params)
+        # A method that raises the protocol's own error has chosen its code already.
         except MCPError:
             raise
+        # Before LayerloreError, which is its base: the caller cannot mend a database that is down.
         except StorageUnavailable as error:
             _refuse(ctx, INTERNAL_ERROR, str(error), uri, error)
         except NotFound as error:
@@ -101,6 +103,7 @@ def _challenge(status: int, error: str, text: str, metadata_url: str) -> Respons
     parts = {"realm": REALM}
     if error:
         parts |= {"error": error, "error_description": text}
+    # A 403 names the scopes that are missing (RFC 6750, 3.1); a 401 does only where an issuer can grant them.
     if metadata_url or status == 403:
         parts["scope"] = SCOPES
     if metadata_url:

@@ -108,10 +108,12 @@ class RemoteServer:
         """Pass on the queued messages in order. Requests do not wait for each other, but all wait for an initialize."""
         async for line, message in self._next:
             if not isinstance(message, JSONRPCRequest):
+                # A notification waits for its answer here, so that it reaches the server before the message behind it.
                 await self._post_only(line, message)
                 continue
             request = self._asked[message.id] = _OpenRequest(line, message)
             if message.method == "initialize":
+                # The answer brings the session's id, which all later requests must carry.
                 await self._ask(request)
             else:
                 self._tasks.start_soon(self._ask, request)
@@ -123,9 +125,11 @@ class RemoteServer:
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):
             await self._all_passed_on.wait()
             for request in list(self._asked.values()):
+                # A subscription has no answer until it ends, so waiting for it would always use up the time.
                 if request.message.method != "subscriptions/listen":
                     await request.done.wait()
         if self._session:
+            # The server would keep the session until it expires; a failure to say so does no harm.
             with anyio.move_on_after(LEAVING_SECONDS), contextlib.suppress(httpx2.HTTPError):
                 await self._client.delete(self._url, headers=self._headers_of_session())
 
@@ -139,6 +143,7 @@ class RemoteServer:
             if not request.cancelled:
                 await self._send(line)
         finally:
+            # A host may use an id again, and the newer request must stay in the table.
             if self._asked.get(id_) is request:
                 del self._asked[id_]
             request.done.set()
@@ -146,10 +151,12 @@ class RemoteServer:
     async def _answer(self, request: _OpenRequest) -> None:
         session = self._session
         async with self._post(request.line, request.message) as response:
+            # 404 with a session id means that the server forgot the session, for example after a restart.
             forgotten = response.status_code == HTTPStatus.NOT_FOUND and session and not _headers_of(request.message)
             if not forgotten or request.message.method == "initialize":
                 await self._relay(response, request, self._send)
                 return
+        # Outside the first response, so that its connection is free again.
         await self._begin_again(session)
         async with self._post(request.line, request.message) as response:
             await self._relay(response, request, self._send)
@@ -179,6 +186,7 @@ class RemoteServer:
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             await send(encode(message))
             return False
+        # A server that cannot read a request answers with an id of null, which the host could not match.
         message.id = request.message.id  # an error may have no id
         # Before 2026-07-28 a server must end a cancelled request over HTTP with an error; on stdio it must not answer.
         if not request.cancelled:
@@ -199,6 +207,7 @@ class RemoteServer:
                 request = None
             if request is not None:
                 request.cancelled = True
+                # From 2026-07-28 on, closing the request is how HTTP cancels; older servers get the notification.
                 if _headers_of(request.message):
                     request.asking.cancel()
                     return
@@ -212,6 +221,7 @@ class RemoteServer:
                         raise self._refusal(response)
         except (httpx2.HTTPError, NoAnswer, TimeoutError) as error:
             self._describe(error)
+        # Only now: a server of the older protocol opens the stream for initialized sessions alone.
         if method == "notifications/initialized" and self._session and not self._listening:
             self._listening = True
             self._tasks.start_soon(self._listen)
@@ -220,6 +230,7 @@ class RemoteServer:
         """Pass on the messages that the server sends in a session without being asked."""
         status = 0
         while status not in _NO_STREAM:
+            # A stream may break at any time, and the host need not know: it is opened again below.
             with contextlib.suppress(httpx2.HTTPError, NoAnswer):
                 session, headers = self._session, {"accept": "text/event-stream", **self._headers_of_session()}
                 async with self._client.stream("GET", self._url, headers=headers) as response:
@@ -236,6 +247,7 @@ class RemoteServer:
 
     async def _begin_again(self, forgotten: str) -> None:
         """Begin a session in place of one that the server no longer knows. Raises NoAnswer, httpx2.HTTPError."""
+        # Several requests may fail with the same forgotten session, and only one of them may begin a new one.
         async with self._beginning:
             if self._session != forgotten or self._first is None:
                 return  # another task did it meanwhile
@@ -270,6 +282,7 @@ class RemoteServer:
         reason = str(error)
         if not isinstance(error, NoAnswer):
             reason = f"{self._url.host} cannot be reached: {type(error).__name__}{': ' * bool(reason)}{reason}"
+        # The reason may come from a foreign server, and a terminal would obey control characters in it.
         reason = "".join(character if character.isprintable() else " " for character in reason)
         if reason != self._last_reported:
             sys.stderr.write(f"layerlore: {reason}\n")
@@ -348,6 +361,7 @@ async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> No
     writing, reading = anyio.Lock(), anyio.CancelScope()
 
     async def send(line: bytes) -> None:
+        # Answers come from several tasks, and two lines must not mix.
         async with writing:
             try:
                 await sink.write(line)
@@ -360,6 +374,7 @@ async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> No
 
     # Requests to this machine use no proxy from the environment.
     options: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": remote.url.scheme == "https", "verify": remote.tls}
+    # Each open subscription needs a connection of its own, so a pool limit would block the next request.
     limits = httpx2.Limits(max_connections=None)
     async with (
         httpx2.AsyncClient(headers=list(remote.headers), limits=limits, **options) as client,

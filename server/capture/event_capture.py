@@ -54,6 +54,7 @@ async def run_apart(call: Callable[[], T]) -> T:
             result = call()
         except BaseException as raised:  # noqa: BLE001 - raised again where the result is awaited
             error = raised
+        # The thread may outlive the loop, since a hanging read cannot be ended.
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, error, result)
 
@@ -88,8 +89,10 @@ class Capture:
         for path, thread_id in self._list_transcripts(call):
             await self._store_transcript(call, path, thread_id, cleaner)
         if call.host in _WITHOUT_TRANSCRIPT and not _has_lines(call.transcript):
+            # Some hosts give a transcript only in some versions; with both, each message would be stored twice.
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
         if call.event.moment == "compaction":
+            # After a compaction the host's model knows neither earlier messages nor the lines that it was shown.
             self._session.gone, self._session.told = self._session.last_seq, []
 
     def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
@@ -109,6 +112,7 @@ class Capture:
             thread = await self._engine.database.read(threads.find, self._scope, session.session)
         except NotFound:
             return
+        # A new thread under the old name: the stored position belongs to the deleted one.
         if thread.thread_uid != session.thread_uid:
             session.thread_uid, session.last_seq = thread.thread_uid, thread.next_seq - 1
         elif thread.next_seq <= session.last_seq:
@@ -130,9 +134,11 @@ class Capture:
             if found is None:
                 return
             said, cursor = found
+            # The messages first, then the position: a crash between the two repeats the part, and ids prevent doubles.
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts.pop(path, None)
             self._session.transcripts[mark] = cursor.keep()
+            # A tool's result may come in the next part, and must be left out like its call.
             self._session.left_out = sorted(cleaner.left_out)
             await self._sessions.write(self._session, self._scope)
 
@@ -157,6 +163,7 @@ class Capture:
             if len(messages) == 1:
                 log.warning("a message of a transcript is not stored: %s", error)
                 return
+            # One bad message fails the whole call, so each one gets a call of its own.
             for message in messages:
                 await self._add(call, thread_id, [message])
             return

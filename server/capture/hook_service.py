@@ -64,14 +64,17 @@ class HookService:
         LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
+        # Most events show nothing, so the checks that need no database come first.
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return
         if opened.engine.memory == "off":
             return
         if call.by_subagent and not rules.subagents:
             return
+        # The lock is per session: two sessions of a host must not wait for each other.
         async with self._answering[opened.scope, call.session]:
             session = await self._sessions.read(opened.scope, call.session)
+            # The host dropped its context, so lines that it was shown before are news again.
             if call.event.moment == "start" and call.source in _FORGETFUL:
                 session.told = []
             left = min(rules.tokens, rules.session_tokens - session.tokens)
@@ -87,7 +90,9 @@ class HookService:
                     told=frozenset(session.told),
                     gone=session.gone,
                 )
+            # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
+                # The oldest marks go first, since the model has most likely lost those lines too.
                 session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
                 now = self._engine.now()
                 session.note_shown(found.tokens, now)
@@ -96,7 +101,9 @@ class HookService:
 
     async def drain(self) -> None:
         """Store all that waits, oldest first. Events that cannot be stored now wait on. Raises nothing."""
+        # Two drains at once would store one event twice and count its tries twice.
         async with self._draining:
+            # Events that come while others are stored get their turn, but one that fails is tried once for each drain.
             tried: set[str] = set()
             while waiting := [name for name in await self._list_waiting() if name not in tried]:
                 for name in waiting:
@@ -113,6 +120,7 @@ class HookService:
         return await asyncio.to_thread(spool.list_waiting, self._hooks)
 
     async def _store(self, name: str) -> None:
+        # The try is counted before the work: an event that kills the process would otherwise be tried forever.
         tries = await asyncio.to_thread(spool.begin_try, self._hooks, name)
         if tries.failed >= MOST_FAILURES or tries.begun > MOST_BEGUN:
             await asyncio.to_thread(self._set_aside, name)
@@ -130,6 +138,7 @@ class HookService:
             log.warning("what a hook handed over cannot be read: %s is set aside", name)
             await asyncio.to_thread(self._set_aside, name)
             return
+        # The database is away, which is not the event's fault, so its tries do not count.
         except (LayerloreError, OSError) as error:
             log.warning("what a hook handed over waits: %s", error)
             await asyncio.to_thread(spool.forget_tries, self._hooks, name)
@@ -138,6 +147,7 @@ class HookService:
             log.exception("what a hook handed over cannot be stored")
             await asyncio.to_thread(self._note_failure, name)
             return
+        # Only after the store: an event that is dropped too early is lost.
         await asyncio.to_thread(spool.drop, self._hooks, name)
 
     def _note_failure(self, name: str) -> None:

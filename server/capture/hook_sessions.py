@@ -70,6 +70,7 @@ class Session:
         self.tokens += tokens
         self._add_to_day(now, 0, 1, tokens)
 
+    # An erase in another process must win over the state that this process still has in memory.
     def forget_erased(self, stored: "Session | None") -> None:
         """Forget what another process has erased since this was read. How far the transcripts are read stays."""
         if stored is None or stored.erased <= self.erased:
@@ -81,6 +82,7 @@ class Session:
             transcripts=self.transcripts,
             erased=stored.erased,
         )
+        # In place, because other tasks hold this very object.
         for each in fields(fresh):
             setattr(self, each.name, getattr(fresh, each.name))
 
@@ -103,6 +105,7 @@ class Sessions:
 
     async def read(self, scope: Scope, session: str) -> Session:
         """The state of a session; a new one for a session that has no file yet."""
+        # The file is read even for a cached session: another process may have erased it.
         stored = await asyncio.to_thread(_read, self._path(scope, session))
         kept = self._kept.get((scope, session))
         if kept is None:
@@ -117,6 +120,7 @@ class Sessions:
         """Raises OSError."""
         path = self._path(scope, session.session)
         async with self._writing:
+            # Between the read above and this write an erase may have happened; its names must not come back.
             session.forget_erased(await asyncio.to_thread(_read, path))
             await asyncio.to_thread(_write, path, json.dumps(asdict(session)))
 
@@ -184,17 +188,22 @@ def _as_mark(name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The process id keeps two processes from writing into one part file.
     part = path.with_name(f"{path.stem}-{os.getpid()}.part")
+    # Readable by the owner only from the first byte on; a later chmod would leave a gap.
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
+    # A rename is atomic, so a reader sees the old file or the new one, never half of one.
     part.replace(path)
 
 
 def _read(path: Path) -> Session | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
+        # Unknown fields are dropped: a newer version may have written the file.
         return Session(**{name: value for name, value in found.items() if name in _FIELDS})
     except (OSError, ValueError, RecursionError, TypeError, AttributeError):
+        # A broken file counts as none: the transcript is read again, and message ids prevent doubles.
         return None
 
 
@@ -251,6 +260,7 @@ def read_hook_state(settings: Settings) -> HookState:
             _note_last(hosts[host], session, host)
             for day, done in session.days.items():
                 _add(days[day, host], [done])
+    # The name of a waiting event begins with its time in nanoseconds.
     if waiting and waiting[0][:20].isdigit():
         oldest = int(waiting[0].partition("-")[0]) // 1_000_000
     else:
@@ -286,6 +296,7 @@ def erase_hook_files(settings: Settings, resource: str, agent: str | None, threa
     erase_sessions(hooks, resource, agent, thread)
     erase_set_aside(hooks)
     for folder in socket_folders(str(settings.data_dir)):
+        # The pattern ends in a star for the part files of a client that was killed while it wrote.
         for path in Path(folder).glob("*.answers*"):
             path.unlink(missing_ok=True)
 

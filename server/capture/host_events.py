@@ -45,6 +45,7 @@ def read_call(name: str, handed: Json) -> HookCall:
         raise InvalidInput(f"no event of a host: {host!r}, {str(handed.get('event'))!r}")
     more = as_object(given.get("tool_info"))
     roots = given.get("workspace_roots")
+    # Cursor names no current folder in its events, only the roots of the workspace.
     folder = _first(given, ("cwd",)) or (str(roots[0]) if isinstance(roots, list) and roots else "")
     return HookCall(
         name,

@@ -39,6 +39,7 @@ def read_texts(content: Any) -> Iterator[Json]:
             if isinstance(block, str):
                 yield text_part(block)
             elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
+                # An unknown kind of block is read as text where it has one, so that a host's new kind is not lost.
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
@@ -62,11 +63,13 @@ _SYNTHETIC = "<synthetic>"
 
 def is_claude_line(record: Json) -> bool:
     """Whether a line is one of these."""
+    # The name of a type alone would also match records of other hosts.
     return "uuid" in record and record.get("type") in ("user", "assistant", "attachment", "system")
 
 
 def read_claude_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
+    # Summaries repeat the conversation, and meta lines are the host's; forked lines are in their first thread.
     if any(record.get(name) for name in _CLAUDE_NOTES):
         return []
     kind, id_ = record["type"], str(record["uuid"])
@@ -74,14 +77,17 @@ def read_claude_line(record: Json) -> list[TranscriptMessage]:
     if kind == "attachment":
         return [TranscriptMessage(id_, "user", [*_read_queued(as_object(record.get("attachment")))], at, by_subagent)]
     message = as_object(record.get("message"))
+    # The host writes such messages itself, for example when a request failed.
     if kind not in ("user", "assistant") or message.get("model") == _SYNTHETIC:
         return []
     content = message.get("content")
     if kind == "assistant":
         return [TranscriptMessage(id_, "assistant", [*_read_spoken(content)], at, by_subagent)]
+    # Claude Code puts tool results into messages of the user.
     results = [*_read_claude_results(content)]
     if results:
         return [TranscriptMessage(id_, "tool", results, at, by_subagent)]
+    # Lines with the user's role may come from elsewhere, as their origin says.
     if _is_human(record):
         return [TranscriptMessage(id_, "user", [*read_texts(content)], at, by_subagent)]
     return []
@@ -129,10 +135,12 @@ def is_codex_line(record: Json) -> bool:
 def read_codex_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     payload, at = record["payload"], record.get("timestamp")
+    # Codex writes each item a second time as an event for its screen, which would double the message.
     if record["type"] != "response_item":
         return []
     kind = payload.get("type")
     if kind == "message":
+        # Other roles are the developer's instructions, which are no part of the conversation.
         role = _ROLES.get(str(payload.get("role")))
         if role:
             return [TranscriptMessage("", role, [*read_texts(payload.get("content"))], at)]
@@ -160,6 +168,7 @@ def _read_arguments(payload: Record) -> Record:
         return as_object(payload.get("action"))
     given = payload.get("arguments", payload.get("input"))
     found = read_object(given)
+    # A custom tool gets plain text, which is no JSON object; parts need one.
     if isinstance(found, dict):
         return found
     return {"input": found}
@@ -183,6 +192,7 @@ def read_copilot_line(record: Json) -> list[TranscriptMessage]:
     data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
     by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
     match record["type"]:
+        # A message with another source comes from the host, such as a reminder.
         case "user.message" if data.get("source", "user") == "user":
             return [TranscriptMessage(id_, "user", [text_part(join_texts(data.get("content")))], at, by_subagent)]
         case "assistant.message":
@@ -199,6 +209,7 @@ def read_copilot_line(record: Json) -> list[TranscriptMessage]:
 
 
 def _call_id(data: Json) -> str:
+    # Some versions give a call no id; its tool's name still joins the call and its result.
     return str(data.get("toolCallId") or data.get("toolName"))
 
 
@@ -222,6 +233,7 @@ def read_cursor_line(record: Json) -> list[TranscriptMessage]:
 def _read_blocks(content: Any) -> Iterator[Json]:
     for block in content if isinstance(content, list) else [content]:
         if as_object(block).get("type") == "tool_use":
+            # Cursor may leave the id out; a digest is the same each time that the line is read.
             id_ = block.get("id") or hashlib.blake2b(json.dumps(block).encode(), digest_size=8).hexdigest()
             yield tool_call_part(str(id_), str(block.get("name")), as_object(block.get("input")))
         else:
@@ -254,6 +266,7 @@ def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[TranscriptMessage]
     calls = record.get("toolCalls")
     for call in calls if isinstance(calls, list) else ():
         call_id = str(as_object(call).get("id"))
+        # A call that still runs is passed over: the record is written again when it has an answer.
         if not isinstance(call, dict) or (call.get("result") is None and call.get("status") not in _DONE):
             continue
         name, then = str(call.get("name")), call.get("timestamp") or at

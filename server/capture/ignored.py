@@ -43,10 +43,12 @@ class IgnoredPaths:
 
     def has(self, path: str) -> bool:
         """Whether a path, absolute or in the folder, is left out."""
+        # Without a rule nothing is left out, and most folders have none: this is the fast way.
         if not self._rules or not path or len(path) > _LONGEST_PATH or "\0" in path:
             return False
         plain = os.path.expanduser(path.removeprefix("file://"))  # noqa: PTH111 - Path raises where no home is known
         whole = Path(os.path.normpath(self._folder / plain))
+        # A pattern that ends in a slash matches folders only, and the path may be one that no longer exists.
         return self._has(whole, "") or self._has(whole, "/")
 
     def has_any(self, arguments: Any) -> bool:
@@ -61,6 +63,7 @@ class IgnoredPaths:
 
     def _has(self, path: Path, ending: str) -> bool:
         for at, spec in self._rules:
+            # As in Git, a file's patterns are relative to the folder that it lies in.
             if path != at and path.is_relative_to(at) and spec.match_file(path.relative_to(at).as_posix() + ending):
                 return True
         return False
@@ -71,7 +74,9 @@ def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
     above = [each for each in folder.parents if each.is_relative_to(top)]
     for at in (folder, *above):
         try:
+            # Another user's file in a shared folder could otherwise switch off the memory.
             owners = (os.geteuid(), at.stat().st_uid) if hasattr(os, "geteuid") else ()
+            # Links are not followed, and one byte more than allowed shows that a file is too large.
             content = read_regular(str(at / FILE), _MOST_BYTES + 1, follow=False, owners=owners)
         except OSError:
             continue
@@ -85,6 +90,7 @@ def _compile(content: bytes) -> GitIgnoreSpec:
     lines = content.decode("utf-8-sig", "replace").splitlines()
     if len(content) <= _MOST_BYTES and len(lines) <= _MOST_LINES:
         with contextlib.suppress(Exception):  # pathspec raises several, and RE2 its own
+            # RE2 matches in linear time; a repository's pattern could otherwise stall the server.
             return GitIgnoreSpec.from_lines(lines, backend="re2")
     return GitIgnoreSpec.from_lines(["*"], backend="re2")
 
@@ -100,6 +106,7 @@ def _find_paths(arguments: Any, key: str = "") -> Iterator[str]:
     elif isinstance(arguments, str):
         if key in _COMMAND_KEYS:
             yield from _PATCHED.findall(arguments)
+            # The number is bounded, since each word is matched against each rule.
             yield from _WORD.findall(arguments)[:_MOST_WORDS]
         elif _PATH_KEY.search(key):
             yield arguments

@@ -88,8 +88,10 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
         queries = [_find_query(text, marks) for text in texts]
     else:
         queries = []
+    # The last query counts: an earlier text may quote one.
     request = max((at for at, query in enumerate(queries) if query is not None), default=None)
     if request is None:
+        # The host may have sent the text without its tag, for example in an older version.
         return [_strip_notes(text, marks).strip() for text in texts]
     # The host wrote every text that stands beside the query.
     return [_kept_beside(text) if at != request else (queries[at] or "").strip() for at, text in enumerate(texts)]
@@ -103,6 +105,7 @@ def _kept_beside(text: str) -> str:
 
 def _find_query(text: str, marks: _HostMarks) -> str | None:
     """The user's words in the tag around all of them; None without such a tag."""
+    # Most texts have no such tag, and the search for a literal is far cheaper than a list of tags.
     if f"<{marks.query}" not in text:
         return None
     # A host writes the query last. Its closing tag at the very end cannot come from data of the host.
@@ -124,12 +127,15 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
     if heading and text.lstrip().startswith(first):
         # Without a request, the message holds only what the editor showed.
         if heading in text:
+            # The last heading is the real one, since a file in the editor may contain the same words.
             text = text.rpartition(heading)[2]
         else:
             text = ""
     tags = [*_list_tags(text, (*marks.notes, *marks.words))]
+    # The last closing tag of a name ends its note, since the text inside may quote one.
     last_close = {tag.name: tag.ends for tag in tags if tag.closes}
     of_user = _find_elements([tag for tag in tags if tag.name in marks.words])
+    # A note that is cut off hides where the user's words begin, so none of the text is safe to store.
     if tags and _is_cut_off(tags[0], text, last_close, marks):
         return ""
     kept: list[str] = []
@@ -150,6 +156,7 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
             kept += [text[at : begin.starts], text[begin.ends : close.starts]]
             at = close.ends
     words = "".join([*kept, text[at:]])
+    # The opening may stand behind a note, and shows only now.
     if words.lstrip().startswith(marks.openings):
         return ""
     return words
@@ -180,6 +187,7 @@ def _list_tags(text: str, names: Collection[str]) -> Iterator[_Tag]:
         behind = text.find("<", at + 1)
         found = _NAME.match(text, at + 1)
         if found is not None and found[1] in names:
+            # The tag ends before the next "<", so that an unclosed one does not swallow another.
             closing = text.find(">", found.end(), behind if behind >= 0 else len(text))
             if closing >= 0:
                 ends = closing + 1
@@ -196,6 +204,7 @@ def _find_elements(tags: Sequence[_Tag]) -> Mapping[int, tuple[_Tag, _Tag]]:
     for tag in tags:
         if not tag.closes:
             opened.append(tag)
+        # Only the innermost open element can be closed here; a stray closing tag is ignored.
         elif opened and opened[-1].name == tag.name:
             begin = opened.pop()
             found[begin.starts] = (begin, tag)
@@ -229,6 +238,7 @@ class Cleaner:
         if said.by_subagent and not self._rules.subagents:
             return None
         if said.role == "assistant":
+            # Only hosts write notes into a user's message; a model's own text may show such tags as an example.
             own = said.parts
         else:
             own = _keep_user_words(said)
@@ -246,11 +256,13 @@ class Cleaner:
                 return None
             case "tool_call":
                 if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
+                    # A recall stored as a message would be recalled again and grow with each turn.
                     self.left_out.add(part["id"])
                     return None
                 return {**part, "arguments": self._clean_value(part["arguments"])}
             case "tool_result":
                 if part["tool_call_id"] in self.left_out:
+                    # One result for each call, so the id is not needed again and the list stays short.
                     self.left_out.discard(part["tool_call_id"])
                     return None
                 return {**part, "result": self._clean_value(part["result"])}
@@ -259,6 +271,7 @@ class Cleaner:
     def _clean_value(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, str):
             return shorten(strip_private(self._ignored.strip_lines(value)), self._rules.tool_chars)
+        # A transcript is foreign input, and deep nesting would exceed Python's recursion limit.
         if depth > _MOST_DEPTH:
             return None
         if isinstance(value, dict):
@@ -270,10 +283,12 @@ class Cleaner:
 
 def shorten(text: str, most: int) -> str:
     """The text as it can be stored, with a note in place of the middle of one that is longer than ``most`` characters."""
+    # PostgreSQL stores no NUL in text, and a lone surrogate is not valid UTF-8.
     text = text.replace("\0", "").encode("utf-8", "replace").decode()
     if len(text) <= most:
         return text
     note = _CUT.format(f"{len(text) - most:,}")
+    # Two thirds of the room go to the beginning, where a text says what it is about.
     kept = max(0, most - len(note))
     return text[: kept - kept // 3] + note + text[len(text) - kept // 3 :]
 

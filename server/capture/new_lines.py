@@ -75,6 +75,7 @@ def read_new(
     """The next content of a file, and the position after it; None without new content. ``ended``: the file is
     finished, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is
     not a file."""
+    # Gemini CLI may rewrite one JSON document at each message.
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
     with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
@@ -89,6 +90,7 @@ def read_new(
         tail = _digest(file.read(end - max(0, end - _TAIL_BYTES)))
     counts = Counter(dict(cursor.counts))
     lines = [line for line in data.splitlines() if line.strip()]
+    # Only the first line of a file says that a sub-agent wrote it, so the cursor keeps the answer.
     by_subagent = cursor.by_subagent or (not cursor.offset and bool(lines) and _is_of_subagent(_parse(lines[0])))
     found = [said for line in lines for said in _read_line(line, counts)]
     if by_subagent:
@@ -111,6 +113,7 @@ def _read_document(path: str) -> Json | None:
 def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[TranscriptMessage], TranscriptCursor] | None:
     """The content of a document's unread messages; of all messages if one of the read ones has changed."""
     messages = [each for each in document["messages"] if isinstance(each, dict)]
+    # A host rewrites the document and may drop messages in its middle, so the count alone proves nothing.
     if cursor.tail == _digest_messages(messages[: cursor.offset]):
         begin = cursor.offset
     else:
@@ -129,6 +132,7 @@ def _digest_messages(messages: Sequence[Json]) -> str:
 
 def _fits(file: Any, cursor: TranscriptCursor) -> bool:
     """Whether the file begins with what was read of it."""
+    # A shorter file was rewritten; the digest below finds one that was rewritten and is longer now.
     if file.seek(0, os.SEEK_END) < cursor.offset:
         return False
     begin = max(0, cursor.offset - _TAIL_BYTES)
@@ -146,6 +150,7 @@ def _read_lines(file: Any, ended: bool) -> bytes:
             return bytes(data[:whole])
         if len(data) > _LONGEST_LINE:  # no transcript has it: it is passed over
             return bytes(data)
+    # After the end no more comes, so a last line without a newline is complete if it parses.
     if ended and _parse(data) is not None:
         return bytes(data)
     return b""
@@ -160,6 +165,7 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[TranscriptMessage]:
         return said
     # Lines without an id are distinguished by what they say and when or, without a time, by the number of earlier
     # equal lines.
+    # The digest of a line is the same at each read, so a line that is read twice keeps its id.
     named = _digest(line)
     if "timestamp" not in record:
         counts[named] += 1

@@ -53,11 +53,13 @@ class SubAgent:
     async def _work(self, arguments: Json) -> ToolResult:
         """Do a task, and log the attempt whatever became of it: the next attempt finds it in the briefing."""
         task, key = str(arguments["task"]), str(arguments["task_key"])
+        # Earlier failures of the same task are in the briefing, so the sub-agent does not repeat them.
         briefing = await self._memory.call("get_briefing", task=task, task_key=key)
         try:
             text = await self._converse(
                 [{"role": "system", "content": SUBAGENT_INSTRUCTIONS}, {"role": "user", "content": briefing}]
             )
+        # The failure is logged first, so that the next attempt's briefing has it.
         except ModelFailed as error:
             await self._memory.call("log_attempt", task_key=key, action=task, result="failed", error=str(error))
             return ToolResult(str(error), is_error=True)
@@ -154,6 +156,7 @@ class Agent:
 
     async def _begin(self, text: str, say: Say | None) -> AgentTurn:
         run_id = f"run-{uuid.uuid4().hex[:12]}"
+        # The id follows from the run's, so a process that takes the run over stores the message once only.
         given = {"input": {"id": f"{run_id}-0", "role": "user", "content": text}}
         return await self._keep(await AgentRun.start(self.memory, run_id, given, self._notify), say)
 
@@ -168,6 +171,7 @@ class Agent:
                 tasks.start_soon(self._abort_with, run)
                 turn = await self._settle(run, say)
                 tasks.cancel_scope.cancel()
+        # None means that the scope was cancelled before the turn had a result.
         if turn is None:
             with contextlib.suppress(MemoryRefused):  # another process has taken the run over
                 await run.end("cancelled")
@@ -188,12 +192,14 @@ class Agent:
             return AgentTurn(run.id, "failed", str(error))
 
     async def _loop(self, run: AgentRun, say: Say | None) -> AgentTurn:
+        # Read from the conversation, not from memory: the run may have been begun by another process.
         progress = await self._read_progress(run)
         while not progress.is_over:
             waiting = await self._use_tools(run, progress.calls)
             if waiting:
                 await run.suspend(waiting)
                 return AgentTurn(run.id, "suspended", progress.text, waiting)
+            # The results of the last answer complete an iteration; a fresh run has none yet.
             if progress.iterations:
                 await run.event("TurnEnd", iteration=progress.iterations, toolResults=len(progress.calls))
             if progress.iterations < MOST_ITERATIONS:
@@ -215,6 +221,7 @@ class Agent:
         # Ids of our own: some providers leave them out, and others give the same one in each answer.
         calls = [replace(call, id=f"{message_id}-{place}") for place, call in enumerate(reply.calls, 1)]
         reply = replace(reply, calls=calls)
+        # The answer is recorded before it is stored, so that its usage counts even if the store fails.
         await run.answered(reply)
         await self.memory.store({"id": message_id, **reply.as_message()})
         if not calls:
@@ -229,8 +236,10 @@ class Agent:
     async def _use_tools(self, run: AgentRun, calls: tuple[ToolCall, ...]) -> list[ToolCall]:
         """Do the calls that may be done, two at a time. Returns those that wait for a person."""
         waiting = [call for call in calls if call.id not in run.decisions and self.tools.asks(call)]
+        # One that waits for a person does not hold up the calls that need no approval.
         at_once = asyncio.Semaphore(TOOLS_AT_ONCE)
         ready = [self._use_tool(run, call, at_once) for call in calls if call not in waiting]
+        # All calls are awaited before one failure is raised, so that no call runs on unobserved.
         for failure in await asyncio.gather(*ready, return_exceptions=True):
             if failure is not None:
                 raise failure
@@ -239,6 +248,7 @@ class Agent:
     async def _use_tool(self, run: AgentRun, call: ToolCall, at_once: asyncio.Semaphore) -> None:
         decision = run.decisions.get(call.id, {})
         async with at_once:
+            # The process ended during the call: it may have been done, so only a repeatable tool is called again.
             if call.id in run.began and not self.tools.repeatable(call):
                 result = ToolResult(_UNKNOWN, is_error=True)
             elif decision.get("approved", True) is not True:
@@ -249,6 +259,7 @@ class Agent:
             part: Json = {"type": "tool_result", "tool_call_id": call.id, "name": call.name, "result": result.text}
             if result.is_error:
                 part["is_error"] = True
+            # Stored before the event: after a crash the conversation decides whether the call is done.
             await self.memory.store({"id": call.id, "role": "tool", "parts": [part]})
             ended = {"toolCallId": call.id, "toolName": call.name, "result": result.text, "isError": result.is_error}
             await run.event("ToolExecutionEnd", **ended)
@@ -258,6 +269,7 @@ class Agent:
         there."""
         progress = RunProgress()
         async for message in self.memory.messages_after(await self.memory.store(run.state["input"])):
+            # A message of another run may stand between, for example from a second terminal.
             if not message["id"].startswith(f"{run.id}-"):
                 continue
             parts = message["parts"]
@@ -266,10 +278,12 @@ class Agent:
                 calls = tuple(_read_call(part, run) for part in parts if part["type"] == "tool_call")
                 progress = RunProgress(progress.iterations + 1, text, calls, is_over=not calls)
             else:
+                # A tool's message has the id of its call, which is thereby answered.
                 progress = replace(progress, calls=tuple(c for c in progress.calls if c.id != message["id"]))
         return progress
 
 
 def _read_call(part: Json, run: AgentRun) -> ToolCall:
+    # In the conversation secrets are masked, and a call may need one; the run's state has the exact text.
     exact = run.state.get("arguments", {}).get(part["id"])
     return ToolCall(part["id"], part["name"], as_json(part["arguments"]) if exact is None else exact)

@@ -48,6 +48,7 @@ def chat(launch: ChatLaunch) -> int:
     screen = Screen()
     if not launch.model and not launch.follows:
         sys.stderr.write(NO_MODEL + "\n")
+        # Without a terminal a question would wait forever, or eat the first message of a pipe.
         if not sys.stdin.isatty() or input("Look around now? [y/n] ").strip().lower()[:1] != "y":
             return 2
         launch = replace(launch, model=ScriptedModel.name)
@@ -71,10 +72,12 @@ def _one_line(error: BaseException) -> str:
 async def _chat(launch: ChatLaunch, screen: Screen) -> bool:
     """Whether the last turn failed."""
     command, *arguments = launch.server
+    # The SDK passes on few variables by default, and the server needs the model's and the database's.
     server = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(server))
         if launch.follows:
+            # Following only reads, so no model and no other servers are opened.
             await follow(Memory(client, launch.thread_id or await _newest_thread(client)), screen)
             return False
         if launch.servers:
@@ -82,6 +85,7 @@ async def _chat(launch: ChatLaunch, screen: Screen) -> bool:
         else:
             tools = []
         model = _open_model(launch)
+        # litellm's connections belong to this event loop and must close before it does.
         stack.push_async_callback(model.close)
         session = ChatSession(client, model, tools, screen, max_tokens=launch.max_tokens)
         await session.open(launch.thread_id or new_thread())

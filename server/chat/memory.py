@@ -55,6 +55,7 @@ class Memory:
 
     async def changes(self, uri: str) -> AsyncIterator[None]:
         """One item for the present state of a resource, and one for each change of it from then on."""
+        # The first item comes before any news, so the caller shows the present state even if nothing changes.
         async with self.client.listen(resource_subscriptions=[uri]) as news:
             yield None
             async for _ in news:

@@ -90,13 +90,16 @@ class LitellmModel:
             if say is None:
                 answer = await litellm.acompletion(**request)
             else:
+                # litellm counts the tokens of a stream from all chunks together.
                 chunks = []
                 async for chunk in await litellm.acompletion(
                     **request, stream=True, stream_options={"include_usage": True}
                 ):
                     chunks.append(chunk)
+                    # The last chunk has only the usage, and no choices.
                     say((chunk.choices and chunk.choices[0].delta.content) or "")
                 answer = litellm.stream_chunk_builder(chunks, messages=messages)
+        # litellm raises classes of its providers' libraries, which have no common base.
         except Exception as error:
             raise ModelFailed(f"{self.name}: {_first_line(error)}") from error
         return self._read(answer)
@@ -104,6 +107,7 @@ class LitellmModel:
     async def close(self) -> None:
         """Close the connections that litellm keeps for this event loop."""
         litellm = await asyncio.to_thread(load_litellm)
+        # Open connections would make the event loop warn at its end; litellm caches them in a second place, too.
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
@@ -111,6 +115,7 @@ class LitellmModel:
         message = answer.choices[0].message
         calls = [
             ToolCall(each.id or f"call-{place}", each.function.name or "", each.function.arguments or "")
+            # Some local servers give no id, and a tool's result must name one.
             for place, each in enumerate(message.tool_calls or ())
         ]
         usage = getattr(answer, "usage", None)
@@ -122,6 +127,7 @@ def load_litellm() -> Any:
     os.environ.update(_OFFLINE)
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True
+    # litellm would download a tokenizer from the web to count tokens.
     litellm.disable_hf_tokenizer_download = True
     return litellm
 

@@ -43,6 +43,7 @@ class ChatSession:
         self._usage: Json = {}
         self._over = False
         self.failed = False
+        # Each do_ method is a command, so help and completion cannot miss one.
         self.commands: dict[str, Callable[[str], Awaitable[None]]] = {
             "/" + name.removeprefix("do_"): method
             for name, method in inspect.getmembers(self, inspect.iscoroutinefunction)
@@ -84,6 +85,7 @@ class ChatSession:
             elif re.match(r"/\w+$", name):
                 self.screen.note(f"{name} is none of the commands: {', '.join(self.commands)}", style="red")
             else:
+                # A turn that raises leaves it set, and so the exit code is 1.
                 self.failed = True  # until the turn ends otherwise
                 await self._finish(await self._interruptible(self.agent.stream(line, self.screen.say)))
         except MemoryRefused as refused:
@@ -94,6 +96,7 @@ class ChatSession:
 
     async def _interruptible(self, turn: Awaitable[AgentTurn]) -> AgentTurn:
         """A turn that Ctrl-C cancels."""
+        # A signal handler runs between two bytecodes, and must not touch the loop's objects directly.
         loop = asyncio.get_running_loop()
         before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(self.agent.abort))
         try:
@@ -104,8 +107,10 @@ class ChatSession:
 
     async def _finish(self, turn: AgentTurn) -> None:
         """Show how a turn ended; one that waits goes on as soon as everything is decided."""
+        # Resuming may lead to further calls that wait, hence a loop.
         while turn.status == "suspended":
             for call in turn.waiting:
+                # The run is stored as suspended, so leaving it undecided loses nothing.
                 if not await self._decide(turn.run_id, call):
                     self.screen.note(f"Run {turn.run_id} waits for your decision: /resume goes on, in any session.")
                     return
@@ -173,6 +178,7 @@ class ChatSession:
         shown = await self.memory.call("forget", query=query)
         self.screen.block(shown)
         confirm = re.findall(r'confirm="([^"]+)"', shown)[-1:]  # what is shown may name others before it
+        # The last one is the answer's own; only the text below it is written by the server.
         if confirm and (await self.keyboard.answer("forget all of it? [y/n] ")).lower().startswith("y"):
             self.screen.block(await self.memory.call("forget", confirm=confirm[0]))
 
@@ -204,6 +210,7 @@ class ChatSession:
             return
         done = await self.memory.call("delete_messages", which="last_turn")
         self.screen.note(f"{done['deleted']} messages taken back")
+        # A run without its message could never go on: it reads its input from the conversation.
         for run in await list_open_runs(self.memory):
             if f"{run['run_id']}-0" in done["ids"]:
                 await self.memory.call("cancel_run", run_id=run["run_id"], reason="its message was taken back")
@@ -255,6 +262,7 @@ class ChatSession:
         open_runs = await list_open_runs(self.memory)
         runs = [run for run in open_runs if can_go_on(run) and run_id in ("", run["run_id"])]
         if not runs:
+            # The newest is first, as the server lists them.
             self.screen.note("no such run waits: /runs lists what there is" if open_runs else "no run waits")
             return
         if runs[0]["thread_id"] != self.memory.thread_id:
@@ -281,6 +289,7 @@ class ChatSession:
             memory = Memory(self._client, thread["thread_id"])
             page = await memory.call("get_messages", limit=50, roles=["user"], format="json")
             texts = ["".join(part.get("text", "") for part in each["parts"]) for each in page["messages"]]
+            # Threads come newest first, and the keyboard's history wants the oldest first.
             lines = [*texts, *lines]
         return lines
 

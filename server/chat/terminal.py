@@ -52,6 +52,7 @@ class Screen:
 
     def say(self, piece: str) -> None:
         """Show a piece of an answer. In a terminal each paragraph is set as Markdown once it is whole."""
+        # A pipe gets the answer unchanged, piece by piece, so that another program can read along.
         if not self.console.is_terminal:
             try:
                 sys.stdout.write(piece)
@@ -67,6 +68,7 @@ class Screen:
             self.console.print(Markdown(whole))
             self._coming = rest
         if self._coming.strip():
+            # Text that may still change is drawn anew each time, and vanishes when it is printed for good.
             self._show_live(Text(self._coming))
 
     def end_answer(self) -> None:
@@ -114,6 +116,7 @@ class Screen:
 
 def _split(text: str) -> tuple[str, str]:
     """The whole paragraphs, and what may still grow: a fence of code is one paragraph."""
+    # A blank line inside a fence ends no paragraph, so the search goes back to one outside.
     at = text.rfind("\n\n")
     while at > 0 and text.count(_FENCE, 0, at) % 2:
         at = text.rfind("\n\n", 0, at)
@@ -158,6 +161,7 @@ class TerminalKeyboard:
         while True:
             try:
                 return await self._session.prompt_async(prompt)
+            # Ctrl-C at the prompt only drops the line; Ctrl-D ends the chat.
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -188,9 +192,11 @@ RUN_STATES = ["run_started", "run_suspended", "run_resumed", "run_completed", "r
 async def follow(memory: Memory, screen: Screen) -> None:
     """Show what is recorded from now on, until it is interrupted or its reader leaves. Between two looks nothing is
     missed: the log has a number for each event."""
+    # The number is read before the subscription, so that an event between the two is not missed.
     seen = (await memory.call("list_events", limit=1))["last_seq"]
     screen.note(f"following {memory.thread_id}; Ctrl-C ends it")
     async for _ in memory.changes(f"memory://threads/{memory.thread_id}/events"):
+        # One notice may stand for many events, since the server merges notices that come quickly.
         more = True
         while more:
             page = await memory.call("list_events", after=seen, types=[*LIFECYCLE, *RUN_STATES], limit=200)
@@ -202,5 +208,6 @@ async def follow(memory: Memory, screen: Screen) -> None:
 
 
 def _show(event: Json, screen: Screen) -> None:
+    # The id is the same in each event of a run and would only fill the line.
     payload = {key: value for key, value in event["payload"].items() if key != "operation_id"}
     screen.block(f"{event['at'][11:19]} {event['type']} {as_json(payload) if payload else ''}")

@@ -70,6 +70,7 @@ class Toolbox:
     def for_model(self) -> list[Json]:
         return [each.for_model() for each in self.tools.values()]
 
+    # A sub-agent has no person to ask.
     def without_asking(self) -> "Toolbox":
         """Those that need no approval."""
         return Toolbox(each for each in self.tools.values() if not each.asks)
@@ -80,6 +81,7 @@ class Toolbox:
 
     def repeatable(self, call: ToolCall) -> bool:
         tool = self.tools.get(call.name)
+        # An unknown tool does nothing, so a second call of it does no harm.
         return tool is None or tool.repeatable
 
     async def run(self, call: ToolCall) -> ToolResult:
@@ -104,6 +106,7 @@ def adopt(client: Client, listed: ListedTool, name: str, meta: Json | None = Non
     async def run(arguments: Json) -> ToolResult:
         result = await client.call_tool(listed.name, arguments, meta=meta)  # type: ignore[arg-type]
         shown = [each.text if isinstance(each, TextContent) else f"[{each.type}]" for each in result.content]
+        # Some tools answer with structured content alone.
         if not shown and result.structured_content is not None:
             shown = [as_json(result.structured_content)]
         return ToolResult("\n".join(shown), bool(result.is_error))
@@ -113,6 +116,7 @@ def adopt(client: Client, listed: ListedTool, name: str, meta: Json | None = Non
         listed.description or "",
         listed.input_schema,
         run,
+        # A server without hints may do anything, so the person decides.
         asks=not (hints and hints.read_only_hint),
         repeatable=bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
     )
@@ -137,6 +141,7 @@ async def tools_of_hosts(stack: contextlib.AsyncExitStack, file: Path) -> list[T
             listed = (await client.list_tools()).tools
         except Exception as error:
             raise ValueError(f"{file}: server {name!r}: {error or type(error).__name__}") from error
+        # Providers restrict the names of tools; the server's name keeps equal names of two servers apart.
         found += [adopt(client, each, _NAME.sub("_", f"{name}_{each.name}")[:_LONGEST_NAME]) for each in listed]
     return found
 
@@ -160,6 +165,7 @@ async def _connect(stack: contextlib.AsyncExitStack, entry: Json) -> Client:
     if "url" in entry:
         http = await stack.enter_async_context(httpx2.AsyncClient(headers=entry.get("headers"), timeout=60))
         return await stack.enter_async_context(Client(streamable_http_client(entry["url"], http_client=http)))
+    # The SDK adds only harmless variables of its own choice when env is None.
     command = StdioServerParameters(
         command=entry["command"], args=entry.get("args", []), env=entry.get("env"), cwd=entry.get("cwd")
     )

@@ -47,13 +47,16 @@ class AgentRun:
         """Go on with a run that is suspended, or whose lease is over. Raises MemoryRefused if another process has it."""
         answer = await memory.call("resume_run", run_id=run_id, lease_seconds=LEASE_SECONDS)
         run = cls(memory, run_id, answer["claim"], answer["state"], notify)
+        # A run may have been decided by another session while no process had it.
         run.decisions = {each["tool_call_id"]: each["data"] for each in answer["resumed"]}
+        # A call that began without a result in the conversation may or may not have been done.
         run.began = {each["toolCallId"] async for each in _events(memory, run_id, "ToolExecutionStart")}
         return run
 
     async def event(self, kind: str, **payload: Any) -> None:
         """Record a lifecycle event."""
         self._notify(kind, payload)
+        # The event and the renewal of the lease are one call to the server.
         await self._update(steps=[self._event(kind, payload)])
 
     async def answered(self, reply: ModelReply) -> None:
@@ -68,6 +71,7 @@ class AgentRun:
 
     async def _spend(self, reply: ModelReply, more: Json, **changes: Any) -> None:
         step = {"type": "text", "operation_id": self.id, "model": reply.model, "usage": reply.usage, **more}
+        # A model without usage, such as a local one, would only add empty steps.
         await self._update(**changes, **({"steps": [step]} if reply.usage else {}))
 
     async def suspend(self, calls: list[ToolCall]) -> None:
@@ -107,7 +111,9 @@ class AgentRun:
         """Renew the lease as long as a model or a tool takes its time."""
         with contextlib.suppress(MemoryRefused):
             while True:
+                # A third of the lease: two renewals may fail before another process can take the run over.
                 await anyio.sleep(LEASE_SECONDS / 3)
+                # A refusal means that another process has the run, which ends the loop above.
                 await self._update()
         self._lost.set()
 
@@ -126,6 +132,7 @@ class AgentRun:
 
     def _event(self, kind: str, payload: Json) -> Json:
         """The log has the events; the conversation has the whole texts."""
+        # Long texts are already in the conversation, and events are limited in size.
         short = {name: each[:_LONGEST_RECORDED] if isinstance(each, str) else each for name, each in payload.items()}
         return {"type": kind, "operation_id": self.id, "payload": short}
 
@@ -170,5 +177,6 @@ async def _events(memory: Memory, run_id: str, kind: str) -> Any:
     while page["more"]:
         page = await memory.call("list_events", after=page["next"], types=[kind], limit=200)
         for event in page["events"]:
+            # Runs of one conversation share its log, so the events are filtered by run.
             if event["payload"].get("operation_id") == run_id:
                 yield event["payload"]

@@ -197,6 +197,7 @@ def run() -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     try:
         app()
+    # Typer ends with SystemExit also after success, and a text as its code means failure.
     except SystemExit as ended:
         if isinstance(ended.code, int):
             return ended.code
@@ -239,6 +240,7 @@ def _register(group: typer.Typer, function: Callable[..., int]) -> None:
     names = {parameter.name for parameter in own}
 
     def call(ctx: typer.Context, **values: Any) -> None:
+        # Launch options may stand before or after the command; the ones after it win.
         given = {name: values.pop(name) for name in list(values) if name not in names}
         flags = {**ctx.obj, **{name: value for name, value in given.items() if value is not None}}
         raise typer.Exit(run_command(lambda: function(flags, **values)))
@@ -252,6 +254,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     entry = ENTRIES[name]
     module = importlib.import_module(f"{_COMMANDS}.{entry.module}")
     app = typer.Typer(cls=Group, no_args_is_help=True, help=entry.help, add_completion=False, context_settings=_HELP)
+    # In a group the options may also stand between its name and the command's.
     if len(entry.functions) > 1:
         app.callback()(with_options(_group_launch, []))
     for function in entry.functions:
@@ -294,6 +297,7 @@ def _build() -> typer.Typer:
         help="A memory server for agents.\n\nWithout a command it serves MCP on standard input and output, which is how hosts "
         "launch it. Each option is also a setting in the TOML file and an environment variable LAYERLORE_NAME.",
         add_completion=False,
+        # Typer's tracebacks show local variables, which may hold keys.
         pretty_exceptions_enable=False,
         context_settings=_HELP,
     )

@@ -59,6 +59,7 @@ class ForeignImport:
         if isinstance(found, UnreadableItem):
             self.report.skip("unread", found.where, found.why)
         elif isinstance(found, ForeignNote):
+            # A batch belongs to one resource, since it is written in one transaction of one scope.
             if self._notes and self._notes[-1].resource != found.resource:
                 await self._store_notes()
             self._notes.append(found)
@@ -69,12 +70,14 @@ class ForeignImport:
 
     async def finish(self) -> ImportReport:
         """Store what waits, and return what became of everything."""
+        # The last notes wait until here, because batches are written when full.
         await self._store_notes()
         return self.report
 
     async def _store_conversation(self, found: ForeignConversation) -> None:
         scope = self._place(found.resource)
         before = await self._find(scope, found.thread_id)
+        # Checked one by one, so that a bad message is reported and the rest of the conversation stored.
         said = [*self._list_fit(found)]
         if self._dry:
             await self._count_new(scope, before, said)
@@ -106,6 +109,7 @@ class ForeignImport:
                     why = str(error).removeprefix("messages[0]").lstrip(".: ")
                     self.report.skip("message", f"{found.thread_id} {piece.get('id', '')}", why)
                     continue
+                # A file may have one message twice.
                 if piece["id"] not in ids:
                     ids.add(piece["id"])
                     yield piece
@@ -126,6 +130,7 @@ class ForeignImport:
             answer = await addition.add_messages(
                 self._engine, scope, thread_id, said, replace=replaces, sent=self._sent
             )
+        # A conflict is about one message: alone, it can be named in the report.
         except Conflict as error:
             if len(said) > 1:
                 return sum([await self._add(scope, thread_id, [each]) for each in said])
@@ -146,6 +151,7 @@ class ForeignImport:
             title = shorten(found.title, self._engine.limits.title_chars)
         else:
             title = None
+        # A title that is there already may be the user's own.
         if title and (before is None or before.title is None):
             if before is None:
                 metadata = found.metadata
@@ -156,6 +162,7 @@ class ForeignImport:
         times = [each["created_at"] for each in said if each.get("created_at") is not None]
         if thread is None or not times:
             return
+        # The parser turns any form of time into milliseconds; the text is only there because it needs one.
         spoken = parse_messages([{"role": "user", "content": "x", "created_at": at} for at in _ends(times)], _ANY)
         first, last = (each.created_at or 0 for each in spoken)
         now, uid = self._engine.now(), thread.thread_uid
@@ -165,6 +172,7 @@ class ForeignImport:
             earlier = None
 
         async def unit(tx: Tx) -> Json:
+            # A source may have times in the future, which would stay on top of the list for good.
             await moved_threads.put_times(tx, scope, uid, first=first, last=min(last, now), before=earlier)
             return {}
 
@@ -175,6 +183,7 @@ class ForeignImport:
         if not notes:
             return
         scope, now = self._place(notes[0].resource), self._engine.now()
+        # A file may have the same note twice.
         found = dict.fromkeys(
             (content, min(note.at, now), note.expires_at) for note in notes for content in self._list_contents(note)
         )
@@ -182,6 +191,7 @@ class ForeignImport:
         if self._dry:
             self.report.add("entry", "checked", len(moved))
             return
+        # Ids are chosen before the write, so a repeated transaction writes the same entries.
         new_ids = {each.entry.entry_id: each.entry.entry_id for each in moved}
         puts: list[EntryPut] = []
 
@@ -204,6 +214,7 @@ class ForeignImport:
 
     def _list_contents(self, note: ForeignNote) -> Iterator[str]:
         """The entries of a note: as many as its length needs."""
+        # A context shows stored texts in blocks, so a note must not bring such tags of its own.
         visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
         text, masked = self._engine.masked(normalize(visible))
         longest = self._engine.entries.max_entry_length
@@ -218,6 +229,7 @@ class ForeignImport:
             if len(text) <= most:
                 end = len(text)
             else:
+                # Cut at a space in the second half of the room, else in the middle of a word.
                 end = text.rfind(" ", most // 2, most) + 1 or most
             yield beginning + text[:end].strip()
             text = text[end:]

@@ -48,10 +48,12 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
     any_set_up = False
     for name in HOOK_EVENTS:
         host, own, plugin = BY_NAME[name], _is_set_up(name, places), _has_plugin(name, places)
+        # The server finding below matters only where hooks are in use.
         any_set_up = any_set_up or own or plugin
         activity = state.hosts.get(name)
         if activity is not None or own or plugin:
             yield _check_host(name, own or plugin, activity, _find_used(name, places))
+            # Both call the same hooks, so each message would be shown twice.
             if own and plugin:
                 mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
                 yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
@@ -83,6 +85,7 @@ def _check_host(name: str, set_up: bool, activity: HookActivity | None, used: in
         return Finding(SECTION, title, f"{value}; they are no longer set up", "degraded", mend)
     if used > activity.last + SILENT_MS:
         return Finding(SECTION, title, f"{value}; silent since, though it was used {_ago(used, now)}", "degraded", mend)
+    # A host without transcripts may simply be unused, so the limit is longer.
     if not used and now > activity.last + UNUSED_MS:
         return Finding(SECTION, title, f"{value}; silent since", "degraded", f"if you used it since, {mend}")
     return Finding(SECTION, title, value)
@@ -90,6 +93,7 @@ def _check_host(name: str, set_up: bool, activity: HookActivity | None, used: in
 
 def _check_spool(state: HookState) -> Iterator[Finding]:
     if state.waiting:
+        # A few waiting events are normal while no server runs.
         late = bool(state.oldest) and now_ms() > state.oldest + _WAITING_MS
         value = f"{_count(state.waiting, 'event')} that no server has stored yet"
         mend = f"start a host, or look into the server's log (`{shell_command('local', 'status')}`)"
@@ -115,6 +119,7 @@ def _stands_in(path: Path, pattern: str) -> bool:
         text = read_regular(str(path), _MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return False
+    # A user's file of any size is searched, hence the linear engine.
     return linear_re.Pattern(pattern, 0).search(text) is not None
 
 

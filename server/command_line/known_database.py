@@ -21,6 +21,7 @@ async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
     Raises InvalidInput or NotFound.
     """
     state = await look_at_own_database(settings)
+    # After the look, so that an unknown form of URL is reported in any case.
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {off}")
     if not state.exists:

@@ -50,6 +50,7 @@ def with_options(function: Callable[..., Any], own: list[inspect.Parameter]) -> 
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
+    # Typer shows BOOLEAN as the value of a flag, which suggests that one must follow.
     for each in parameters:
         if isinstance(each, TyperOption) and each.is_flag:
             each.metavar = ""
@@ -77,6 +78,7 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS}
 def parse_length(given: str, *, digits: int) -> int | None:
     """Read a length of time (365d, 12h, 30m) as milliseconds; None if it is invalid or has more digits."""
     count, unit = given[:-1], given[-1:]
+    # Other alphabets have digits too, which int accepts and a reader may not expect.
     valid = unit in _UNIT_MS and count.isascii() and count.isdigit() and len(count) <= digits
     if valid:
         return int(count) * _UNIT_MS[unit]
@@ -87,10 +89,12 @@ def run_command(act: Callable[[], int]) -> int:
     """Run a command. Returns its exit code; an error that the caller can correct becomes one line."""
     try:
         code = act()
+        # Here, since a broken pipe may show only when the buffer is written.
         sys.stdout.flush()
     except SettingsError as error:
         return fail(str(error), 2)
     except BrokenPipeError:  # the reader of the output has closed it
+        # Python flushes once more at its end, and would print a traceback for the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except LayerloreError as error:

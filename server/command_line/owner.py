@@ -28,6 +28,7 @@ def describe_scope(scope: Scope) -> str:
 
 def scope_options(scope: Scope) -> list[str]:
     """The options that make a command be about this scope; none for this machine's tenant."""
+    # The local tenant's owner is already the default of a command.
     if scope.tenant_id == LOCAL_TENANT:
         return []
     return ["--tenant", scope.tenant_id, "--agent", scope.agent_id, "--resource", scope.resource_id]

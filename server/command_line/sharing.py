@@ -44,8 +44,10 @@ def export_project(settings: Settings, tenant: str, file: str, project: str) -> 
         return 0
     target = find_shared_file(Path(file).expanduser().absolute())
     before = _read_before(target)
+    # Lines of others stay in the file, so the new lines are merged into what is there.
     found = asyncio.run(_list(settings, scope, target if before else None))
     text = "".join(render_lines(found.lines))
+    # An equal file is not touched, so that git shows no change.
     if text.encode() != before:
         replace_file(str(target), text.encode(), top=find_top(str(target)))
     if text.encode() != before:
@@ -61,6 +63,7 @@ def export_project(settings: Settings, tenant: str, file: str, project: str) -> 
 def _read_before(target: Path) -> bytes:
     """The content of a shared file; empty if it does not exist. A repository may have brought a link in its place."""
     try:
+        # One byte more than allowed shows that the file is too large; a link could lead out of the repository.
         return read_regular(str(target), MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
         return b""
@@ -115,9 +118,11 @@ def read_shared(engine: Engine, path: Path) -> SharedLines:
 
 def looks_shared(path: Path) -> bool:
     """Whether a file is one that projects share."""
+    # Other endings belong to formats that are read elsewhere, and a large one need not be opened.
     if path.is_dir() or path.suffix not in (".jsonl", ".json", ".ndjson", ""):
         return False
     with open(open_regular(str(path)), "rb") as file:  # noqa: PTH123 - a descriptor
+        # Three lines, since the first ones may be the marks of a merge conflict.
         for raw in (file.readline(1_000_000) for _ in range(3)):
             try:
                 if raw.strip() and not raw.startswith(_MARKERS):
@@ -152,6 +157,7 @@ def _merges_by_union(target: Path) -> bool:
         with contextlib.suppress(OSError):
             if b"merge=union" in read_regular(str(attributes), _MOST_ATTRIBUTES, follow=False):
                 return True
+        # Git reads no attributes above the repository.
         if (folder / ".git").exists():
             return False
     return True

@@ -115,6 +115,7 @@ async def _list(
             page = await source(call, cursor=cursor)
         found += page[rows]
         cursor = page.get("next_cursor", "")
+        # One row more than the limit shows that there is more.
         if not cursor or len(found) > request.limit:
             return _cut({rows: found, **({"next_cursor": cursor} if cursor else {})}, rows, request)
 
@@ -131,6 +132,7 @@ async def _read_thread(call: Call, request: ViewRequest) -> Json:
     found: list[Json] = []
     before = 0
     while len(found) < request.limit:
+        # Pages go backwards from the newest, so each one is put in front.
         if before:
             place = {"before": before}
         else:
@@ -139,6 +141,7 @@ async def _read_thread(call: Call, request: ViewRequest) -> Json:
         page = await _ask(call, get_messages, thread_id=request.thread_id, limit=most, format="json", **place)
         found = page["messages"] + found
         if not page["messages"] or not (before := page.get("next", {}).get("before", 0)):
+            # The newest page may be the whole conversation, or the limit is reached.
             break
     more = bool(found) and listed[0]["messages"] > len(found)
     return {**listed[0], "messages": found, "total": listed[0]["messages"], **({"more": True} if more else {})}
@@ -147,6 +150,7 @@ async def _read_thread(call: Call, request: ViewRequest) -> Json:
 async def _read_events(call: Call, request: ViewRequest) -> Json:
     found: list[Json] = []
     of = _of(request) or {"scope": "resource"}
+    # The log is read forwards only, so the start is counted back from its last number.
     begin = after = max(0, (await _ask(call, list_events, limit=1, **of))["last_seq"] - request.limit)
     while True:
         page = await _ask(call, list_events, after=after, limit=200, **of)
@@ -159,6 +163,7 @@ async def _count(call: Call) -> Json:
     held = await call.engine.database.read(threads.count_scope, call.scope)
     kept = await call.engine.database.read(entries.count, call.scope)
     profile = await _ask(call, get_working_memory, scope="resource", format="json")
+    # Only the fact and the counts are needed; an empty answer means no open work.
     opened = await open_work.read_elsewhere(call.engine, call.scope, "")
     runs = await _list(call, list_runs, "runs", ViewRequest("runs", limit=_PAGE))
     return {
@@ -235,6 +240,7 @@ def _line(value: Any) -> str:
 
 
 def _lines(value: Any) -> str:
+    # Stored texts come from agents and web pages, and a terminal would obey control characters in them.
     return mask_controls(str(value))
 
 
@@ -268,6 +274,7 @@ def _all(found: Json) -> Iterator[RenderableType]:
 
 
 def _threads(found: Json) -> Iterator[RenderableType]:
+    # Only the view of a tenant has owners in its rows.
     owners = ("agent", "user") if found["threads"] and "agent" in found["threads"][0] else ()
     rows = [
         (
@@ -347,6 +354,7 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
         else:
             quote = ""
         yield f"{source['label']}, {_line(source['thread_id'])} #{source['seq']}{quote}", ""
+    # A quotation by others cannot be checked against a stored message.
     for quote in entry.get("quotes", ()):
         yield f'{_line(quote["label"])}, shared by others: "{_line(quote["quote"])}"', ""
     if not entry["sources"] and not entry.get("quotes"):

@@ -34,6 +34,7 @@ def print_table(
     width = shutil.get_terminal_size(fallback=(_NEVER_CUT, 0)).columns  # the variable COLUMNS goes first
     console = Console(width=width, highlight=False, markup=False)
     table = _make_table(headings, rows, numbers, total)
+    # A table narrower than its longest words would break ids, which people copy.
     if Measurement.get(console, console.options.update(width=_NEVER_CUT), table).minimum <= width:
         console.print(table)
         return
@@ -80,6 +81,7 @@ def expect(section: str, name: str, holds: bool, *, yes: str, no: str, mend: str
 
 def check_mode(section: str, name: str, value: str, path: Path, *, closed: Literal["rwx", "w"], risk: str) -> Finding:
     """A file or folder and its mode: degraded if other users have that access. ``risk``: what they could do."""
+    # Windows has access lists, which a mode does not show.
     if os.name != "posix":
         return Finding(section, name, value)
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -99,6 +101,7 @@ Came = Callable[[int, str], None]
 @contextmanager
 def show_progress(name: str, total: int | None) -> Iterator[Came]:
     """Show how far it is to ``total`` (None: it is unknown)."""
+    # Progress goes to standard error, so that the result on standard output stays clean.
     if sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),

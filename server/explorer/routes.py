@@ -48,6 +48,7 @@ def read_page() -> ExplorerPage:
     html = resources.files("layerlore.server.explorer").joinpath("explorer.html").read_bytes()
     return ExplorerPage(
         html,
+        # Without a time the packed bytes are the same in each process, and so are all workers' answers.
         gzip.compress(html, mtime=0),
         f'"{hashlib.sha256(html).hexdigest()[:32]}"',
         write_policy(html),
@@ -58,6 +59,7 @@ class _InlineReader(HTMLParser):
     """Keeps the content of scripts and styles, in ``found``."""
 
     def __init__(self) -> None:
+        # A browser hashes the source as it is, so references must not be resolved.
         super().__init__(convert_charrefs=False)
         self.found: list[tuple[str, str]] = []
         self._kind = ""
@@ -99,6 +101,7 @@ def write_policy(html: bytes) -> str:
             "media-src data: blob:",
             "base-uri 'none'",
             "frame-ancestors 'none'",
+            # Sign-in is sent to this server only.
             "form-action 'self'",
         )
     )
@@ -127,6 +130,7 @@ class OneTimeLinks:
 
     def use(self, word: str) -> str:
         """The credential; "" for a word that is not known, was used, or is too old."""
+        # Popped before the clock is checked, so that a link is spent at its first use.
         until = self._until.pop(_digest(word), 0.0)
         return self._credential if self._clock() < until else ""
 
@@ -150,6 +154,7 @@ class Explorer:
         async def answer_session(request: Request) -> Response:
             if request.method == "GET":
                 return JSONResponse({"sign_in": self._sign_in, "version": VERSION}, headers=_NO_STORE)
+            # Otherwise a foreign page could sign the browser in or out.
             if not (sent_by_page(request.scope["headers"]) and is_own_page(request.scope["headers"], self._public_url)):
                 return _refuse(403, f"only the explorer's own page signs in and out: its Origin, and {PAGE_HEADER}")
             if request.method == "DELETE":
@@ -194,6 +199,7 @@ async def answer_page(request: Request) -> Response:
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
+        # The browser may keep the page, but asks each time whether it has changed.
         "Cache-Control": "no-cache",
         "ETag": page.etag,
         "Vary": "Accept-Encoding",
@@ -210,6 +216,7 @@ async def _read_body(request: Request) -> dict[str, str] | None:
     body = b""
     async for piece in request.stream():
         body += piece
+        # Any program may send a body here without a credential, so its size is bounded while it is read.
         if len(body) > MOST_BYTES:
             return None
     try:
@@ -219,6 +226,7 @@ async def _read_body(request: Request) -> dict[str, str] | None:
     except (ValueError, RecursionError):
         return None
     whole = isinstance(sent, dict) and all(isinstance(each, str) for each in sent.values())
+    # Exactly one field: a request with a key and a link would be ambiguous.
     return sent if whole and len(sent) == 1 and sent.keys() <= {"key", "once"} else None
 
 

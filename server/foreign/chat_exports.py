@@ -124,10 +124,12 @@ def read_chatgpt(item: Json) -> ForeignConversation:
     call = ""
     for node in _list_chatgpt_branch(item):
         message = as_object(node.get("message"))
+        # A message without a time gets that of the message before it, so that the order stays.
         last = read_ms(message.get("create_time")) or last
         found = _read_message(message, as_text(node.get("id")), last, call)
         messages += found
         if found:
+            # Results in ChatGPT's export do not name their call: they belong to the last call before them.
             called = [part["id"] for part in found[0]["parts"] if part["type"] == "tool_call"]
             if called:
                 call = called[0]
@@ -140,11 +142,13 @@ def _list_chatgpt_branch(item: Json) -> list[Json]:
     """The nodes from the root to the one that was shown last."""
     nodes = item["mapping"]
     at = item.get("current_node")
+    # A deleted or missing current node: the newest leaf is what the user saw last.
     if not isinstance(at, str) or at not in nodes:
         leaves = [key for key, node in nodes.items() if not as_list(as_object(node).get("children"))]
         at = max(leaves, key=lambda key: _time_of(nodes[key]), default=None)
     found: list[Json] = []
     seen: set[str] = set()
+    # A damaged export may have a cycle.
     while isinstance(at, str) and at in nodes and at not in seen:
         seen.add(at)
         node = as_object(nodes[at])
@@ -162,11 +166,13 @@ def _read_message(message: Json, node_id: str, at: int | None, call: str) -> lis
     author = as_object(message.get("author"))
     role, id_ = author.get("role"), as_text(message.get("id")) or node_id
     kind = content.get("content_type")
+    # Hidden messages and those of weight 0 are edits or system data that the user never saw.
     if metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0 or kind in _NOT_SAID:
         return []
     texts = _read_texts(content)
     text = "\n".join(texts)
     recipient = as_text(message.get("recipient")) or "all"
+    # A recipient other than all means that the model called a tool.
     if role == "assistant" and recipient != "all" and text:
         part = tool_call_part(id_, recipient, {"input": text})
         return [{"id": id_, "role": role, "parts": [part], "created_at": at}]
@@ -183,6 +189,7 @@ def _read_texts(content: Json) -> list[str]:
         language = as_text(content.get("language"))
         beside = [f"```{'' if language == 'unknown' else language}\n{beside[0]}\n```"]
     if content.get("content_type") == "tether_quote":
+        # A quoted web page names its title and address beside its text.
         beside = [content.get("title"), content.get("url"), *beside]
     return [text for each in (*found, *beside) if (text := as_text(each))]
 
@@ -226,12 +233,14 @@ def _list_claude_branch(item: Json) -> list[Json]:
     messages = [each for each in item["chat_messages"] if isinstance(each, dict)]
     by_id = {id_: each for each in messages if (id_ := as_text(each.get("uuid")))}
     parents = {as_text(each.get("parent_message_uuid")) for each in messages}
+    # Old exports are a plain list without parents.
     if not parents & by_id.keys():
         return messages
     leaves = [each for each in messages if as_text(each.get("uuid")) not in parents]
     named = by_id.get(as_text(item.get("current_leaf_message_uuid")))
     at = named or max(leaves, key=lambda each: read_ms(each.get("created_at")) or 0, default=None)
     found: list[Json] = []
+    # The count stops a cycle in a damaged export.
     while at is not None and len(found) < len(messages):
         found.append(at)
         at = by_id.get(as_text(at.get("parent_message_uuid")))
@@ -242,6 +251,7 @@ def _read_parts(message: Json) -> list[Json]:
     found = [
         part for number, block in enumerate(as_list(message.get("content"))) if (part := _read(message, number, block))
     ]
+    # Older exports have the text outside the list of content blocks.
     if not any(part["type"] == "text" for part in found) and (text := as_text(message.get("text"))):
         found.append(text_part(text))
     for attachment in map(as_object, as_list(message.get("attachments"))):

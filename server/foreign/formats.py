@@ -31,6 +31,7 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
             yield file
             continue
         try:
+            # A pipe named like a transcript would block the import.
             session, folder = _identify(file)
         except UnsafeFile as error:
             yield UnreadableItem(str(file), error.strerror or "")
@@ -40,9 +41,11 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
             yield UnreadableItem(str(file), "its folder is left out by a .layerloreignore")
             continue
         cleaner, cursor = Cleaner(rules, ignored, set()), TranscriptCursor()
+        # A transcript is read in parts, and each part becomes a piece of the same conversation.
         while (found := read_new(str(file), cursor, ended=True)) is not None:
             said, cursor = found
             kept = [clean for each in said if (clean := cleaner.clean(each)) is not None]
+            # The last of equal ids is the most complete, as hosts write a message again when it grows.
             messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
             if messages:
                 yield ForeignConversation(session, "", messages)
@@ -59,6 +62,7 @@ def _identify(file: Path) -> tuple[str, str]:
     """The session of a transcript, and the folder that it was in. A sub-agent's lies under the name of its file."""
     session = folder = ""
     with open(open_regular(str(file)), "rb") as lines:  # noqa: PTH123 - a descriptor
+        # The session and the folder stand in the first lines, and a transcript can have gigabytes.
         for _, line in zip(range(_LOOKED_AT), lines, strict=False):
             try:
                 given = as_object(json.loads(line))
@@ -71,6 +75,7 @@ def _identify(file: Path) -> tuple[str, str]:
                 named = given.get("sessionId")
             session = session or str(named or "")
             folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
+    # A sub-agent's file names the session of its parent, so the file's own name counts then.
     return (session if session and session in file.name else file.stem), folder
 
 
@@ -106,6 +111,7 @@ def find_format(path: Path) -> Format:
     """The format of a file or folder. Raises InvalidInput for one that is not known, NotFound and OSError."""
     if not path.exists():
         raise NotFound(f"there is no file {path}")
+    # Before the content is looked at, since a pipe could be read only once.
     _refuse_no_file(path)
     if path.is_dir():
         if next(path.rglob("*.jsonl"), None) is not None:
@@ -115,6 +121,7 @@ def find_format(path: Path) -> Format:
         raise InvalidInput(f"{path} has neither transcripts (.jsonl) nor notes (.md); --from says what it is")
     if path.suffix == ".md":
         return "basic-memory"
+    # The content decides: a database may have any ending.
     if read_regular(str(path), len(_SQLITE)) == _SQLITE:
         return "claude-mem"
     found = _find_in_lines(path) or _find_in_items(path)
@@ -148,6 +155,7 @@ def _find_in_lines(path: Path) -> Format | None:
 def _read_short_lines(path: Path) -> Iterator[tuple[int, object]]:
     """Nothing of a file that is one long line."""
     with path.open("rb") as file:
+        # A JSON document in one line may have gigabytes, and is tried item by item instead.
         if not file.read(1_000_000).count(b"\n"):
             size = path.stat().st_size
             if size > 1_000_000:

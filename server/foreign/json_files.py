@@ -38,11 +38,13 @@ def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
 def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Json, int]]:
     _check_sizes(archive)
     done = 0
+    # Sorted, so that numbered parts come in the same order in each import.
     for member in sorted(archive.infolist(), key=lambda each: each.filename):
         name = member.filename.rpartition("/")[2]
         if name.startswith(_CONVERSATIONS) and name.endswith(".json"):
             with archive.open(member) as file:
                 yield from _read(file, member.filename, done)
+            # Compressed sizes, since the progress is measured against the archive's own size.
             done += member.compress_size
 
 
@@ -53,6 +55,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
     if total > _MOST_UNPACKED:
         raise InvalidInput(f"the archive unpacks to {total:,} bytes; at most {_MOST_UNPACKED:,} are allowed")
     for each in members:
+        # Small files compress well without being an attack.
         if each.file_size > 1_000_000 and each.file_size > _MOST_TIMES * max(each.compress_size, 1):
             raise InvalidInput(
                 f"{each.filename} unpacks to {each.file_size:,} bytes, more than {_MOST_TIMES} times what it takes in the "
@@ -61,6 +64,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
 
 
 def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]:
+    # The beginning tells a list from a single object; the whole file may not fit into memory.
     beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
     file.seek(0)
     counted = _CountedFile(file)
@@ -69,6 +73,7 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
     else:
         prefix = ""
     try:
+        # Decimal numbers, the parser's default, cannot be stored as JSON.
         for item in ijson.items(counted, prefix, use_float=True):
             if isinstance(item, dict):
                 yield item, before + counted.done
@@ -93,6 +98,7 @@ class _CountedFile:
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
+        # Only at the file's beginning is it a mark.
         if not self.done:
             data = data.removeprefix(b"\xef\xbb\xbf")
         self.done += len(data)
@@ -111,13 +117,16 @@ class _Nesting:
     def read(self, data: bytes) -> None:
         """Raises InvalidInput where it is too deep."""
         data = self._rest + data
+        # A backslash at the end of a piece escapes a character of the next one.
         backslashes = len(data) - len(data.rstrip(b"\\"))
         self._rest = b"\\" if backslashes % 2 else b""
         whole = data[: len(data) - len(self._rest)]
+        # Escapes are blanked first, so that each quote left over begins or ends a text.
         plain = whole.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
         codes = numpy.frombuffer(plain, numpy.uint8)
         if not len(codes):
             return
+        # An odd number of quotes before a place means that it lies inside a text.
         is_text = (numpy.cumsum(codes == ord('"')) + self._in_text) % 2 == 1
         opens = (codes == ord("[")) | (codes == ord("{"))
         closes = (codes == ord("]")) | (codes == ord("}"))
@@ -136,5 +145,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
             if line.strip():
                 try:
                     yield number, json.loads(line)
+                # One bad line must not end the import of the others.
                 except (ValueError, RecursionError):
                     yield number, None

@@ -40,6 +40,7 @@ def read_server_memory(path: Path) -> Foreign:
             else:
                 about = name
             observations = [text for each in as_list(given.get("observations")) if (text := as_text(each))]
+            # An entity without observations is still a fact; one without a name is nothing.
             yield from (ForeignNote(text, at, about) for text in observations or ["known, and nothing noted"] if name)
         elif given.get("type") == "relation":
             words = [as_text(given.get(key)) for key in ("from", "relationType", "to")]
@@ -55,6 +56,7 @@ def read_mem0(path: Path) -> Foreign:
     with open_items(path) as items:
         for number, item in enumerate(_list_memories(item for item, _ in items), 1):
             text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
+            # Versions of mem0 differ in the name of the text.
             if not text:
                 yield UnreadableItem(f"memory {number}", "it has no text")
                 continue
@@ -92,6 +94,7 @@ def read_folder(folder: Path) -> Foreign:
         if isinstance(path, UnreadableItem):
             yield path
             continue
+        # Hidden folders hold settings of the program and its trash, not notes.
         if any(name.startswith(".") for name in path.relative_to(folder).parts):
             continue
         try:
@@ -124,8 +127,10 @@ def _read_note(text: str, path: Path, folder: Path) -> Foreign:
             yield note
         elif not _HEADING.match(line):
             rest.append(line)
+    # A note with nothing but a title and observations needs no conversation.
     if any(line.strip() and not _TITLE.match(line) for line in rest):
         name = as_text(given.get("permalink")) or place.removesuffix(".md")
+        # The place, not the title, identifies a note: titles may repeat.
         digest = hashlib.sha256(place.encode()).hexdigest()[:16]
         messages = say(f"basic-memory-{digest}", "assistant", [as_text("\n".join(rest))], at)
         metadata = {"source": "basic-memory", "file": place[-200:]}
@@ -141,6 +146,7 @@ def _find_time(given: Mapping[str, str], path: Path) -> int:
 def _read_line(line: str, title: str, at: int) -> ForeignNote | None:
     """The observation or the relation that a line is."""
     observed = _OBSERVATION.match(line)
+    # A task list looks the same as an observation.
     if observed and observed.group(1) not in _CHECK_BOXES:
         return ForeignNote(f"{observed.group(2).strip()} [{observed.group(1)}]", at, title)
     if related := _RELATION.match(line):
@@ -161,10 +167,12 @@ def read(path: Path) -> Foreign:
         for session in file.rows("sdk_sessions", "started_at_epoch"):
             asked_by, noted_by = _first(session, _CONTENT_SESSION), _first(session, _MEMORY_SESSION)
             messages = [
+                # Prompts and observations are under different session ids of one session.
                 *(_read_prompt(row) for row in file.rows("user_prompts", "id", _CONTENT_SESSION, asked_by)),
                 *(_read_observation(row) for row in file.rows("observations", "id", _MEMORY_SESSION, noted_by)),
                 *(_read_summary(row) for row in file.rows("session_summaries", "id", _MEMORY_SESSION, noted_by)),
             ]
+            # The three tables have their own ids, so only the time gives the order.
             said = sorted((each for some in messages for each in some), key=lambda each: each["created_at"] or 0)
             if not said:
                 continue

@@ -81,11 +81,13 @@ def parse_json(text: str) -> Json:
 
 def set_json(text: str, path: Sequence[str], value: Json) -> str:
     """The text with the value under the keys, in objects that are made where they are missing."""
+    # An empty file, or one with comments only, gets a whole new object below them.
     if not _blank(text).strip():
         return text + json.dumps(_nest(path, value), indent=2, ensure_ascii=False) + "\n"
     plain, at = _blank(text), _start(_blank(text))
     for depth, key in enumerate(path):
         members = list(_members(plain, at))
+        # The last of equal keys counts, as in a host's parser.
         member = next((member for member in reversed(members) if member.key == key), None)
         if member is None:
             return _insert(text, plain, at, members, key, _nest(path[depth + 1 :], value), depth)
@@ -114,6 +116,7 @@ def drop_json(text: str, path: Sequence[str]) -> str:
 def _cut(text: str, plain: str, at: int, members: Sequence[_Member], place: int) -> str:
     starts, ends = members[place].starts, members[place].ends
     following, trailing = _skip(plain, ends), _trailing_comma(text, ends)
+    # The only member on its own: the object closes without an empty line inside.
     if (
         len(members) == 1
         and trailing is None
@@ -142,6 +145,7 @@ def _blank(text: str) -> str:
     plain: list[str] = []
     end = 0
     comma: int | None = None
+    # A byte order mark counts as a space, so that all places stay the same.
     text = text.replace("\ufeff", " ")
     for found in _TOKEN.finditer(text):
         piece = found.group()
@@ -151,6 +155,7 @@ def _blank(text: str) -> str:
         if is_comment or piece.startswith("//"):
             plain.append(_BUT_LINES.sub(" ", piece))
             continue
+        # A comma before a closing bracket is allowed by hosts, but not by the JSON parser.
         if piece in ("}", "]") and comma is not None:
             plain[comma] = " "
         if piece == ",":
@@ -203,6 +208,7 @@ def _insert(text: str, plain: str, at: int, members: Sequence[_Member], key: str
     if comma is None:
         after = last.ends
     else:
+        # A comment behind the last member belongs to it, and stays on its line.
         after = comma + 1
     tail = _END_OF_LINE.match(text, after)[0]  # type: ignore[index]  # it may be empty
     if "\n" in before[at:] or "//" in tail:
@@ -211,6 +217,7 @@ def _insert(text: str, plain: str, at: int, members: Sequence[_Member], key: str
         gap = " "
     new = f"{gap}{json.dumps(key, ensure_ascii=False)}: {_dump(value, indent) if gap != ' ' else json.dumps(value)}"
     rest = text[after + len(tail) :]
+    # The file's own style stays: with a trailing comma before, there is one after.
     if comma is not None:
         return text[:after] + tail + new + "," + rest
     return text[:after] + "," + tail + new + rest
@@ -253,6 +260,7 @@ def set_toml(text: str, path: Sequence[str], value: Json) -> str:
     inside: Any = document
     for key in path[:-1]:
         if key not in inside:
+            # A super table writes no header of its own, as people write nested tables.
             inside[key] = tomlkit.table(is_super_table=True)
         inside = inside[key]
     inside[path[-1]] = value
@@ -305,6 +313,7 @@ def _drop(document: Any, path: Sequence[str]) -> None:
 def _round_trip() -> YAML:
     yaml = YAML(pure=True)
     yaml.preserve_quotes = True
+    # A line that the library wraps anew would be a change that the user did not ask for.
     yaml.width = _NEVER_WRAPPED
     return yaml
 
@@ -363,6 +372,7 @@ class HostFile:
     def read(self) -> str | None:
         """Its content; None if it does not exist. Raises HostFileRefused if it cannot be read."""
         try:
+            # A link in another person's repository could lead to any file of the user.
             content = read_regular(str(self.path), MOST_BYTES + 1, follow=self.top is None)
             if len(content) > MOST_BYTES:
                 raise HostFileRefused(f"{self.path} has more than {MOST_BYTES:,} bytes, so it stays as it is")
@@ -398,6 +408,7 @@ class HostFile:
     def with_value(self, text: str | None, path: Sequence[str], value: Any) -> str:
         """The text with the value under the keys and all else as it was. Raises HostFileRefused."""
         expected = self.parse(text)
+        # The search raises for a path that leads through something other than a table.
         self.find(text, path)
         inside = expected
         for key in path[:-1]:
@@ -423,6 +434,7 @@ class HostFile:
         if before is None:
             return None
         count = 1
+        # An earlier backup is never replaced, since it may be the only copy of the user's own text.
         while is_there(backup := str(self._name_backup(count))):
             count += 1
         mode = stat.S_IMODE(self.path.stat().st_mode)
@@ -452,6 +464,7 @@ class HostFile:
         remove_file(str(self.path), top=self._top() or str(self.path.parent))
 
     def _checked(self, text: str, expected: Json) -> str:
+        # The text is parsed again: a mistake in the editing must not reach the host's file.
         if self.parse(text) != expected:
             raise HostFileRefused(
                 f"{self.path} is written in a way that cannot be changed safely, so it stays as it is"

@@ -33,6 +33,7 @@ def find_command(data_dir: Path) -> tuple[str, ...]:
 def stage_runtime(data_dir: Path) -> None:
     """Copy this process's environment once, to ``runtime/VERSION`` in the data folder, if it runs from a cache."""
     target = _find_staged(data_dir)
+    # One copy for each version: an existing one is complete, since it is renamed into place at the end.
     if _may_vanish() and not target.exists():
         _stage(target)
 
@@ -63,11 +64,13 @@ def _stage(target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".staged-", dir=target.parent))
     try:
+        # Windows needs a privilege for links. Without pip the copy is smaller and nothing can change it by accident.
         venv.EnvBuilder(symlinks=os.name != "nt", with_pip=False).create(made)
         own = Path(sysconfig.get_path("purelib"))
         copied = made / own.relative_to(sys.prefix)
         shutil.copytree(own, copied, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         made.rename(target)
+    # Also when it is interrupted: a half copy would fill the data folder.
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -110,6 +113,7 @@ def read_records(data_dir: Path) -> dict[str, Record]:
 
 def write_records(data_dir: Path, records: dict[str, Record]) -> None:
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A new file takes the old one's place, since a torn record would make uninstalling impossible.
     made = data_dir / f"{FILE}.new"
     made.write_text(json.dumps({path: asdict(each) for path, each in records.items()}, indent=2), encoding="utf-8")
     made.replace(data_dir / FILE)

@@ -106,6 +106,7 @@ class Connections:
     ) -> None:
         self.limits = limits
         self.clock = clock
+        # At least half of the files go to connections where a process may open only few.
         self._most = limits.most if files is None else min(limits.most, max(files - KEPT_FILES, files // 2))
         if self._most < limits.most:
             log.warning("%s connections at most: this process may open %s files", f"{self._most:,}", f"{files:,}")
@@ -113,6 +114,7 @@ class Connections:
         self._of_address: Counter[str] = Counter()
         self._episodes = Episodes(clock)
         shortest = min(limits.head_seconds, limits.body_seconds, limits.write_seconds)
+        # A check must come several times within the shortest limit, or that limit would not be kept.
         self._every = min(_CHECK_SECONDS, shortest / _CHECKS)
         self._next_check = 0.0
 
@@ -190,6 +192,7 @@ class HttpConnection(BoundedHeads):
     def overdue(self, now: float) -> str:
         """Why the connection must be closed; "" if it need not be."""
         before, self._unsent = self._unsent, self.unsent
+        # Any progress, also the first bytes of a new answer, begins the time anew.
         if not self._unsent or self._unsent < before or not before:
             self._unsent_since = now
         if self._body_since is not None and self.flow.read_paused:
@@ -199,6 +202,7 @@ class HttpConnection(BoundedHeads):
             return f"nothing was read from them for {limits.write_seconds:g} s"
         if self._head_since is not None and now - self._head_since >= limits.head_seconds:
             return f"no whole head arrived within {limits.head_seconds:g} s"
+        # While an answer is being made, its reader reports a late body itself and gets time to do so.
         if self.cycle is None or self.cycle.response_complete:
             grace = 0.0
         else:
@@ -223,12 +227,14 @@ class HttpConnection(BoundedHeads):
 
     def data_received(self, data: bytes) -> None:
         answering = self.cycle is not None and not self.cycle.response_complete
+        # After an answer, the time for the next head begins with its first byte, so an idle connection stays open.
         if self._head_since is None and self._body_since is None and not answering:
             self._head_since = self._all.clock()
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        # Endpoints find the connection here, to wait until an answer was sent.
         self.scope[CONNECTION] = self  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
@@ -244,11 +250,13 @@ class HttpConnection(BoundedHeads):
 def _counted_address(host: str, exempt: tuple[Network, ...]) -> str:
     """The address or network that connections of a host are counted by; "" if they are not counted."""
     try:
+        # A link-local address may name its interface behind a percent sign.
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return ""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is None:
+            # One customer has a whole IPv6 network of 64 bits, and could use a new address for each connection.
             home = ipaddress.ip_network((address, _HOME_BITS), strict=False)
             if any(address in network for network in exempt):
                 return ""
@@ -275,6 +283,7 @@ def raise_open_files() -> int | None:
         if soft == resource.RLIM_INFINITY:
             return None
         return soft
+    # The hard limit may be infinite, which some kernels refuse for files.
     for most in (hard, *(each for each in _TRIED if each > soft)):
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -74,6 +74,7 @@ class Channel:
 
     def put(self, frame: Frame) -> None:
         """Send a frame, or as much of it as can be sent now. Raises OSError if the other end is gone."""
+        # The highest bit of the kind says that a descriptor comes along.
         head = _HEAD.pack(frame.kind | (0x80 if frame.file >= 0 else 0), frame.worker, len(frame.text))
         self._unsent.append((memoryview(head + frame.text), frame.file))
         self.flush()
@@ -89,15 +90,18 @@ class Channel:
                     sent = self._end.send(text)
             except BlockingIOError:
                 return
+            # The kernel has duplicated the file, so our own descriptor would only leak.
             if file >= 0:
                 os.close(file)
             if sent == len(text):
                 self._unsent.popleft()
             else:
+                # The file went along with the first bytes, and must not be sent twice.
                 self._unsent[0] = (text[sent:], -1)
 
     def take(self) -> list[Frame] | None:
         """The frames that have arrived whole; None once the other end is closed."""
+        # Received files are closed in children, or a child would hold a client's connection open.
         try:
             text, files, _, _ = socket.recv_fds(self._end, _READ_BYTES, _MOST_FILES, _CLOSED_IN_CHILDREN)
         except BlockingIOError:
@@ -188,9 +192,11 @@ class WorkerLink:
 
     def owner_of(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> int | None:
         """The other worker whose session a request belongs to; None if it can be answered here."""
+        # A session id begins with the index of its worker.
         named = next((value.partition(b"-")[0] for name, value in headers if name == _SESSION), b"")
         if not named and url.startswith(MESSAGES):
             named = url[len(MESSAGES) :].partition(b"/")[0]
+        # An id of a client's own making could be a number of any length.
         if not named.isdigit() or len(named) > _MOST_DIGITS:
             return None
         owner = int(named)
@@ -202,6 +208,7 @@ class WorkerLink:
         try:
             self._channel.put(frame)
         except OSError:
+            # Without its parent a worker gets no connections, so it ends.
             self._stop.ask()
             return
         if self._channel.waiting and self._loop is not None:
@@ -224,12 +231,14 @@ class WorkerLink:
             self._stop.ask()
             return
         for frame in frames:
+            # A worker that ends takes no more connections; the client connects again.
             if self._make is None:
                 os.close(frame.file)
                 continue
             self._keep(self._loop.create_task(self._adopt(frame, self._make)))
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
+        # The loop keeps only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -266,6 +275,7 @@ class SharedConnection(HttpConnection):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # The bytes that another worker has read come first, as if they had just arrived.
         if self._received and not transport.is_closing():
             received, self._received = self._received, b""
             self.data_received(received)
@@ -279,6 +289,7 @@ class SharedConnection(HttpConnection):
         if self._owner is not None:
             return  # it is about to be closed
         if self._head is not None:
+            # Another worker may have to read the head, so its bytes stay as they came.
             self._head.append(data)
         super().data_received(data)
         if self._owner is not None:
@@ -335,10 +346,12 @@ class SharedConnection(HttpConnection):
         self._head_since = None
         if answering:
             self.cycle.keep_alive = False
+        # Passing on is only safe if all bytes of the new request, and nothing else, are in hand.
         elif self._follows or self.unsent or self._head is None:
             self.transport.close()
         else:
             self._passed = True
+            # A duplicate, since closing the transport closes its own descriptor.
             file = os.dup(self.transport.get_extra_info("socket").fileno())
             self._link.pass_on(file, b"".join(self._head), owner)
             self.abort()

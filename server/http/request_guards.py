@@ -65,6 +65,7 @@ class BodyGuard:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Only POSTs carry messages; a GET opens a stream, a DELETE ends a session.
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -84,11 +85,13 @@ class BodyGuard:
                 await _answer(HTTPStatus.BAD_REQUEST, message)(scope, receive, send)
             else:
                 scope[MESSAGE] = message
+                # The mark is removed for the SDK, whose parser would refuse it.
                 await self._app(scope, _replay(strip_mark(body), receive), send)
 
     async def _read(self, receive: Receive) -> bytes | TooLong | None:
         """The whole body, or both ends of one above the limit; None if the client has left. Raises BodyRefused."""
         body, head, size = bytearray(), b"", 0
+        # One time limit for the whole body, since a client could send a byte now and then.
         with anyio.move_on_after(self._seconds):
             while size <= DISCARDED_LIMITS * self._limit:
                 message = await receive()
@@ -98,6 +101,7 @@ class BodyGuard:
                 body += piece
                 size += len(piece)
                 if size > self._limit:
+                    # Both ends are enough to find the id of the refused request.
                     head = head or bytes(body[:EDGE_BYTES])
                     del body[:-EDGE_BYTES]
                 if not message.get("more_body", False):
@@ -113,11 +117,13 @@ def _check_headers(headers: Iterable[tuple[bytes, bytes]], limit: int) -> None:
     kind, encoding = found.get(b"content-type", b""), found.get(b"content-encoding", b"identity")
     if kind.partition(b";")[0].strip().lower() != _JSON:
         raise BodyRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
+    # A packed body would be checked against the limit only after it has been unpacked.
     if encoding.strip().lower() not in (b"", b"identity"):
         raise BodyRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding is not supported; send the body as it is"
         )
     length = found.get(b"content-length", b"")
+    # Twenty digits are more than enough, and a longer text would be slow to convert.
     if length.isdigit() and int(length[:20]) > DISCARDED_LIMITS * limit:
         raise _too_large(limit)
 

@@ -76,6 +76,7 @@ def supervise(settings: Settings, arguments: Sequence[str]) -> int:
         return 2
     host, port = settings.http.host, settings.http.port
     try:
+        # The parent listens, so a worker's end closes no connection that waits.
         listener = open_listener(host, port)
     except OSError as error:
         sys.stderr.write(describe_failure(host, port, error))
@@ -120,14 +121,17 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until a signal ends it, or no worker can be started. Returns the exit code."""
+        # Python runs a signal's handler only between two calls; the socket wakes the selector for it.
         woken, wake = socket.socketpair()
         for end in (woken, wake):
             end.setblocking(False)
         kept = {number: signal.signal(number, self._note_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        # SIGCHLD needs a handler to wake the selector; its default does not.
         kept[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._selector.register(woken, selectors.EVENT_READ, lambda _: woken.recv(4096))
         try:
+            # One worker first: it migrates the database, and the others start when it is ready.
             self._begin(0)
             while not self._over():
                 for key, events in self._selector.select(self._wait()):
@@ -165,6 +169,7 @@ class Supervisor:
 
     def _act(self) -> None:
         """The work that is due after each look at the sockets."""
+        # Signals are acted on here and not in the handler, which may interrupt any line above.
         if self._ending.signals and not self._ending.requested:
             self._end(0)
         for worker in self._workers:
@@ -185,12 +190,14 @@ class Supervisor:
             self._accept_again = None
         wanted = not self._ending.requested and self._accept_again is None and any(each.ready for each in self._workers)
         if wanted and not self._accepts:
+            # Without a ready worker, connections wait in the kernel's queue rather than be refused.
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         elif self._accepts and not wanted:
             self._selector.unregister(self._listener)
         self._accepts = wanted
 
     def _accept(self, _: int) -> None:
+        # A limit, so that a flood of connections does not keep the parent from its workers.
         for _each in range(_ACCEPTED_AT_ONCE):
             try:
                 connection, _address = self._listener.accept()
@@ -219,6 +226,7 @@ class Supervisor:
             worker.channel.put(frame)
         self._watch(worker)
 
+    # The writer is watched only while something waits, or the selector would wake all the time.
     def _watch(self, worker: _Worker) -> None:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.channel.waiting else 0)
         if self._selector.get_key(worker.channel).events != events:
@@ -246,6 +254,7 @@ class Supervisor:
     def _obey(self, worker: _Worker, frame: Frame) -> None:
         if frame.kind == Kind.READY:
             self._welcome(worker, frame.text)
+        # The counts decide which worker gets the next connection.
         elif frame.kind == Kind.CLOSED:
             worker.open -= 1
         elif frame.kind == Kind.PASSED:
@@ -272,6 +281,7 @@ class Supervisor:
 
     def _begin(self, index: int) -> None:
         place = self._places[index]
+        # The worker's end is closed here at once, so that the channel ends with the worker.
         ours, its = socket.socketpair()
         with its:
             child = self._start(index, its.fileno())
@@ -281,6 +291,7 @@ class Supervisor:
 
     def _bury(self, worker: _Worker) -> None:
         place = self._places[worker.index]
+        # The end of a worker shows twice, at its channel and as its exit; the second has nothing to do.
         if place.worker is not worker:
             return
         place.worker = None
@@ -289,6 +300,7 @@ class Supervisor:
         worker.channel.close()
         code = worker.child.returncode
         if self._ending.requested:
+            # A code below zero means that a signal has killed the worker, which is a failure.
             self._ending.exit_code = self._ending.exit_code or (code if code >= 0 else 1)
             return
         if not worker.ready and not any(each.ready for each in self._workers):
@@ -311,6 +323,7 @@ class Supervisor:
         self._ending.exit_code = exit_code
         self._ending.kill_at = self._clock() + END_SECONDS
         self._accept_if_served()
+        # After the selector has forgotten it, new clients are refused at once.
         self._listener.close()
         for worker in self._workers:
             worker.child.terminate()

@@ -90,11 +90,13 @@ def build_app(
     # A redirect would send the credential on to the host of its URL.
     app.router.redirect_slashes = False
     bounds: dict[str, Any] = {"limit": max_body_bytes, "seconds": body_seconds}
+    # The order: the gate knows the caller, then the body is checked, then the message is answered.
     streamable = gate.wrap(BodyGuard(WholeAnswers(StreamableHTTPASGIApp(mcp.session_manager), mcp), **bounds))
     app.router.routes = [
         *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
         Route(SSE, endpoint=gate.wrap(SseEndpoint(mcp, sse)), methods=["GET"]),
         Mount(MESSAGES, app=gate.wrap(BodyGuard(sse.handle_post_message, **bounds))),
+        # The SDK's own route for /mcp is left out, since it has no gate.
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
     ]
     app.router.lifespan_context = _add_task(gate.open.watch, app.router.lifespan_context)
@@ -108,6 +110,7 @@ def build_app(
         expose_headers=EXPOSED_HEADERS,
         allow_private_network=True,
     )
+    # Middleware that is added later runs earlier: repeated headers, then the host, then the rest.
     app.add_middleware(HostGuard, allowed=allowed)
     app.add_middleware(SingleHeaders)
     return app
@@ -117,12 +120,14 @@ class PageCors(CORSMiddleware):
     """The answers' headers for pages; a request that comes from none, as those of programs do, costs next to nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Requests of programs have no Origin, and CORS would only slow them down.
         if scope["type"] != "http" or any(name == b"origin" for name, _ in scope["headers"]):
             await super().__call__(scope, receive, send)
             return
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # A cache must not give an answer without CORS headers to a page.
                 message = {**message, "headers": [*message.get("headers", ()), (b"vary", b"Origin")]}
             await send(message)
 
@@ -184,6 +189,7 @@ class CallsInFlight:
                 return await call_next(ctx)
             finally:
                 self._scopes.discard(scope)
+        # Reached only when the shutdown has cancelled the scope: the client gets an answer all the same.
         raise MCPError(INTERNAL_ERROR, "The server is shutting down and has cancelled the call.")
 
 
@@ -252,6 +258,7 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # A worker reports to its parent, which says for all of them that the server listens.
         if self.started and self._worker is not None:
             self._worker.begin(self._make_shared)
         elif self.started and self._on_listening is not None:
@@ -273,11 +280,13 @@ class DrainingServer(uvicorn.Server):
         return self._stop.request or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Workers and background tasks watch the same request to stop.
         self._stop.ask()
         for listener in self.servers:
             listener.close()
         if self._worker is not None:
             self._worker.end()
+        # The drain comes before uvicorn's own shutdown, which would cut off the calls.
         await self._drain(self._drain_seconds)
         self._calls.cancel()
         await self._drain(CANCEL_SECONDS)
@@ -285,6 +294,7 @@ class DrainingServer(uvicorn.Server):
         AppStatus.should_exit = True
         await super().shutdown(sockets)
         AppStatus.should_exit = False  # the flag belongs to the process, which may serve again
+        # uvicorn would raise the signals again and end the process without an exit code.
         self._captured_signals.clear()
 
     async def _drain(self, seconds: float) -> None:
@@ -342,6 +352,7 @@ def serve_http(
         body_seconds=limits.body_seconds,
         messages_path=f"{MESSAGES}/" if worker is None else f"{MESSAGES}/{worker.index}/",
     )
+    # The marks must be set before the first session begins.
     if worker is not None:
         mark_sessions(mcp, worker.mark)
     connections = Connections(limits, files=raise_open_files())
@@ -359,6 +370,7 @@ def serve_http(
         connections=connections,
         worker=worker,
     )
+    # From the stop on a thread watches the time, since a blocked loop could not.
     deadline = ExitDeadline(stop, drain_seconds + EXIT_SECONDS)
     try:
         server.run(listeners)

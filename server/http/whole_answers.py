@@ -37,6 +37,7 @@ class WholeAnswers:
         self._ping_seconds = ping_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The SDK's endpoint makes tasks and streams for each request, which a short call does not need.
         if scope["method"] == "POST" and _may_be_whole(scope["headers"]) and not _asks_for_news(scope.get(MESSAGE)):
             answer = _Answer(receive, send, self._ping_seconds)
             await answer.serve(self._mcp, scope)
@@ -51,6 +52,7 @@ def _may_be_whole(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         if name == b"mcp-protocol-version":
             modern = value not in _HANDSHAKE
         elif name == b"accept":
+            # The usual header is compared first, because parsing it costs more than the rest of this.
             takes_both = value == _BOTH or _takes_both(value)
     return modern and takes_both
 
@@ -86,6 +88,7 @@ class _Answer:
         self._begun = self._streams = False
 
     async def serve(self, mcp: MCPServer[Any], scope: Scope) -> None:
+        # A timer is cheaper than a task, and most calls end before it.
         later = asyncio.get_running_loop().call_later(LISTENED_AFTER_SECONDS, self._listen)
         try:
             with self._serving:
@@ -101,7 +104,9 @@ class _Answer:
         if not self._streams:
             await self._send(message)
         elif message["type"] == "http.response.body":
+            # Once pings have begun, the answer must be an event of the stream.
             event = b"event: message\r\ndata: " + message["body"] + b"\r\n\r\n"
+            # A ping and the answer must not mix on the connection.
             async with self._sending:
                 await self._send({**message, "body": event})
 
@@ -114,6 +119,7 @@ class _Answer:
         try:
             while not leaving.done():
                 await asyncio.wait((leaving,), timeout=self._ping_seconds)
+                # Nothing may be sent once the answer has begun.
                 if not (leaving.done() or self._begun):
                     await self._ping()
             self._serving.cancel()
@@ -128,6 +134,7 @@ class _Answer:
         began, self._streams = self._streams, True
         async with self._sending:
             if not began:
+                # The first ping makes the answer a stream: HTTP has no other way to show that the server is alive.
                 await self._send({"type": "http.response.start", "status": 200, "headers": list(STREAM_HEADERS)})
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
 
@@ -155,9 +162,11 @@ class SseAnswers:
         """Replaces the stream's ASGI ``send``."""
         try:
             await self._send(message)
+        # Also for a cancellation, or requests would wait for a client that is gone.
         except BaseException:
             self.end()
             raise
+        # Pings and the endpoint's address are sent on the stream, too, and answer nothing.
         if message.get("body", b"").startswith(_MESSAGE):
             self._received += 1
             self._notify()
@@ -186,6 +195,7 @@ class SseAnswers:
         if self._ended or not (isinstance(request, JSONRPCRequest) and isinstance(metadata, ServerMessageMetadata)):
             return item
         answer = PendingAnswer()
+        # A client may use an id again before the first answer has come.
         self._open[request.id].append(answer)
         metadata.request_context.scope[ANSWER] = answer
 
@@ -198,6 +208,7 @@ class SseAnswers:
         """Send a message. For an answer, wait until the client has received it or the stream has ended."""
         is_answer = isinstance(item.message, JSONRPCResponse | JSONRPCError)
         if self._waiting >= MOST_WAITING and self._connection is not None:
+            # A client that sends but does not read must not fill the server's memory.
             self._connection.abort()
         self._waiting += 1
         try:
@@ -213,6 +224,7 @@ class SseAnswers:
 
     def _notify(self) -> None:
         self._changed.set()
+        # An event is used once; those that waited check their condition again.
         self._changed = anyio.Event()
 
     def _finish(self, key: Any, answer: PendingAnswer | None = None) -> None:

@@ -29,6 +29,7 @@ class Bucket:
     def wait(self, amount: float, at: float) -> float:
         """Seconds until the amount may be taken; 0: now."""
         self._fill(at)
+        # The debt of a large amount is paid afterwards, so only a full bucket is needed for it.
         seconds = (min(amount, self._burst) - self._level) / self._rate
         if seconds > _NOTHING:
             return seconds
@@ -51,6 +52,7 @@ class Bucket:
         return self._level >= self._burst
 
     def _fill(self, at: float) -> None:
+        # The clock of a caller may be older than that of the last one.
         if at > self._at:
             self._level = min(self._burst, self._level + (at - self._at) * self._rate)
             self._at = at
@@ -72,6 +74,7 @@ class Account:
     __slots__ = ("buckets", "listening", "turns", "under_way", "waiting")
 
     def __init__(self, rates: Mapping[str, float], at_once: Mapping[str, int], at: float) -> None:
+        # A rate of 0 means no limit, so there is no bucket for it.
         self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
         self.turns = {what: anyio.Semaphore(most) for what, most in at_once.items() if most}
         self.under_way = 0
@@ -125,6 +128,7 @@ class Accounts:
             if not self._kept:
                 return
             name, oldest = next(iter(self._kept.items()))
+            # An account with requests under way counts them, so it must stay.
             if oldest.under_way:
                 self._kept.move_to_end(name)
             elif oldest.idle(at) or len(self._kept) >= self._most:

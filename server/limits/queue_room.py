@@ -41,6 +41,7 @@ class QueueRoom:
             count = await self._engine.database.read(
                 job_rows.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
             )
+            # Near the limit the count must be fresh, or it would be exceeded by much.
             until = now + (FRESH_MS if count < self._most / 2 else FRESH_MS // 5)
             self._counts[tenant_id] = count, until
         if count >= self._most:

@@ -22,6 +22,7 @@ class TooMuch(LayerloreError):
     up to tenths."""
 
     def __init__(self, what: str, allowed: str, retry_after: float) -> None:
+        # Rounded first: 0.30000000000000004 would become 0.4.
         self.retry_after = max(0.1, math.ceil(round(retry_after * 10, 6)) / 10)
         super().__init__(f"too many {what}: {allowed}; try again in {self.retry_after:,} s")
 
@@ -69,6 +70,7 @@ class Room:
         TooMuch."""
         with self._session(tenant, scope, send) as sent:
             if scope["method"] == "POST":
+                # Without a length a body may be of any size; it counts as an ordinary one.
                 with self._body(tenant, content_length(scope) or UNKNOWN_BYTES, receive) as received:
                     yield received, sent
             else:
@@ -89,6 +91,7 @@ class Room:
 
         async def sent(message: Message) -> None:
             nonlocal left
+            # The answer has begun, so the session exists and counts itself.
             _lessen(self._beginning, tenant, left)
             left = 0
             await send(message)
@@ -111,6 +114,7 @@ class Room:
     @contextmanager
     def _body(self, tenant: str, size: int, receive: Receive) -> Iterator[Receive]:
         """Count a body until it has arrived."""
+        # A single body may exceed the limit, or a large one could never be sent.
         if self._reading[tenant] and self._reading[tenant] + size > MOST_READING_BYTES:
             allowed = f"{MOST_READING_BYTES:,} bytes of a tenant are allowed"
             raise TooMuch("bodies in transit", allowed, BODY_SECONDS)
@@ -120,6 +124,7 @@ class Room:
         async def received() -> Message:
             nonlocal left
             message = await receive()
+            # Whatever comes last ends the count: the end of the body, or the client's leaving.
             if not message.get("more_body", False):
                 _lessen(self._reading, tenant, left)
                 left = 0
@@ -143,10 +148,12 @@ def _begins_session(scope: Scope) -> bool:
     """Whether a request to Streamable HTTP names neither a session nor a protocol without sessions."""
     sent = dict(scope["headers"])
     modern = sent.get(b"mcp-protocol-version", b"").decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+    # Only /mcp begins sessions of this kind; /sse counts as an open stream.
     return scope.get("path", "").rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
 
 
 def _lessen(counts: Counter[str], tenant: str, by: int) -> None:
     counts[tenant] -= by
+    # Zeros would keep the name of each tenant that ever called.
     if not counts[tenant]:
         del counts[tenant]

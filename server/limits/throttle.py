@@ -54,6 +54,7 @@ def count_rows(tool: str, arguments: Any) -> int:
         else:
             steps = given
         return 1 + _count_elements(steps, '"description"')
+    # A review only reads.
     if tool == "plan" and arguments.get("action") == "review":
         return 0
     return 1
@@ -137,12 +138,15 @@ class Throttle:
 
     async def __call__(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         principal = self._principal_of(ctx)
+        # The person at this machine would only be slowed down by limits that protect others.
         if principal.local:
             return await call_next(ctx)
+        # A notification has no id, so it cannot be refused; it still costs.
         if ctx.request_id is None or ctx.method in _NEVER_REFUSED:
             self.count(principal, count_bytes(ctx.params, ctx.request))
             return await call_next(ctx)
         one, tenant = self._accounts(principal)
+        # Left when the client has received the answer: an unread answer still holds its memory.
         running = ExitStack()
         for account in (one, tenant):
             account.under_way += 1
@@ -161,6 +165,7 @@ class Throttle:
             call_when_received(ctx.request, running.close)
 
     async def _listen(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
+        # Streams have a limit of their own, because they stay open and wait for no turn.
         if tenant.listening >= self._most_streams > 0:
             raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._again)
         tenant.listening += 1
@@ -177,6 +182,7 @@ class Throttle:
         if method:
             amounts = {_category(method): 1}
         else:
+            # Before the body is read the kind may be unknown, so the request must fit both.
             amounts = {"calls": 1, "besides": 1}
         try:
             self._wait(self._charges({**amounts, "bytes": size}, one, tenant), one.waiting, self._clock())
@@ -190,11 +196,13 @@ class Throttle:
         """Charge for a request of ``size`` bytes that cannot be refused: a notification, or an unreadable request."""
         (one, tenant), at = self._accounts(principal), self._clock()
         for charge in self._charges({"besides": 1, "bytes": size}, one, tenant):
+            # The debt is bounded: a flood of notifications must not lock the caller out for long.
             if charge.bucket.wait(charge.amount, at) < self._patience + _MOST_DEBT:
                 charge.bucket.spend(charge.amount, at)
 
     def _accounts(self, principal: Principal) -> tuple[Account, Account]:
         """The account of the principal (whose name may occur in several tenants), and that of its tenant."""
+        # The tenant is part of the key, since two tenants may have principals of one name.
         return self._principals.of(f"{principal.tenant}\n{principal.name}"), self._tenants.of(principal.tenant)
 
     async def _admit(self, ctx: Ctx, one: Account, tenant: Account) -> None:
@@ -202,6 +210,7 @@ class Throttle:
         amounts = {_category(ctx.method): 1, "bytes": count_bytes(ctx.params, ctx.request), "rows": self._rows(ctx)}
         charges, at = self._charges(amounts, one, tenant), self._clock()
         wait = self._wait(charges, one.waiting, at)
+        # Spent before the wait, so that later requests queue up behind this one.
         for charge in charges:
             charge.bucket.spend(charge.amount, at)
         if wait:
@@ -217,6 +226,7 @@ class Throttle:
         if turns is None:
             return None
         try:
+            # Without waiting first: a free turn needs no place in the queue.
             turns.acquire_nowait()
             return turns
         except anyio.WouldBlock:
@@ -234,6 +244,7 @@ class Throttle:
 
     def _wait(self, charges: Sequence[_Charge], waiting: int, at: float) -> float:
         """Seconds until all charges may be taken. Raises TooMuch if that is too long, or too many requests wait already."""
+        # All amounts are checked before any is spent, so that a refused request costs nothing.
         waits = [charge.bucket.wait(charge.amount, at) for charge in charges]
         wait = max(waits, default=0.0)
         if wait > self._patience or (wait and waiting >= MOST_WAITING):
@@ -279,6 +290,7 @@ def _answer_refusal(ctx: Ctx, refused: TooMuch) -> HandlerResult:
     if ctx.method != "tools/call":
         raise MCPError.from_error_data(refusal_error(refused)) from refused
     result = refusal_result(refused).model_dump(by_alias=True, mode="json", exclude_none=True)
+    # The older protocol's results have no such field.
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         result.pop("resultType", None)
     return result
@@ -320,9 +332,11 @@ class Flood:
             if principal.local:
                 await app(scope, receive, send)
                 return
+            # A body that is refused for its form never reaches the throttle.
             if scope["method"] == "POST":
                 send = self._charge_unread(principal, content_length(scope), send)
             try:
+                # Held before the body is read, so that a flooding client is slowed down at its own socket.
                 await self._hold(principal, scope)
                 if scope["method"] != "POST":
                     self._throttle.count(principal, 0)
@@ -339,6 +353,7 @@ class Flood:
 
         async def sent(message: Message) -> None:
             await send(message)
+            # After each piece: a stream to a client that does not read must stop here.
             if message.get("more_body", False):
                 await self._unsent.wait_sent(principal, connection)
 
@@ -375,6 +390,7 @@ class Flood:
                 self._held[principal.tenant] -= 1
                 if not self._held[principal.tenant]:
                     del self._held[principal.tenant]
+        # A few are answered by the protocol with the request's id; the rest get a plain 429.
         if before >= MOST_ANSWERED:
             raise refused
 
@@ -416,6 +432,7 @@ def make_gate(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials
     add_middleware(mcp, throttle)
 
     def count_sessions(tenant: str) -> int:
+        # The subject of a session's credential begins with its tenant.
         return sum(subject.startswith(subject_prefix(tenant)) for subject in session_subjects(mcp))
 
     room = Room(streams=rates.tenant_streams, sessions=rates.tenant_sessions, sessions_of=count_sessions)

@@ -16,6 +16,7 @@ def main() -> None:
     if flags is None:
         sys.stderr.write("layerlore: the shared server is started by layerlore itself\n")
         end_process(2)
+    # Before anything is imported: clients wait in the socket's queue while this process loads.
     listener = listen(base)
     end_process(load_program("layerlore.server.local.local_process").serve(base, flags, listener))
 

@@ -30,6 +30,7 @@ class HostState:
 
     def __init__(self, process: Process, settings: Settings, session: str) -> None:
         self.settings = settings
+        # The state itself is the key, since the connection of a stdio host is its lifespan context.
         self.session_threads: dict[Any, str] = {self: f"session-{session}"}
         self._process = process
 
@@ -51,6 +52,7 @@ class HostState:
     async def is_captured(self, client: str) -> bool:
         """Whether hooks of the host store the conversations of this client. Raises nothing."""
         hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
+        # Files are read, which must not block the other hosts.
         return await asyncio.to_thread(_is_captured, hooks, client)
 
     async def begin_watching(self, scope: Scope) -> None:
@@ -59,6 +61,7 @@ class HostState:
 
 
 def _is_captured(hooks: str, client: str) -> bool:
+    # Imported on first use, to keep the start fast.
     from layerlore.server.capture import hook_sessions
 
     host = hook_sessions.find_host_of(client)
@@ -91,6 +94,7 @@ class HostConnection(LineConnection):
         self.end_input()
 
     def all_answered(self) -> None:
+        # Requests without an answer at the end of a drain go to the next server, so this one stays silent.
         self._muted = self._draining
 
     async def send(self, line: bytes) -> None:
@@ -105,10 +109,12 @@ class HostConnection(LineConnection):
             number = line.number
         else:
             number = 0
+        # Only calls of tools change something; other requests may be repeated.
         if not number or not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
             return message
         params = message.params or {}
         meta = params.get("_meta") or {}
+        # A client's own key goes first, since it may repeat the call itself.
         if not isinstance(meta, dict) or KEY_META in meta:
             return message
         key = f"{self._session}-{number}"
@@ -123,6 +129,7 @@ class _NumberedLine(bytes):
 
 def _unframed(line: bytes | TooLong) -> bytes | TooLong:
     if isinstance(line, TooLong):
+        # The number stands at the beginning only.
         return TooLong(line.head.partition(b" ")[2], line.tail)
     number, _, rest = line.partition(b" ")
     found = _NumberedLine(rest)

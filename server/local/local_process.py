@@ -39,6 +39,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
         anyio.run(server.run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
         deadline.served = True
     finally:
+        # Other clients must no longer find this server.
         listener.withdraw()
         stop.ask(1)  # without effect unless the lifespan has failed
     return stop.exit_code
@@ -46,6 +47,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
 
 def _refuse(listener: Listener, why: str) -> None:
     """Send the hosts that have connected the reason why they are not served: each further server would end alike."""
+    # Withdrawn first, so that no further client connects to a server that only refuses.
     listener.withdraw()
     listener.socket.setblocking(False)
     with contextlib.suppress(OSError):
@@ -53,5 +55,6 @@ def _refuse(listener: Listener, why: str) -> None:
             connection, _ = listener.socket.accept()
             with connection, contextlib.suppress(OSError):
                 connection.settimeout(_GREETING_SECONDS)
+                # The greeting is read first: closing with unread bytes would reset the connection and lose the answer.
                 connection.recv(_GREETING_BYTES)
                 connection.sendall(json.dumps({"error": why}).encode() + b"\n")

@@ -121,12 +121,15 @@ class LocalServer:
         """Serve. Raises any error of the process's end."""
         self._listener.socket.setblocking(False)
         async with anyio.create_task_group() as tasks:
+            # The hub outlives the process inside it, so that the last notifications still go out.
             tasks.start_soon(self._hub.run)
             async with self._process.running():
                 beside = [asyncio.create_task(each) for each in (self._accept(), self._watch_idle())]
+                # Events that earlier servers left behind.
                 if list_waiting(self._hook_folder):
                     self._store_handed()
                 await self._stop.wait()
+                # New hosts must start a new server while this one finishes its calls.
                 self._listener.withdraw()
                 for task in beside:
                     task.cancel()
@@ -178,6 +181,7 @@ class LocalServer:
                 self._connections.add(connection)
         finally:
             self._greeting -= 1
+        # The caller of "stop" takes the closed connection as the end of this process.
         if writer in self._told_at_the_end:
             return
         try:
@@ -188,6 +192,7 @@ class LocalServer:
 
     async def _serve_host(self, connection: HostConnection) -> None:
         try:
+            # The request to stop may have come between the greeting and now.
             if self._stop.request:
                 connection.drain()
             await connection.run()
@@ -202,6 +207,7 @@ class LocalServer:
             found = json.loads(await reader.readuntil(b"\n"))
         if not isinstance(found, dict):
             raise ValueError("no greeting")
+        # The key keeps out programs that found the port on systems without Unix sockets.
         if not hmac.compare_digest(str(found.get("key", "")).encode(), self._listener.key.encode()):
             raise ValueError("the key is that of another server")
         return found
@@ -227,18 +233,21 @@ class LocalServer:
 
     async def _serve_hook(self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Say what a host's hook is to show, and store what it handed over."""
+        # A newer client expects the rules of its own version.
         if self._is_older_than(request):
             self._leave_to_newer()
             return
 
         async def show(text: str) -> bool:
             _say(writer, {"text": text})
+            # The host gives up at its own time limit; only a confirmed text counts as shown.
             async with asyncio.timeout(TAKING_SECONDS):
                 return await reader.readline() == TAKEN
 
         self._idle_since = time.monotonic()
         if request.get("shows"):
             try:
+                # Only the last part of the name, so that no client can point to a file elsewhere.
                 await (await self._hook_service()).answer(Path(str(request.get("name"))).name, show)
             except (LayerloreError, OSError, ValueError, RecursionError) as error:
                 log.warning("a hook shows nothing: %s", error)
@@ -246,6 +255,7 @@ class LocalServer:
 
     async def _hook_service(self) -> "HookService":
         runtime = await self._process.runtime()
+        # The imports take a moment, and other hosts are being served.
         await load_for(_make_hook_service)
         if self._hooks is None:
             self._hooks = _make_hook_service(runtime.engine, self._hook_folder, self._settings_for)
@@ -280,6 +290,7 @@ class LocalServer:
         except SettingsError as error:
             raise _Unwelcome(str(error)) from None
         _say(writer, {"version": VERSION, "pid": os.getpid()})
+        # The length is bounded, since the name becomes part of a thread's id.
         session = str(request.get("session", ""))[:_SESSION_CHARS]
         state = HostState(self._process, settings, session)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
@@ -308,6 +319,7 @@ class LocalServer:
     def _settings_for(self, request: Greeting) -> Settings:
         """The settings of a host: those of the process, with its own agent, resource, thread and tools."""
         flags, variables = _texts(request.get("flags")), _texts(request.get("variables"))
+        # Most hosts bring nothing of their own, and reading settings takes a while.
         if not flags and not variables:
             return self._settings
         return load_launched({**self._flags, **flags}, {**os.environ, **variables})
@@ -325,6 +337,7 @@ class LocalServer:
             if self._is_busy:
                 continue
             idle = time.monotonic() - self._idle_since
+            # Another server has taken this one's place, so new hosts no longer find this one.
             if not self._listener.is_current:
                 self._stop.ask()
             elif idle > self._settings.local.idle_minutes * 60:
@@ -333,10 +346,12 @@ class LocalServer:
     async def _leave(self) -> None:
         """Withdraw, unless a host is just looking for a server; the last hosts to connect are still served."""
         try:
+            # A client that holds the lock is about to connect, and must still find this server.
             with lock(self._base, time.monotonic()):
                 self._listener.withdraw()
         except OSError:
             return
+        # Connections that were accepted by the kernel may not have been counted yet.
         await anyio.sleep(_LAST_CONNECTIONS_SECONDS)
         while self._is_busy:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(POLL_SECONDS)

@@ -59,6 +59,7 @@ def load_program(name: str) -> ModuleType:
     """Import the module that a process runs, whose objects stay as long as it does."""
     with pause_collection():
         module = importlib.import_module(name)
+        # Frozen objects are never checked again; those of the program stay until its end.
         gc.freeze()
     return module
 
@@ -77,10 +78,12 @@ def end_process(exit_code: int) -> NoReturn:
     The interpreter's own end stops such a thread anywhere, and code that runs afterwards (a library that imports when
     its objects are deleted) waits for ever for a lock that the thread held, such as the import lock.
     """
+    # Without daemon threads the interpreter's normal end is safe.
     if not any(thread.daemon for thread in threading.enumerate()):
         sys.exit(exit_code)
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
+        # A full pipe or a closed terminal must not keep the process alive.
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(exit_code)

@@ -69,6 +69,7 @@ def put_handshake_first(lines: Sequence[bytes | TooLong]) -> Sequence[bytes | To
     A client that sends both asks for the newer protocol, waits a moment, perhaps less than a start takes, and then speaks
     the older one. The SDK keeps a connection at the protocol of its first request. Other lines stay as they are.
     """
+    # Only when both have arrived together; otherwise the first is answered on its own.
     if len(lines) < 2 or not (_asks(lines[0], b"server/discover") and _asks(lines[1], b"initialize")):
         return lines
     question, handshake, *rest = lines
@@ -101,6 +102,7 @@ def decode(line: bytes) -> JSONRPCMessage | bytes:
     line = strip_mark(line)
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        # The text may contain the words inside a string, so a second parser decides.
         if any(name in line for name in _NO_NUMBERS):
             from_json(line, allow_inf_nan=False)
     except ValidationError as error:
@@ -110,6 +112,7 @@ def decode(line: bytes) -> JSONRPCMessage | bytes:
         return _refusal(read_outline(line), INVALID_REQUEST, _what_is_wrong(line))
     except ValueError as error:
         return _refusal(read_outline(line), PARSE_ERROR, _parse_error(str(error)))
+    # A backslash may hide the name of the id in an escape, so the outline is read then, too.
     if (
         isinstance(message, JSONRPCNotification)
         and (b'"id"' in line or b"\\" in line)
@@ -127,6 +130,7 @@ def strip_mark(text: bytes) -> bytes:
 def refuse_too_long(line: TooLong, limit: int) -> bytes:
     """The answer to a line above `limit`: a JSON-RPC error and a newline."""
     found = read_outline(strip_mark(line.head))
+    # Some clients write the id last, and only the two ends of a long line stay in memory.
     if "id" not in found.names and (match := _ID_AT_THE_END.search(line.tail)):
         found = Outline(found.names, _as_id(match[1]))
     return _refusal(found, INVALID_REQUEST, f"Invalid request. The message is longer than the limit of {limit} bytes")
@@ -164,6 +168,7 @@ def read_outline(text: bytes) -> Outline:
         token = match[0]
         if value_is_next:
             value_is_next = False
+            # A long name cannot be one of those that matter.
             name = (_as_text(key) or "") if len(key) <= _MAX_NAME_BYTES else ""
             key = b""
             names.add(name)
@@ -202,6 +207,7 @@ def _what_is_wrong(line: bytes) -> str:
 
 
 def _as_id(token: bytes) -> int | str | None:
+    # Python refuses to convert very long integers, and takes long for those that it accepts.
     if _INTEGER.fullmatch(token) and len(token) <= _MAX_ID_DIGITS:
         return int(token)
     if len(token) <= _MAX_ID_BYTES:

@@ -16,12 +16,14 @@ _loaded: set[Callable[..., Any]] = set()
 async def load_for(function: Callable[..., Any]) -> None:
     """Make, in a thread, the imports that are written inside a function and inside those of its module that it calls."""
     if function not in _loaded:
+        # abandon_on_cancel: a caller that leaves need not wait for the import, which goes on.
         await anyio.to_thread.run_sync(_import_for, function, abandon_on_cancel=True)
         _loaded.add(function)
 
 
 def _import_for(function: Callable[..., Any]) -> None:
     for module, name in sorted(find_imports(function)):
+        # The name may be a submodule, which only an import with a fromlist loads.
         __import__(module, fromlist=[name])
 
 
@@ -39,6 +41,7 @@ def find_imports(function: Callable[..., Any]) -> set[tuple[str, str]]:
             found.update(_imports_of(code))
             for name in code.co_names:
                 used = function.__globals__.get(name)
+                # Functions of other modules make their imports themselves, or at their own import.
                 if isinstance(used, FunctionType) and used.__module__ == function.__module__:
                     waiting.append(used)
     return found

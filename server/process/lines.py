@@ -61,6 +61,7 @@ class LineSplitter:
     def _append(self, piece: bytes) -> None:
         self._line += piece
         if self._head is None and len(self._line) > self._limit:
+            # A longer line would use memory without limit, so only its two ends stay.
             self._head = bytes(self._line[:EDGE_BYTES])
         if self._head is not None:
             del self._line[:-EDGE_BYTES]

@@ -39,12 +39,14 @@ class _RotatingOutput(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
+        # A log that cannot be rotated is still better than none.
         with contextlib.suppress(OSError):
             if os.fstat(sys.stderr.fileno()).st_size > self._most_bytes:
                 self._rotate()
 
     def _rotate(self) -> None:
         """The output of whatever else writes there goes along."""
+        # A launch may have redirected the output, and another file must not be renamed.
         if not os.path.samestat(os.fstat(sys.stderr.fileno()), Path(self._file).stat()):
             return
         Path(self._file).replace(f"{self._file}.old")

@@ -31,8 +31,10 @@ def open_regular(path: str, *, follow: bool = True, owners: tuple[int, ...] = ()
     """A descriptor to read a file, opened without waiting for a writer. ``follow``: whether the path itself may be a
     link; ``owners``: the allowed owners, any if empty. Raises UnsafeFile for what is not a file, OSError."""
     descriptor = _open_without_waiting(path, follow=follow)
+    # Checked on the open descriptor, so that the file cannot be exchanged after the check.
     try:
         found = os.fstat(descriptor)
+        # A FIFO would block its reader, and a device could deliver data without end.
         if not stat.S_ISREG(found.st_mode):
             raise UnsafeFile(path, "it is no regular file")
         if owners and hasattr(os, "getuid") and found.st_uid not in owners:
@@ -72,6 +74,7 @@ def replacing(path: str, *, top: str = "", mode: int = 0o666, new: bool = False)
         os.makedirs(top, exist_ok=True)
     folder = _open_folder(path, top)
     name = os.path.basename(path)
+    # A random name, and O_EXCL below, so that no other process can prepare a link under it.
     part = f".{name}.{os.urandom(6).hex()}.part"
     try:
         before = _check_replaced(path, name, folder)
@@ -85,12 +88,14 @@ def replacing(path: str, *, top: str = "", mode: int = 0o666, new: bool = False)
                     _keep_owner_and_mode(descriptor, before)
                 yield file
                 file.flush()
+                # The content must be on disk before the name points to it, or a power failure leaves an empty file.
                 os.fsync(descriptor)
             _take_place(folder, path, part, name, new=new)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(_in(folder, path, part), **_at(folder))
             raise
+        # The rename itself is an entry of the folder, which has to be on disk as well.
         if folder >= 0:
             os.fsync(folder)
     finally:
@@ -133,6 +138,7 @@ def _open_without_waiting(path: str, *, follow: bool) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:
             raise UnsafeFile(path, "it is a link") from None
+        # A socket cannot be opened, and fails in one of these ways.
         if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
             raise UnsafeFile(path, "it is no regular file") from None
         raise
@@ -151,6 +157,7 @@ def _open_folder(path: str, top: str) -> int:
     if not _HAS_FOLDERS:
         _check_folders(top, steps)
         return -1
+    # Each folder is opened from the one above, so that no link can be put in between.
     folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     for step in steps:
         try:
@@ -186,12 +193,14 @@ def _check_replaced(path: str, name: str, folder: int) -> "os.stat_result | None
         raise UnsafeFile(path, "it is a link; put a file in its place, or remove it")
     if not stat.S_ISREG(before.st_mode):
         raise UnsafeFile(path, "it is no regular file")
+    # Replacing another user's file would take it over.
     if hasattr(os, "geteuid") and os.geteuid() not in (0, before.st_uid):
         raise UnsafeFile(path, "it belongs to another user")
     return before
 
 
 def _keep_owner_and_mode(descriptor: int, before: "os.stat_result") -> None:
+    # Only root may give a file away; for other users the owner is already the same.
     if hasattr(os, "fchown") and os.geteuid() == 0:
         os.fchown(descriptor, before.st_uid, before.st_gid)
     if hasattr(os, "fchmod"):
@@ -202,6 +211,7 @@ def _take_place(folder: int, path: str, part: str, name: str, *, new: bool) -> N
     if folder < 0:
         (os.rename if new else os.replace)(_in(folder, path, part), path)
     elif new:
+        # A link fails if the name exists, where a rename would silently replace the file.
         os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(part, dir_fd=folder)
     else:

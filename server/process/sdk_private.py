@@ -68,6 +68,7 @@ class TracesIfRecorded(OpenTelemetryMiddleware):
     """The SDK's traces of calls, which the SDK begins and ends even if none is recorded; this turns them off."""
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        # The default provider records nothing, but each span still costs time.
         if isinstance(get_tracer_provider(), ProxyTracerProvider):
             return await call_next(ctx)
         return await super().__call__(ctx, call_next)
@@ -75,6 +76,7 @@ class TracesIfRecorded(OpenTelemetryMiddleware):
 
 def trace_if_recorded(mcp: MCPServer[Any]) -> None:
     """Let calls pass without a trace as long as the process records none."""
+    # In place, since the SDK holds this very list.
     mcp.middleware[:] = [
         TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
     ]
@@ -104,6 +106,7 @@ def mark_sessions(mcp: MCPServer[Any], mark: str) -> None:
             plain = transport.mcp_session_id
         if transport is not None and plain is not None:
             transport.mcp_session_id = mark + plain
+            # The SDK has registered the session under its plain id already.
             sessions._server_instances[mark + plain] = sessions._server_instances.pop(plain)
             if plain in sessions._session_owners:
                 sessions._session_owners[mark + plain] = sessions._session_owners.pop(plain)

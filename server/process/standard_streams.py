@@ -39,6 +39,7 @@ def fill_closed() -> None:
         except OSError:
             _closed.add(fd)
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number: this one
+        # Python sets a stream to None whose descriptor was closed.
         if getattr(sys, name) is None:
             setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open as long as the process
 
@@ -64,6 +65,7 @@ def claim_stdio() -> tuple[int, int]:
     read_fd, write_fd = _private_duplicate(0), _private_duplicate(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
+    # Descriptor 1 leads to standard error, so that prints of libraries and children cannot break the protocol.
     os.dup2(2, 1)
     os.close(null)
     return read_fd, write_fd
@@ -72,6 +74,7 @@ def claim_stdio() -> tuple[int, int]:
 def _private_duplicate(fd: int) -> int:
     if sys.platform == "win32":
         return os.dup(fd)
+    # Above 2, since a lower number could be one of a closed standard stream.
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
@@ -125,7 +128,9 @@ class ExitDeadline:
 
     def _wait(self) -> None:
         self._stop.wait_in_thread()
+        # A wait of an own event: nothing else is certain to work once the loop hangs.
         threading.Event().wait(self._seconds)
+        # No clean-up may run here, as it could hang as well.
         os._exit(self._stop.exit_code if self.served else 1)
 
 

@@ -150,6 +150,7 @@ def prompt(
 )
 async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     """A conversation's context, for a model that was not there. Raises InvalidInput, LimitExceeded."""
+    # Imported on first use: listing prompts needs none of it.
     from layerlore.memory.context import context
     from layerlore.memory.text import quotation
 
@@ -187,6 +188,7 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
         else:
             look = ""
         request = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
+    # The note on the default thread, which is added to the answer later, takes up to this many tokens.
     most = BUDGET - DEFAULT_LINE_TOKENS
     return await asyncio.to_thread(fit_texts, call.engine.tokens, [request, *texts], most)
 
@@ -200,6 +202,7 @@ async def review_memory(call: Call) -> list[str]:
     from layerlore.memory.work import plan
     from layerlore.storage.threads import threads as stored_threads
 
+    # In a project the profile is the person's, which the project does not have.
     document, kept = await working_memory.read_document(call.engine, call.scope.of_person, "resource", "", version=0)
     profile = working_memory.render_text(document, kept, writable="update_working_memory" in call.tools)
     held = await call.engine.database.read(stored_threads.count_scope, call.scope)
@@ -243,6 +246,7 @@ async def curate(call: Call) -> list[str]:
     from layerlore.server.tools import background
 
     names = {"next": "next_memory_job", "submit": "submit_memory_job"}
+    # A model must not be sent to tools that it cannot call.
     if not set(names.values()) <= call.tools:
         return [_NO_JOBS_HERE]
     found = await background.read_background(call)
@@ -288,6 +292,7 @@ def _entry_line(row: EntryRow) -> str:
     beside += [f"in place of {hit_lines.show_beginning(each['content'])}" for each in row.get("superseded", ())]
     if "contradicted_by" in row:
         beside += [f"a newer one says otherwise: {row['contradicted_by']}"]
+    # An entry's own text comes last, so that nothing in it can look like one of these facts.
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 
@@ -313,6 +318,7 @@ def fit_texts(counter: "TokenCounter", texts: Sequence[str], most: int = BUDGET)
 def _share(sizes: Sequence[int], most: int) -> int:
     """The largest size that all can be cut down to, so that their sum is within ``most``."""
     left = most
+    # Short texts leave their rest to the longer ones.
     for place, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - place)
         if size > share:
@@ -325,6 +331,7 @@ def _shortened(counter: "TokenCounter", text: str, most: int) -> str:
     """The beginning and, twice as long, the end, where the newest is: what is a block keeps its tags."""
     begins = counter.cut(text, most // 3) + _MARK
     fits, over = 0, len(text)
+    # A search by halves, since the tokens of a text cannot be computed from its length.
     while over - fits > 1:
         middle = (fits + over) // 2
         if counter.text(begins + text[-middle:]) <= most:
@@ -365,6 +372,7 @@ async def get_prompt(ctx: RequestContext, params: GetPromptRequestParams) -> Get
                 takes = "it takes no arguments"
             raise InvalidInput(f"{params.name} has no argument {name[:64]!r}; {takes}")
     texts = await call_function(ctx, prompt.function, {name: given.get(name, "") for name in known})
+    # The limit is for the whole answer, which has several texts.
     most = ctx.lifespan_context.settings.limits.answer_bytes // len(texts)
     contents = [TextContent(type="text", text=cut_text(text, most)) for text in texts]
     return GetPromptResult(
@@ -408,6 +416,7 @@ async def complete(ctx: RequestContext, params: CompleteRequestParams) -> Comple
         else:
             takes = "it takes no arguments"
         raise InvalidInput(f"there is no argument {name[:64]!r} to complete; {takes}")
+    # Other arguments, such as a free text, have no values to offer.
     if name not in _IDS:
         return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
     found, total = await call_function(ctx, _IDS[name], {"typed": params.argument.value})

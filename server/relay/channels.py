@@ -82,6 +82,7 @@ class OwnChannel:
     def __init__(self, arguments: Sequence[str]) -> None:
         subprocess = importlib.import_module("subprocess")
         self._server = subprocess.Popen(
+            # -P: a module in the host's folder must not take the place of one of ours.
             [sys.executable, "-P", "-m", "layerlore", "--alone", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,6 +97,7 @@ class OwnChannel:
         """Raises OSError."""
         line = framed.partition(b" ")[2]
         while line:
+            # A pipe without a buffer may take only a part of a long line.
             line = line[self._server.stdin.write(line) :]
 
     def receive(self) -> list[bytes] | None:
@@ -119,6 +121,7 @@ class OwnChannel:
 def framed_line(number: int, line: bytes | TooLong) -> bytes:
     """A line as a server takes it. One that is too long stays so, but for its middle."""
     if isinstance(line, TooLong):
+        # The server must see that the line is too long, to answer it with its id.
         line = line.head + b" " * MAX_LINE_BYTES + line.tail
     return b"%d %s\n" % (number, line)
 
@@ -167,6 +170,7 @@ def prepare_folder(base: str) -> None:
         os.makedirs(each, mode=0o700, exist_ok=True)
     if UNIX:
         _check_owner(folder)
+        # The mode is corrected, since an earlier version or an umask may have left the folder open.
         if os.stat(folder).st_mode & 0o077:
             os.chmod(folder, 0o700)
 
@@ -180,6 +184,7 @@ def _check_owner(folder: str) -> None:
 
 def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
     """Reach the server. Returns the connection and the key that it wants to see. Raises OSError if none exists."""
+    # Before the connection: another user could have put a socket there.
     if unix:
         _check_owner(os.path.dirname(base))
         connection, key = socket.socket(socket.AF_UNIX), ""
@@ -190,6 +195,7 @@ def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
         connection, address = socket.socket(socket.AF_INET), ("127.0.0.1", int(port))
     try:
         connection.settimeout(CONNECT_SECONDS)
+        # A server that hangs must not hang its clients.
         connection.connect(address)
         check_peer(connection)
         connection.settimeout(None)
@@ -202,10 +208,12 @@ def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
 def listen(base: str, *, unix: bool = UNIX) -> Listener:
     """Listen in place of whatever listened there before. The caller holds the launch's lock. Raises OSError."""
     if unix:
+        # A server that was killed leaves its socket file behind.
         path, key = f"{base}.sock", ""
         if os.path.lexists(path):
             os.unlink(path)
         listening = socket.socket(socket.AF_UNIX)
+        # The mask makes the socket closed from its first moment on; a later chmod would not.
         mask = os.umask(0o177)
         try:
             listening.bind(path)
@@ -217,6 +225,7 @@ def listen(base: str, *, unix: bool = UNIX) -> Listener:
     listening = socket.socket(socket.AF_INET)
     listening.bind(("127.0.0.1", 0))
     listening.listen(_BACKLOG)
+    # The port file appears with its whole content, or a client would read half a key.
     new = f"{path}.new"
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(f"{listening.getsockname()[1]} {key}")
@@ -245,6 +254,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
         found = os.stat(path)
     except OSError:
         return None
+    # The inode alone may be used again by the next file.
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
@@ -266,8 +276,10 @@ def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket
     Raises:
         OSError: none is reached, and none can be started.
     """
+    # Without the lock first: nearly always a server is there.
     with contextlib.suppress(OSError, ValueError):
         return connect(launch.base)
+    # The lock file needs the folder.
     prepare_folder(launch.base)
     until = time.monotonic() + seconds
     with lock(launch.base, until):
@@ -300,6 +312,7 @@ def lock(base: str, until: float) -> Iterator[None]:
             time.sleep(_POLL_SECONDS)
         yield
     finally:
+        # Closing releases the lock, also when the process is killed.
         os.close(descriptor)
 
 
@@ -324,6 +337,7 @@ def _spawn(launch: Launch) -> Callable[[], int | None]:
         if os.path.getsize(log) > _LOG_BYTES:
             os.replace(log, f"{log}.old")
     flags = [part for name, value in launch.flags.items() for part in ("--" + name.replace("_", "-"), value)]
+    # Variables of one connection must not become those of the shared process.
     environ = {name: value for name, value in os.environ.items() if name.upper() not in OWN_VARIABLES}
     apart: dict[str, object] = {"start_new_session": True}
     if sys.platform == "win32":

@@ -85,15 +85,18 @@ class Conversation:
         else:
             message = {}
         method, request = message.get("method"), message.get("id")
+        # A line without an id, or with one that cannot be answered, is only passed on.
         if not isinstance(method, str) or not isinstance(request, int | str) or _is_refused(request):
             noted = isinstance(method, str) and "id" not in message and self._note(method, message, framed)
             if not (connected or noted):
                 self._held.append(framed)
             return framed, b""
+        # Once a server answers, its own answer is the newest.
         if served or method not in METHODS:
             found = None
         else:
             found = self._kept.find(method, message.get("params"))
+        # The host gets the stored answer now; the request still goes out, to learn whether it has changed.
         self._open[request] = _Open(framed, method, message, given=found is not None)
         if found is None:
             return framed, b""
@@ -109,6 +112,7 @@ class Conversation:
             return line
         request = json.loads(answer[1])
         if isinstance(request, str) and request.startswith(REPLAYED):
+            # A replayed subscription: the resource may have changed while no server was there.
             uri = self._replayed.pop(request, "")
             if uri and answer[2] == b"result":
                 return _updated(uri)
@@ -116,6 +120,7 @@ class Conversation:
         found = self._open.pop(request, None)
         if found is None:
             return line
+        # The host has a result already, and a second answer with its id would confuse it.
         if answer[2] == b"error":
             if found.given:
                 return b""
@@ -127,6 +132,7 @@ class Conversation:
         changed = self._keep(found, line[answer.end() :])
         if not found.given:
             return line
+        # The host got a stored list that has changed since, so it must ask again.
         if changed and found.method in _LISTS:
             return _list_changed(_LISTS[found.method])
         return b""
@@ -141,6 +147,7 @@ class Conversation:
         unanswered, which are sent no more."""
         answers = []
         for request, each in list(self._open.items()):
+            # A listen stream has no answer, so it says nothing about a server's health.
             if each.given or each.method == LISTEN:
                 continue
             each.deaths += 1
@@ -172,6 +179,7 @@ class Conversation:
         self._held.clear()
         return lines
 
+    # Number 0 makes no idempotency key: a replayed request is no call.
     def _again(self, message: JsonObject, name: str) -> bytes:
         return b"0 %s\n" % json.dumps({**message, "id": REPLAYED + name}).encode()
 
@@ -184,6 +192,7 @@ class Conversation:
             return False
         cancelled = _params_of(message).get("requestId")
         if isinstance(cancelled, int | str):
+            # A cancelled request must not be sent to the next server.
             self._open.pop(cancelled, None)
         return True
 
@@ -214,6 +223,7 @@ class Conversation:
             found = None
         if found is None:
             return line
+        # The first word of this kind is the host's own; later ones come from replays.
         known, found.acknowledged = found.acknowledged, True
         if known and isinstance(heard, dict):
             return _missed(heard, {"_meta": {_SUBSCRIPTION: request}})

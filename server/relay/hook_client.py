@@ -43,6 +43,7 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     # A call that hangs, such as a read from a host that never closes our input, must not keep the host waiting.
     watch = threading.Timer(_GIVE_UP_SECONDS, _end, (empty,))
     watch.daemon = True
+    # A daemon, so that it does not keep a process alive that has finished.
     watch.start()
     answer = empty
     try:
@@ -92,13 +93,16 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
         "flags": launch.own_flags,
         "variables": launch.own_variables,
     }
+    # Written down before the server is reached, so that a failure from here on loses nothing.
     return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)
 
 
 def _read_input() -> HookEvent:
     """The host's report of the event. Raises ValueError, OSError."""
     if sys.stdin.isatty():
+        # A person who tries the command at a terminal should not have to end an input.
         return {}
+    # Some hosts on Windows write a byte order mark.
     found = json.loads(sys.stdin.buffer.read(_MOST_INPUT_BYTES).decode("utf-8-sig", "replace") or "{}")
     if not isinstance(found, dict):
         raise ValueError("a host tells of an event in one JSON object")
@@ -144,6 +148,7 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
         connection.settimeout(ANSWER_SECONDS)
         greeting = {"layerlore": VERSION, "key": key, "want": WANT, "name": name, "shows": shows}
         connection.sendall(json.dumps(greeting).encode() + b"\n")
+        # Events that show nothing need no answer, and the host can go on.
         if not shows:
             return ""
         with connection.makefile("rb") as answers:

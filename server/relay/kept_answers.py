@@ -30,6 +30,7 @@ class KeptAnswers:
     def __init__(self, launch: Launch, *, cold: bool) -> None:
         self._path = f"{launch.base}-{VERSION}.answers"
         self._own = json.dumps([launch.own_flags, launch.own_variables], sort_keys=True)
+        # A warm client leaves an existing file alone, since reading it would only delay the host.
         self._reads = cold or not os.path.exists(self._path)
         self._answers: dict[str, str] = self._read() if self._reads else {}
         self._pages = False  # whether the host said at the beginning that it shows pages
@@ -45,7 +46,9 @@ class KeptAnswers:
         key = self._key(method, params)
         before = self._answers.get(key)
         if before != result:
+            # Read again, since other clients write the same file.
             others = {name: value for name, value in self._read().items() if name != key}
+            # The new answer goes to the end, so that the oldest are dropped.
             self._answers = dict([*others.items(), (key, result)][-MOST_ANSWERS:])
             self._write()
         return before is not None and before != result
@@ -59,6 +62,7 @@ class KeptAnswers:
         protocol = given.get("protocolVersion") or (meta.get(_PROTOCOL_META) if isinstance(meta, Mapping) else None)
         if method == "initialize":
             self._pages = _shows_pages(given.get("capabilities"))
+        # The initialize request says it once for all later lists; in the newer protocol each request says it.
         pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(_CAPABILITIES_META)))
         client = given.get("clientInfo") or (meta.get(_CLIENT_META) if isinstance(meta, Mapping) else None)
         if method in _OF_CLIENT and isinstance(client, Mapping):
@@ -78,6 +82,7 @@ class KeptAnswers:
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _write(self) -> None:
+        # A name of its own for each process, as two clients may write at the same time.
         new = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(OSError):
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

@@ -67,8 +67,10 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
     process, own = _part(given.flags, _OWN)
     variables, own_variables = _part(given.variables, OWN_VARIABLES)
     if given.setting("project").lower() == AUTO:
+        # NONE and not "", so that the server does not look for a project of its own folder.
         own["project"] = choose_project(AUTO, working_in, folder) or NONE
     digest = _digest(folder, process, given.text, variables)
+    # Relative paths mean another file in each folder, so the folder becomes part of the socket's name.
     relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
     if relative:
         directory = os.getcwd()
@@ -95,6 +97,7 @@ class _LaunchOptions:
     __slots__ = ("_file", "config", "flags", "text", "variables")
 
     def __init__(self, flags: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        # Names of variables ignore case on Windows.
         self.variables = {name.upper(): value for name, value in environ.items() if _counts(value)}
         self.flags = {name: value for name, value in flags.items() if _counts(value)}
         self.config = self.flags.get("config") or self.variables.get("LAYERLORE_CONFIG", "")
@@ -155,6 +158,7 @@ def _is_relative(path: str) -> bool:
 
 
 def _digest(folder: str, process: Mapping[str, str], config: str, variables: Mapping[str, str]) -> str:
+    # Keys of models matter only where models are used; otherwise any new variable would mean a new server.
     asks_models = bool(config) or any(name.startswith(_MODEL_SETTINGS) for name in variables)
 
     def matters(name: str) -> bool:
@@ -183,6 +187,7 @@ def socket_folders(folder: str) -> list[str]:
 
 def _choose_base(folder: str, name: str) -> str:
     bases = [os.path.join(each, name) for each in socket_folders(folder)]
+    # The address of a Unix socket is limited to about a hundred bytes.
     if len(os.fsencode(bases[0])) <= _LONGEST_ADDRESS:
         return bases[0]
     return bases[-1]

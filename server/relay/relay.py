@@ -45,10 +45,12 @@ def relay(launch: Launch, fds: tuple[int, int], arguments: Sequence[str]) -> Non
     """
     reached = None
     try:
+        # Before the threads begin: a running server serves without a stored answer.
         reached = connect(launch.base)
     except (OSError, ValueError):
         try:
             prepare_folder(launch.base)
+        # The folder cannot be used, for example because it belongs to another user; a server of its own is the way out.
         except OSError:
             return
     session = os.urandom(6).hex()
@@ -87,6 +89,7 @@ class _Relay:
 
     def run(self, channel: SharedChannel | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
+            # Nothing has to be cleaned up, and a thread may be blocked in a read.
             signal.signal(number, lambda *_: os._exit(self._code))
         threading.Thread(target=self._serve, args=(channel,), daemon=True).start()
         threading.Thread(target=self._watch_parent, daemon=True).start()
@@ -105,6 +108,7 @@ class _Relay:
             self._left, self._left_at = True, time.monotonic()
             channel = self._channel
             self._state.notify()
+        # The last lines must be sent before the end of the input.
         if channel is not None:
             with self._sending:
                 channel.end_input()
@@ -120,6 +124,7 @@ class _Relay:
             channel = self._channel
             framed, answer = self._conversation.take(line, connected=channel is not None, served=self._served)
             self._state.notify()
+        # Written outside the lock: a host that reads slowly must not stop the other thread.
         if answer:
             self._tell(answer)
         if channel is not None:
@@ -142,6 +147,7 @@ class _Relay:
             self._code = 1
             sys.excepthook(*sys.exc_info())
         finally:
+            # The lock waits for a line that is being written, so that the host gets it whole.
             with self._writing:
                 os._exit(self._code)
 
@@ -158,6 +164,7 @@ class _Relay:
 
     def _attach(self, channel: SharedChannel | OwnChannel) -> None:
         """Bring a server to where the last one was. Raises OSError."""
+        # Held until the replayed lines are sent, so that no new line overtakes them; _send_all releases it.
         self._sending.acquire()
         with self._state:
             self._channel = channel
@@ -181,6 +188,7 @@ class _Relay:
 
     def _listen(self, channel: SharedChannel | OwnChannel) -> None:
         greeted = not channel.greets
+        # A server that was started may load for long, but one that says nothing for a minute hangs.
         if isinstance(channel, SharedChannel) and not channel.answers_within(GREETING_SECONDS):
             return
         while (lines := channel.receive()) is not None:
@@ -200,6 +208,7 @@ class _Relay:
             raise ValueError("no greeting")
         if "error" in greeting:
             _explain(str(greeting["error"]))
+            # Wrong settings stay wrong for the next server, too.
             self._code, self._done = 2, True
             return False
         if greeting.get("leaving"):
@@ -216,6 +225,7 @@ class _Relay:
             served = self._served
             self._channel, self._served = None, False
             if served and channel.greets:
+                # A server of our own ends with its host, so its requests are not sent again.
                 answers = self._conversation.lose()
             else:
                 answers = []
@@ -227,6 +237,7 @@ class _Relay:
         if not channel.greets:  # a server of our own ends as it would if the host had launched it
             self._code, self._done = code if code >= 0 else 1, True
             return
+        # The next server is started only when it is needed.
         if not self._may_leave():
             self._count_failure(served=served)
             with self._state:
@@ -242,6 +253,7 @@ class _Relay:
             return
         self._failures += 1
         self._unserved = 0 if served else MOST_UNSERVED if late else self._unserved + 1
+        # The pause grows from 80 ms to a second.
         time.sleep(min(_LONGEST_PAUSE, 0.02 * 4**self._failures))
 
     def _may_leave(self) -> bool:
@@ -254,11 +266,13 @@ class _Relay:
         with self._writing:
             try:
                 while line:
+                    # A pipe may take only a part of a line.
                     line = line[os.write(self._output, line) :]
             except OSError:  # the reader has left
                 os._exit(self._code)
 
     def _watch_parent(self) -> None:
+        # Hosts that are killed close no pipe that a child of theirs holds open.
         while os.getppid() == LAUNCHED_BY:
             time.sleep(PARENT_POLL_SECONDS)
         os._exit(self._code)

@@ -31,6 +31,7 @@ def ask(base: str, want: str) -> ServerAnswer:
     """
     connection, key = connect(base)
     with contextlib.closing(connection):
+        # A server that stops first finishes its calls.
         connection.settimeout(ENDING_SECONDS if want == "stop" else CONNECT_SECONDS)
         connection.sendall(json.dumps({"layerlore": VERSION, "key": key, "want": want}).encode() + b"\n")
         with connection.makefile("rb") as answers:
@@ -48,6 +49,7 @@ def end_idle(folder: str) -> None:
     until = time.monotonic() + LEAVING_SECONDS
     for base, _ in find_servers(folder):
         with contextlib.suppress(OSError, ValueError):
+            # The host of a command may just be leaving; its connection ends a moment later.
             while connected := ask(base, "status").get("hosts"):
                 if time.monotonic() > until:
                     break
@@ -64,6 +66,7 @@ def find_servers(folder: str) -> Iterator[tuple[str, ServerAnswer]]:
             for base in (os.path.join(place, name[:-5]) for name in names if name.endswith(_ENDINGS)):
                 with contextlib.suppress(OSError, ValueError):
                     told = ask(base, "status")
+                    # Several data folders share the folder for temporary files.
                     if told.get("data_dir") == folder:
                         yield base, told
 
@@ -92,6 +95,7 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
         return None
     try:
         connection, key = connect(launch.base)
+    # No server is started for a single question: the command answers it itself, which takes as long.
     except (OSError, ValueError):
         return None
     connection.settimeout(SECONDS)
@@ -159,6 +163,7 @@ def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object]
                 if isinstance(result, dict):
                     return result
                 return None
+            # The first line says who answers; without a pid it is a refusal.
             if not greeted and "pid" not in found:
                 return None
             greeted = True
@@ -174,6 +179,7 @@ def _print(result: dict[str, object], *, as_json: bool) -> int | None:
         return 1
     if as_json:
         text = json.dumps(structure, ensure_ascii=False, indent=2)
+    # A degraded answer lacks vectors: the command waits for the embedder, which the shared server did not.
     if "degraded" in (structure if isinstance(structure, dict) else text.partition("\n")[0]):
         return None
     with contextlib.suppress(AttributeError):

@@ -43,10 +43,13 @@ def hand_over(folder: str, event: dict[str, object]) -> str:
         spool,
     ):  # of folders that are made at once, only the last is closed
         os.makedirs(each, mode=0o700, exist_ok=True)
+    # The time in fixed width makes the names sort by age.
     name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_SUFFIX}"
     part = os.path.join(spool, name + _PART)
+    # Readable by the owner only, as it holds what the user has said.
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(event, file)
+    # A server that lists the folder meanwhile sees no half event.
     os.replace(part, os.path.join(spool, name))
     return name
 
@@ -115,6 +118,7 @@ def _read_tries(folder: str, name: str) -> Tries:
 def _write_tries(folder: str, name: str, tries: Tries) -> Tries:
     with contextlib.suppress(OSError):
         path = os.path.join(folder, SPOOL, name)
+        # Another server may have stored the event, and a leftover count would stay for good.
         if os.path.exists(path):
             with open(os.open(path + _TRIES, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 file.write(f"{tries.begun} {tries.failed}")
@@ -133,10 +137,12 @@ def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
     path = os.path.join(folder, SPOOL, name)
     with contextlib.suppress(FileNotFoundError):
         with open(path, encoding="utf-8", errors="replace") as file:
+            # Masked first, since an event that cannot be stored may lie there for long.
             masked = mask(file.read())
         part = path + _PART
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             file.write(masked)
+        # The masked copy is complete before the event is removed.
         os.replace(part, path + _UNFIT)
         drop(folder, name)
 
@@ -166,6 +172,7 @@ def drop_abandoned(folder: str) -> None:
             if time.time() - os.path.getmtime(path) > _ABANDONED_SECONDS:
                 os.unlink(path)
     for name in _list_names(folder):
+        # A server that was killed between two removals leaves the counts of an event.
         if name.endswith(_TRIES) and not os.path.exists(os.path.join(folder, SPOOL, name.removesuffix(_TRIES))):
             forget_tries(folder, name.removesuffix(_TRIES))
 

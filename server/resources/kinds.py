@@ -123,6 +123,7 @@ async def read_entry(call: Call, entry_id: str) -> EntryRow:
     from layerlore.memory.entries import entry_curation
 
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
+    # In a project an id may be an entry of the project or of the person.
     try:
         return await entry_curation.show_entry(call.engine, call.scope, entry_id)
     except NotFound:

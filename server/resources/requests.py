@@ -67,6 +67,7 @@ _LONGEST_SHOWN = 80
 
 def parse(uri: str) -> Address | None:
     """The address of a URI; None when it is not an address of a resource here."""
+    # Subscriptions ask for URIs of other servers as well, which is no error there.
     with contextlib.suppress(InvalidInput, NotFound):
         return address_of(uri)
     return None
@@ -123,6 +124,7 @@ def _query(kind: Kind, raw: str) -> Mapping[str, str]:
             else:
                 takes = "this resource takes no query"
             raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
+        # Two values would let a proxy and this server read different ones.
         if name in found:
             raise InvalidInput(f"{name}: comes twice; once is allowed")
         if name not in TEXT_QUERIES and not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
@@ -195,6 +197,7 @@ def make_result(answer: Any, most: int) -> CallToolResult:
     if isinstance(structure, str):
         shown = TextContent(type="text", text=cut_text(structure, most))
         return CallToolResult(content=[shown, _block(answer.media, answer.thread_id)])
+    # The text is checked as it is sent, escaped once more inside the JSON of the answer.
     text = write_answer(structure)
     if count_sent_bytes(text) > most:
         text = f"[the answer has {len(text.encode()):,} bytes of JSON: it is in the structured content alone]"
@@ -222,8 +225,10 @@ def cut_text(text: str, most: int) -> str:
     size = _bytes(text)
     if size <= most:
         return text
+    # The notice itself must fit into the limit.
     said = f"\n[cut: {size:,} bytes in all; at most {most:,} in one answer: ask for less at a time]"
     fits, over = 0, min(len(text), most) + 1
+    # A search by halves, since characters take different numbers of bytes.
     while over - fits > 1:
         middle = (fits + over) // 2
         if _bytes(text[:middle]) <= most - len(said):
@@ -268,6 +273,7 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
     try:
         page = await call_tool(ctx, list_threads, {"limit": PAGE, "cursor": cursor})
     except InvalidInput as error:
+        # The page is made by the tool of the same cursor; only the name in its message is wrong here.
         if not str(error).startswith("cursor"):
             raise
         raise InvalidInput(
@@ -365,5 +371,6 @@ async def _answer(ctx: RequestContext, address: Address) -> str | Json | AnswerW
         answer = await call_function(ctx, kind.source, arguments)
     if not kind.rows or not isinstance(answer, dict):
         return answer
+    # A thread without messages has resources already, so it is shown as empty instead of missing.
     nothing = {"thread_id": address.thread_id, "messages": 0, "tokens": 0}
     return cast(Json, next(iter(answer[kind.rows]), nothing))

@@ -40,7 +40,9 @@ async def open_engine(settings: Settings) -> Engine:
     if settings.memory != "off":
         url = settings.database.get_secret_value()
     else:
+        # Memory off still needs an engine for its answers, but must touch no file.
         url = "sqlite://:memory:"
+    # The counter's tables load while the database opens.
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
         url,
@@ -54,6 +56,7 @@ async def open_engine(settings: Settings) -> Engine:
         key = await database.read_installation(hmac_key)
         embedding = await _embedding(settings, database)
         counter = await counting
+    # Also for a cancellation, or the file stays open.
     except BaseException:
         await database.close()
         raise
@@ -106,5 +109,6 @@ async def _embedding(settings: Settings, database: Database) -> EmbeddingService
         patience_ms=settings.embedding.query_patience_ms,
         load_patience_ms=settings.embedding.load_patience_ms,
     )
+    # Known dimensions let a query be checked before the embedder is loaded.
     embedding.expect(await database.read_installation(dimension_of, embedder.name))
     return embedding

@@ -62,6 +62,7 @@ class Process:
 
     async def runtime(self) -> "Runtime":
         """Wait until the database is open. Raises StorageUnavailable if it could not be opened."""
+        # Calls that come during the start wait here instead of being refused.
         await self._settled.wait()
         if self._runtime is None:
             raise StorageUnavailable(f"the memory cannot be opened: {self._failure}")
@@ -86,6 +87,7 @@ class Process:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Process"]:
         """Load and open in the background; close at the end."""
+        # Before anything is loaded, since the imports make most of the process's objects.
         shorten_pauses()
         try:
             async with anyio.create_task_group() as tasks:
@@ -96,6 +98,7 @@ class Process:
                     tasks.cancel_scope.cancel()
         finally:
             # Only now has an opening that was under way come to its end.
+            # The cancellation that ends the server would also cut off the closing of the database.
             with anyio.CancelScope(shield=True):
                 if self._runtime is not None:
                     await self._runtime.close()
@@ -113,15 +116,18 @@ class Process:
         except Exception as error:
             self._failure = str(error) if isinstance(error, LayerloreError) else "an unexpected error, see the log"
             log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, LayerloreError))
+            # A failed start ends the process, since no call could ever be served.
             if self._stop is not None:
                 self._stop.ask(1)
             return
         finally:
+            # Also after a failure, so that waiting calls get an error and do not hang.
             self._settled.set()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runtime.watcher.run)
             tasks.start_soon(runtime.report_denials)
             tasks.start_soon(runtime.keep_counts)
+            # Background work would compete with the first calls for the processor and the disk.
             await runtime.first_calls_answered()
             await load_for(_keep_up)
             await _keep_up(runtime)

@@ -61,6 +61,7 @@ class DefaultThreads:
     async def add_note(self, answer: Any, call: Call) -> Any:
         """The answer; if it is of a thread that nothing named, with what is to be said of that: text has a last line
         more, what is made of several texts a last line in the first, a structure ``thread_id`` and ``note``."""
+        # Only a call that came to a thread by default needs to say which one it was.
         thread = call.default_use.thread_id
         if not thread:
             return answer
@@ -71,6 +72,7 @@ class DefaultThreads:
             return {**answer, "thread_id": thread}
         if isinstance(answer, dict):
             note = f"default thread{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}"
+            # The note comes last, so that a model reads it after the answer.
             return {"thread_id": thread, **answer, "note": note}
         line = f"[default thread {thread}{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}]"
         if isinstance(answer, str):
@@ -81,10 +83,12 @@ class DefaultThreads:
     async def _hint(self, call: Call, thread: str) -> str:
         """How to go on with another conversation of minutes ago; "" if none exists or this one has begun."""
         known, now = (call.scope, thread), call.engine.now()
+        # A write makes the thread, so there is no need to look whether it exists.
         if call.default_use.reads and known not in self._known:
             if call.caller.client != UNKNOWN_CLIENT:
                 client = call.caller.client
             else:
+                # Without a client's name nothing shows whose conversation it was, so there is no hint.
                 client = ""
             found = await call.engine.database.read(
                 threads.find_elsewhere, call.scope, thread, client, since=now - RECENT_MS
@@ -94,6 +98,7 @@ class DefaultThreads:
                 if found.thread_id:
                     return f"go on with thread_id={shown} if this is the conversation of {age}"
                 return ""
+        # The set is a cache: forgetting all of it costs one lookup for each thread.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known.add(known)
@@ -151,8 +156,10 @@ class Runtime:
         """Run the function of a tool, a resource or a prompt, with the settings of its connection. Raises LayerloreError, or
         a defect."""
         with use_zone(caller.zone), self._counted(), self._measured(name, caller) as measured:
+            # Only messages make background jobs in numbers, and only other tenants have a quota of them.
             if function is add_messages.function and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)
+            # Imports happen in a thread before the call, so that no other call waits for them.
             await load_for(function)
             agent = caller.scope.agent_id
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
@@ -164,8 +171,10 @@ class Runtime:
                 name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
             )
             answer = await function(call, **values)
+            # Set at the end: a call that raises stays marked as failed.
             measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:
+                # An operator reads other people's memories, so each look is in the journal.
                 line = make_line(engine.hmac_key, caller.scope, call.sent().origin, "done", engine.now())
                 await journal_lines.append(engine.database, caller.scope, line)
             return await self._defaults.add_note(answer, call)
@@ -201,6 +210,7 @@ class Runtime:
         try:
             yield measured
         finally:
+            # A page asks for many things at once, which would hide what models do.
             if not caller.by_page and name not in _OF_PAGES:
                 took, now = (perf_counter() - began) * 1000, self.engine.now()
                 self.engine.counts.count_call(
@@ -216,6 +226,7 @@ class Runtime:
     async def api_key(self, digest: str) -> ApiKey | None:
         """The stored key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
         key = await self.engine.database.read_installation(api_keys.by_digest, digest)
+        # The serving role could bypass row-level security, so only this machine's own tenant may be served.
         if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := self.engine.database.unfit):
             log.error("a key of another tenant is refused: %s, so that row-level security does not hold it", unfit)
             return None
@@ -259,6 +270,7 @@ class Runtime:
         return self.engine.derived_text(text)
 
     async def close(self) -> None:
+        # The database is still open here, so counts of the last minute are not lost.
         await report_counted_denials(self.engine)
         with anyio.move_on_after(_LAST_WRITE_SECONDS):
             await self._write_counts()

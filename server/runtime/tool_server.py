@@ -93,6 +93,7 @@ class ToolServer(MCPServer[Lifespan]):
         """The tools that the caller has the right to."""
         rights = principal_of(ctx).rights
         by_name = {tool.name: tool for tool in await self.list_tools()}
+        # The list depends on the request: an agent may have settings of its own, and a page gets more tools.
         listed, beside = self._chosen(ctx)
         offered = [self._declarations[name] for name in (*listed, *beside)]
         hidden = frozenset(beside)
@@ -111,6 +112,7 @@ class ToolServer(MCPServer[Lifespan]):
         process = context.request_context.lifespan_context
         offered = self._offered(context.request_context)
         if name not in offered:
+            # A tool that the memory's mode removes deserves a reason, not "there is no such tool".
             self._refuse_closed(context.request_context, name)
             near = suggest_name(name, offered)
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
@@ -121,6 +123,7 @@ class ToolServer(MCPServer[Lifespan]):
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error
         except ToolError as error:
+            # The cause stays, but the text is masked: it may repeat what the caller sent.
             raise ToolError(process.mask(str(error))) from error.__cause__
         except Exception as error:
             # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
@@ -162,6 +165,7 @@ class ToolServer(MCPServer[Lifespan]):
         needs = declaration.needs(arguments)
         caller = await admit(context.request_context, needs, name, of_tenant=declaration.of_tenant)
         settings = process.settings.for_agent(caller.scope.agent_id)
+        # Some tools both read and write, so it depends on the arguments whether the call is allowed.
         if settings.memory == "read-only" and declaration.changes(arguments):
             raise ToolError(f"{name} cannot be called so: {settings.describe_closed(caller.scope.agent_id)}")
         values, given = check_arguments(self._declared[name], arguments)
@@ -175,6 +179,7 @@ def _described_for(tools: Sequence[ListedTool], default: Default) -> list[Listed
     def described(tool: ListedTool) -> ListedTool:
         properties = tool.input_schema.get("properties", {})
         schema = properties.get("thread_id", {})
+        # Only texts about the thread differ between connections.
         if "description" not in schema:
             return tool
         named = {**schema, "description": name_current(schema["description"], default)}
@@ -209,6 +214,7 @@ def build_server(settings: Settings, *, stop: StopRequest | None = None, **optio
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer[Lifespan]) -> AsyncIterator[Lifespan]:
+        # The hub outlives the process inside, so that the last news still reaches the clients.
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hub.run)
             try:
@@ -255,6 +261,7 @@ def _serve_methods(mcp: ToolServer) -> None:
 
 async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     """Answer who asks what the server is with instructions, too: for their rights, on their connection."""
+    # The SDK makes the answer; only the instructions are added.
     result = await call_next(ctx)
     if ctx.method not in _ASKING or not isinstance(result, dict):
         return result
@@ -262,6 +269,7 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     if settings.memory == "off":
         return {**result, "instructions": OFF}
     tools = list_callable(settings, principal_of(ctx).rights)
+    # With hooks the model must not store the messages a second time.
     captured = await ctx.lifespan_context.is_captured(_name_client(ctx))
     return {**result, "instructions": write_instructions(tools, default_of(ctx), captured=captured)}
 

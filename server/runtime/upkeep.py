@@ -31,19 +31,23 @@ LOADED_SECONDS = 10.0
 async def keep_up(runtime: Runtime) -> None:
     """Do all of it, until cancelled. Raises nothing."""
     engine = runtime.engine
+    # The embedder loads in a thread of its own.
     if engine.embedding is not None:
         engine.embedding.start()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_look_at_database, engine)
         tasks.start_soon(_check_database, engine)
         tasks.start_soon(_erase_now_and_then, engine)
+        # Without such rules the search for old messages would find nothing.
         if engine.retention.deletes:
             tasks.start_soon(_retain_now_and_then, engine)
         if runtime.settings.memory != "off":
             tasks.start_soon(_keep_index, engine)
             tasks.start_soon(_do_jobs, runtime)
+        # The modules of all tools are loaded now, so that no later call waits for an import.
         for tool in DECLARATIONS:
             await load_for(tool.function)
+        # Everything loaded by then stays, so the collector need not look at it again.
         await anyio.sleep(LOADED_SECONDS)
         freeze_objects()
 
@@ -109,6 +113,7 @@ async def _retain_now_and_then(engine: Engine) -> None:
 async def _erase(engine: Engine) -> None:
     """Erase what an interrupted erasure left, what was deleted long enough ago and runs that have expired, and, on
     SQLite, the bytes that erased rows left in the file."""
+    # Interrupted erasures first: what a user has erased must not survive a crash.
     rows = await finish_erasures(engine)
     if rows:
         log.info("finished an erasure that was interrupted: %d rows", rows)
@@ -118,4 +123,5 @@ async def _erase(engine: Engine) -> None:
     expired = await expire_runs(engine)
     if expired:
         log.info("removed %d runs whose checkpoints had expired", expired)
+    # Last, since the rows above leave their bytes in the file.
     await rewrite_if_owed(engine)

@@ -40,10 +40,12 @@ class AgentSettings(Section):
         """The settings of this agent that differ from ``server``, by name. A memory that the server has
         switched off is off for every agent: no database exists."""
         found: dict[str, Section | MemoryMode] = {}
+        # An agent cannot switch on a memory that has no database.
         if "memory" in self.model_fields_set and server.memory != "off":
             found["memory"] = self.memory
         for name in sorted(self.model_fields_set - {"memory"}):
             own, section = getattr(self, name), getattr(server, name)
+            # Only the fields that were set: a default of the agent must not replace a setting of the server.
             found[name] = section.model_copy(update={each: getattr(own, each) for each in own.model_fields_set})
         return found
 

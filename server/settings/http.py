@@ -27,6 +27,7 @@ def _https_origin(value: str) -> str:
         whole = url.scheme == "https" and bool(url.hostname) and url.port != 0 and value.isascii()
     except ValueError:
         whole = False
+    # Rebuilding the URL finds everything that does not belong in an origin: a path, a query, a user.
     if value and not (whole and value.rstrip("/") == f"https://{url.netloc}" and "@" not in url.netloc):
         raise ValueError("https://HOST or https://HOST:PORT is needed, without a path")
     return value.rstrip("/")
@@ -202,6 +203,7 @@ class JwtSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "JwtSettings":
+        # The same issuer makes tokens for other services, which an audience tells apart.
         if self.issuer and not self.audience:
             raise ValueError("issuer needs audience: without it, tokens that were made for others would be accepted")
         if not self.issuer and (self.audience or self.jwks_url):
@@ -211,6 +213,7 @@ class JwtSettings(Section):
     @property
     def keys_url(self) -> str:
         """Where the key set is."""
+        # The path is the convention of OpenID providers.
         return self.jwks_url or self.issuer.rstrip("/") + _WELL_KNOWN
 
 

@@ -34,6 +34,7 @@ def launch_flags(arguments: list[str]) -> dict[str, str] | None:
             return None
         if not equals:
             following = next(rest, None)
+            # A flag in place of the value is a mistake that the command line explains.
             if following is None or following.startswith("--"):
                 return None
             value = following

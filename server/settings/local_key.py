@@ -25,6 +25,7 @@ def read_key(data_dir: Path) -> str | None:
     """The key in ``data_dir``, or None if none exists yet. Raises OSError, or KeyUnusable for a file without a key."""
     path = key_file(data_dir)
     try:
+        # The file may have been edited; a byte that is not ASCII makes the key unusable instead of raising.
         key = path.read_bytes().decode("ascii", "replace").strip()
     except FileNotFoundError:
         return None
@@ -48,8 +49,10 @@ def read_or_make_key(data_dir: Path) -> str:
             file.write(key + "\n")
         # The file appears with the key in it, or not at all: a process that starts at the same time reads a whole one.
         os.link(written, key_file(data_dir))
+    # The other process was faster, so its key counts.
     except FileExistsError:
         return read_or_make_key(data_dir)
     finally:
+        # The link above is a second name of the same file.
         Path(written).unlink()
     return key

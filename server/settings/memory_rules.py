@@ -12,6 +12,7 @@ from layerlore.storage.core.records import Json
 
 def check_rules(settings: Settings, counter: TokenCounter) -> None:
     """Check the documents and the windows of the server and of each agent. Raises SettingsError."""
+    # "" is the server itself, whose rules also hold for agents without a profile.
     for agent in ("", *settings.agents):
         of_agent = settings.for_agent(agent)
         _check_documents(of_agent.working_memory, _place(agent))

@@ -81,6 +81,7 @@ def choose_project(wanted: str, folder: str, data_dir: str) -> str:
         return project_resource(wanted)
     found = find_project(folder, data_dir)
     if found.claimed:
+        # A thin client may have no standard error, and a warning must not stop the launch.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"layerlore: {describe_claim(found)}; `{CONFIRM}` confirms it\n")
     if found.name:
@@ -108,6 +109,7 @@ def confirm_project(folder: str, data_dir: str) -> str:
 
 def _read_confirmed(data_dir: str) -> dict[str, str]:
     try:
+        # A damaged file confirms nothing, so the safe name is used.
         found = json.loads(_read(os.path.join(data_dir, CONFIRMED)) or "{}")
     except (ValueError, RecursionError):
         return {}
@@ -121,6 +123,7 @@ def clean_name(name: str) -> str:
     found = _UNWANTED.sub(" ", name).strip()
     if len(found) <= MOST_CHARS:
         return found
+    # The hash keeps two long names apart that begin alike.
     return f"{found[: MOST_CHARS - 9]}-{_hash(found)}"
 
 
@@ -128,10 +131,12 @@ def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.env
     """The project that a folder belongs to: without a name for a path that is a file or does not exist. ``data_dir``:
     where confirmed names are stored. Raises nothing."""
     try:
+        # Links are resolved, so that every way to a folder gives the same project.
         here = os.path.realpath(folder)
         if not (folder and os.path.isdir(here)):
             return FoundProject()
         above = _folders_above(environ)
+        # A memory of the whole home folder would mix all projects.
         if _same(here, above):
             return FoundProject()
         top, git = _find_repository(here, above)
@@ -155,8 +160,10 @@ def name_remote(url: str) -> str:
         place, _, path = re.split(r"[?#]", schemed[2], maxsplit=1)[0].partition("/")
     else:
         place, colon, path = url.partition(":")
+        # A single letter before a colon is a drive of Windows, not a host.
         if not colon or "/" in place or "\\" in place or _DRIVE.match(url):
             return ""
+    # User and port differ between clones of one repository.
     host = re.sub(r":\d*$", "", place.rpartition("@")[2]).lower().rstrip(".")
     host = _OTHER_NAMES.get(host, host)
     if host:
@@ -228,6 +235,7 @@ def _find_repository(folder: str, above: Sequence[str]) -> tuple[str, str]:
         for place in (os.path.join(folder, ".git"), *own):
             git = _find_git(place, folder)
             if git is not None:
+                # Found, but not trusted: a repository of another user could claim any name.
                 return folder, git if git and _is_own(folder) and _is_own(git) else ""
         folder, last = os.path.dirname(folder), folder
         if folder == last:
@@ -243,11 +251,13 @@ def _find_git(place: str, folder: str) -> str | None:
         named = text[len("gitdir:") :].strip().replace("\0", "?")
         git = os.path.realpath(os.path.join(folder, named))
         is_git = text.startswith("gitdir:") and os.path.isfile(os.path.join(git, "HEAD"))
+        # The file is only believed if git's own files name this folder.
         if is_git and _leads_back(git, folder):
             return git
         return ""
     if not os.path.isdir(git):
         return None
+    # A bare repository that cannot be read may be a folder that only looks like one.
     if not os.access(git, os.R_OK | os.X_OK):
         if place != folder:
             return ""
@@ -286,6 +296,7 @@ def _name_repository(git: str, data_dir: str, clones: int) -> FoundProject:
     git = _find_shared(git)
     own, remote = _read_config(os.path.join(git, "config"))
     own = clean_name(own)
+    # Only the exact name that the user has confirmed counts; a pull may change the configuration.
     if own and _read_confirmed(data_dir).get(git) == own:
         return FoundProject(own)
     found = _name_by_remote(git, remote, data_dir, clones)
@@ -317,7 +328,9 @@ def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundP
         origin = _find_clone(remote, _top_of(git))
     else:
         origin = ""
+    # A clone of a local clone belongs to the project of its source.
     if origin and clones:
+        # The user cloned from this folder, so it counts wherever it lies.
         _, there = _find_repository(origin, ())
         if there:
             return _name_repository(there, data_dir, clones - 1)
@@ -340,6 +353,7 @@ def _find_clone(remote: str, top: str) -> str:
         path = remote
     if sys.platform == "win32" and _DRIVE.match(path):
         path = path.lstrip("/")
+    # Git finds a bare clone with or without the ending.
     found = os.path.realpath(os.path.join(top, path))
     if not os.path.isdir(found):
         found = f"{found}.git"
@@ -358,6 +372,7 @@ def _read_config(path: str) -> tuple[str, str]:
             own = value
         if section == "remote" and key == "url" and value:
             remotes.setdefault(name, value)
+    # Git's own default is origin, and a fork often has more remotes.
     return own, remotes.get("origin") or next(iter(remotes.values()), "")
 
 
@@ -372,6 +387,7 @@ def _read_key(path: str, section: str, key: str) -> str:
 def _list_settings(path: str) -> Iterator[tuple[tuple[str, str], str, str]]:
     """The settings of a configuration of git's: the section and its name, the key in small letters, and the value."""
     section = ("", "")
+    # A backslash at the end of a line joins it with the next one.
     for line in _read(path).replace("\\\n", "").splitlines():
         rest = line.strip()
         found = _SECTION.match(rest)

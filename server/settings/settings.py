@@ -84,6 +84,7 @@ def _toolset_names(value: Any) -> Any:
     names = list_of(value)
     if not isinstance(names, list):
         return names
+    # "all" is expanded here, so that the rest of the code knows real toolsets only.
     if "all" in names:
         return list(TOOLSETS)
     known = (*TOOLSETS, *PRESETS)
@@ -114,6 +115,7 @@ def _of_postgres(value: SecretStr) -> SecretStr:
 def _absolute(value: Path) -> Path:
     try:
         return value.expanduser().absolute()
+    # Path.expanduser raises for a user without a home, such as in a container.
     except RuntimeError as error:
         raise ValueError(f"its ~ names no known home folder ({error})") from None
 
@@ -310,6 +312,7 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Without this, pydantic would read the environment each time that a settings object is made.
         return (init_settings,)
 
     @property
@@ -329,6 +332,7 @@ class Settings(BaseSettings):
         """These settings, as they are for an agent."""
         own = self.agents.get(agent)
         if own is None:
+            # Most agents have no settings of their own, and copying would cost time in each call.
             return self
         return self.model_copy(update=own.over(self))
 
@@ -365,9 +369,11 @@ class _Environment(EnvSettingsSource):
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__", case_sensitive=False)
+        # pydantic looks for names in lower case where their case is ignored.
         self.env_vars = {name.lower(): value for name, value in variables.items()}
 
     def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
+        # The settings parse lists and objects themselves, since a host passes plain text.
         return value
 
 
@@ -395,6 +401,7 @@ def load_settings(
 
     Raises SettingsError.
     """
+    # Checked by hand: pydantic ignores unknown variables, and a typing mistake would have no effect.
     given = _spelled_out(os.environ if environ is None else environ)
     _check_variables(given)
     variables, flags = _without_blanks(given), _without_blanks(flags or {})
@@ -410,6 +417,7 @@ def load_settings(
         found = Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
     except ValidationError as error:
         raise SettingsError("; ".join(_explained(error, sources))) from None
+    # Resolved once, so that every part of the process means the same project.
     project = choose_project(found.project, os.curdir, str(found.data_dir))
     return found.model_copy(update={"project": project})
 
@@ -464,6 +472,7 @@ def _names(model: type[BaseModel], prefix: str, separator: str) -> Iterator[str]
 
 def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        # Positions in lists are left out: a setting is known by its name.
         path = [part for part in problem["loc"] if isinstance(part, str)]
         name, where = ".".join(path), _given_in(path, sources)
         if problem["type"] == "extra_forbidden":

@@ -19,6 +19,7 @@ def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
         sys.stderr.write(f"layerlore: {error}\n")
         return 2
     configure_logging(settings.log_level)
+    # A person who starts the program in a terminal would otherwise see nothing.
     if os.isatty(fds[0]):
         commands = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"
         sys.stderr.write(f"layerlore speaks MCP on stdin and stdout; hosts launch it. Try {commands}.\n")

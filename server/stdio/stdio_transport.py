@@ -62,6 +62,7 @@ class LineConnection:
         self._stop = stop
         self._max_line_bytes = max_line_bytes
         self._frame_bytes = frame_bytes
+        # Streams without a buffer: a slow server must slow down the reader, not fill the memory.
         self._to_server, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._from_server, self._replies = anyio.create_memory_object_stream[SessionMessage](0)
         self._reading = anyio.CancelScope()
@@ -82,9 +83,11 @@ class LineConnection:
             try:
                 with self._serving:
                     await self._serve(self._messages, self._from_server)
+            # An exception here would cancel the writer before the last answers are out.
             except Exception as error:  # noqa: BLE001 - raised below, outside of the task group's ExceptionGroup
                 failure = error
             self._messages.close()
+            # Closing the replies lets the writer finish what is queued and end.
             self._from_server.close()
             with anyio.move_on_after(FLUSH_SECONDS):
                 await self._all_written.wait()
@@ -114,6 +117,7 @@ class LineConnection:
             with self._reading, contextlib.suppress(anyio.BrokenResourceError):  # the server has failed
                 while chunk := await self._source.read():
                     taken = self.accept(lines.feed(chunk))
+                    # Only the first lines may be reordered, because the protocol's era is fixed by then.
                     for line in put_handshake_first(taken) if self._opening else taken:
                         await self._take(line)
                         self._opening = False
@@ -130,6 +134,7 @@ class LineConnection:
             await self.send(taken)
         else:
             assert isinstance(line, bytes)
+            # Noted before it is served, so that a fast answer finds its request.
             self._open_requests.add(taken)
             await self._to_server.send(SessionMessage(self.admit(line, taken)))
 
@@ -142,6 +147,7 @@ class LineConnection:
                     logger.exception("dropped a message to the client that cannot be written as JSON")
                 else:
                     await self.send(line)
+                # Also for a reply that could not be written, or the end would wait for it in vain.
                 self._open_requests.note_reply(reply.message)
         self._all_written.set()
 
@@ -157,6 +163,7 @@ class LineConnection:
         await self._stop.wait()
         self._reading.cancel()
         self._answering.cancel()
+        # Calls in flight get a moment to end by themselves before they are cancelled.
         await anyio.sleep(CANCEL_SECONDS)
         self._serving.cancel()
 

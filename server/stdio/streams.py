@@ -59,6 +59,7 @@ class PipeSource:
 
     @classmethod
     async def open(cls, fd: int) -> "PipeSource":
+        # The limit bounds what is read ahead, since a host may write faster than the server works.
         reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", buffering=0)
@@ -105,7 +106,9 @@ class PipeSink(asyncio.Protocol):
     async def write(self, line: bytes) -> None:
         if not self._lost.is_set():
             self._transport.write(line)
+            # Waits while the pipe is full, so that answers do not pile up in memory.
             await self._room.wait()
+        # The reader may have left during the wait, and then nothing has arrived.
         if self._lost.is_set():
             raise BrokenPipeError("the host has closed the server's stdout")
 
@@ -115,6 +118,7 @@ class PipeSink(asyncio.Protocol):
             await self._lost.wait()
         finally:
             if not self._lost.is_set():
+                # Cancelled, so a reader that does not read must not keep the process alive.
                 self._transport.abort()
 
 
@@ -129,6 +133,7 @@ class ThreadSource:
     def _pump(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
         chunk = b" "
         while chunk:
+            # A limit, since a thread could read a whole file before the server takes the first line.
             self._room.acquire()
             try:
                 chunk = os.read(fd, _CHUNK_BYTES)
@@ -155,6 +160,7 @@ class ThreadSink:
         self._fd = fd
 
     async def write(self, line: bytes) -> None:
+        # abandon_on_cancel: a write to a full pipe cannot be interrupted.
         await anyio.to_thread.run_sync(self._write_all, line, abandon_on_cancel=True)
 
     def _write_all(self, line: bytes) -> None:

@@ -64,6 +64,7 @@ class Interest:
     def add(self, scope: Scope, uri: str) -> None:
         counts = self._watched.setdefault(scope, Counter())
         counts[uri] += 1
+        # Only the first and the last watcher matter: the database is watched once for all of them.
         if counts[uri] == 1:
             self._notify(scope, uri)
 
@@ -90,6 +91,7 @@ class Interest:
 
     async def until(self, *, somebody: bool) -> None:
         """Wait until a client watches something, or none does anything."""
+        # Checked again after each change, as another one may have come meanwhile.
         while bool(self._watched) != somebody:
             await self._turned.wait()
 
@@ -185,6 +187,7 @@ class NotificationHub:
         """Deliver to handshake-era clients, until cancelled."""
         while True:
             await self._awake.wait()
+            # Cleared before the watches are read: an event during the sends wakes the loop again.
             self._awake.clear()
             async with anyio.create_task_group() as sends:
                 for connection, watch in self._watches.items():
@@ -198,6 +201,7 @@ class NotificationHub:
 
     def _take(self, scope: Scope | None, event: ServerEvent) -> None:
         for connection, watch in self._watches.items():
+            # A client that has not finished its handshake must get no notifications.
             if connection.initialized.is_set() and _concerns(scope, event, watch):
                 watch.waiting[event] = None
                 self._awake.set()
@@ -207,6 +211,7 @@ class NotificationHub:
             if ctx.method == "subscriptions/listen":
                 return await self._listen(ctx, call_next)
         elif connection_of(ctx.session).has_standalone_channel:
+            # On stateless HTTP there is no channel for news.
             watch = self._watch_of(ctx)
             if watch.stalled:  # who asks also reads
                 watch.stalled = False
@@ -225,9 +230,11 @@ class NotificationHub:
             async def begin(ctx: Ctx, params: SubscriptionsListenRequestParams) -> EmptyResult:
                 await self._rules.permit(ctx)
                 scope, uris = self._rules.scope_of(ctx), self._uris(ctx, params)
+                # Entered in the stack, so that everything ends with the stream.
                 while_open.enter_context(listening_in(scope))
                 while_open.enter_context(self.interest.hold(scope, uris))
                 if uris:
+                    # The mark is set before the client's request is acknowledged: every later change is news.
                     await self._rules.begin(ctx, scope)
                 return EmptyResult()
 
@@ -246,6 +253,7 @@ class NotificationHub:
         connection = connection_of(ctx.session)
         if connection not in self._watches:
             self._watches[connection] = _Watch()
+            # The SDK unwinds this when the session ends, however it ends.
             connection.exit_stack.callback(self._forget, connection)
         return self._watches[connection]
 
@@ -261,8 +269,10 @@ class NotificationHub:
         await self._rules.permit(ctx)
         uri, scope, watch = params.uri, self._rules.scope_of(ctx), self._watch_of(ctx)
         self._rules.check(ctx, uri)
+        # Watched meanwhile, because begin marks only what is being watched.
         with self.interest.hold(scope, [uri]):
             await self._rules.begin(ctx, scope)
+            # The client may have left while the mark was being set.
             if (scope, uri) not in watch.uris and not watch.left:
                 if len(watch.uris) >= MAX_WATCHED_URIS:
                     raise LimitExceeded(f"a client may subscribe to {MAX_WATCHED_URIS} resources; unsubscribe first")
@@ -274,6 +284,7 @@ class NotificationHub:
         scope, watch = self._rules.scope_of(ctx), self._watch_of(ctx)
         if (scope, params.uri) in watch.uris:
             watch.uris.discard((scope, params.uri))
+            # News that waits would reach a client that has just unsubscribed.
             watch.waiting.pop(ResourceUpdated(uri=params.uri), None)
             self.interest.drop(scope, params.uri)
         return EmptyResult()
@@ -299,6 +310,7 @@ def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
         case ResourceUpdated(uri=uri):
             if scope:
                 return (scope, uri) in watch.uris
+            # News for everybody names no scope, so any watcher of the URI gets it.
             return any(uri == watched for _, watched in watch.uris)
         case ResourcesListChanged():
             return scope is None or scope == watch.list_of
@@ -306,6 +318,7 @@ def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
 
 
 async def _send_waiting(connection: Connection, watch: _Watch) -> None:
+    # A copy, since new events may come while one is being sent.
     for event in list(watch.waiting):
         if event not in watch.waiting:
             continue  # unsubscribed meanwhile
@@ -335,6 +348,7 @@ async def _send(connection: Connection, event: ServerEvent) -> None:
 def listening_in(scope: Scope) -> Iterator[None]:
     """Each subscription to a bus while the context is entered belongs to the scope."""
     token = _scope_of_request.set(scope)
+    # The SDK subscribes inside the request, without a place for the scope.
     try:
         yield
     finally:
@@ -357,6 +371,7 @@ class ScopedBus:
         """Notify the listeners of a scope."""
         for observer in self._observers:
             observer(scope, event)
+        # A copy, because a listener may end its subscription while it is called.
         for listens_in, listener in list(self._listeners.values()):
             if scope is EVERYBODY or listens_in == scope:
                 try:

@@ -45,6 +45,7 @@ _ALONE: set[Change] = {("profile", ""), ("entries", ""), ("entry", ANY), ("recal
 
 def kinds_of(types: Collection[str] | None) -> set[Kind]:
     """The resources of a thread that events of these types change; all of them if the types are not known."""
+    # A redaction changes texts everywhere, and no type of event says where.
     if types is None or "memory_redacted" in types:
         return {"thread", *OF_A_THREAD}
     return {"thread", "events", *(kind for prefix, kind in _OF_PREFIX for type_ in types if type_.startswith(prefix))}
@@ -69,9 +70,11 @@ def _changes_of_event(type_: str, payload: Json) -> set[Change]:
     if type_.startswith("profile_"):
         return {("profile", ""), ("recall", "")}
     if type_.startswith("entries_"):
+        # A change of many entries names no ids, so each watched entry may be meant.
         ids = payload.get("ids") or [ANY]
         return {("entries", ""), ("recall", ""), *(("entry", str(entry_id)) for entry_id in ids)}
     if type_.startswith("thread_"):
+        # Lists show titles, but not metadata, so other updates do not concern them.
         lists = type_ != "thread_updated" or "title" in payload.get("changed", ())
         return {("threads", ""), *([_LIST_CHANGED] if lists else [])}
     # Erased, redacted, or of a newer version: all may have changed.
@@ -116,11 +119,13 @@ class ScopeWatch:
                 self._run_marks.pop(address.run_id, None)
         else:
             _counted_out(self._alone, address.kind if address else None)
+            # Without a watcher the mark would grow old, and the next one would get old news.
             self._resource_seq = self._resource_seq if self._alone else None
             self._totals = self._totals if self._needs_totals else None
 
     @property
     def _needs_totals(self) -> bool:
+        # Totals cost a query of their own, so they are only read for these kinds.
         return bool(self._alone.keys() & {"threads", "status", "recall"})
 
     def unmarked(self) -> Watched | None:
@@ -141,6 +146,7 @@ class ScopeWatch:
     def mark(self, request: Watched, found: Found) -> None:
         """Where things were found is what they are marked with. A watch that was dropped since the query stays
         dropped."""
+        # Only what is still watched gets a mark; the query ran without a lock on the watches.
         self._thread_marks |= {thread_id: mark for thread_id, mark in found.marks.items() if thread_id in self._threads}
         self._run_marks |= {run_id: found.runs.get(run_id) for run_id in request.run_ids if run_id in self._runs}
         if request.resource and self._alone:
@@ -151,6 +157,7 @@ class ScopeWatch:
     def news(self, request: Watched, found: Found) -> list[ServerEvent]:
         """The resources that differ from their marks; moves the marks on. Each URI is spelled as the client watches
         it."""
+        # The changes are computed before the marks move.
         changed = set(self._changed(request, found))
         self.mark(request, found)
         events: list[ServerEvent] = []
@@ -167,6 +174,7 @@ class ScopeWatch:
             mark = found.marks[thread_id]
             if before is not None and before != mark:
                 if before.uid == mark.uid:
+                    # Another uid is a new thread under the same name, so the types of its events say nothing.
                     known = found.types.get(thread_id)
                 else:
                     known = None
@@ -226,6 +234,7 @@ class Watcher:
         """Look until cancelled. Raises nothing: what goes wrong is in the log, and is tried again."""
         while True:
             await self._interest.until(somebody=True)
+            # Hints come from this process's own commits and from other processes through the database.
             with self._database.hints(self.hint):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._look_when_hinted)
@@ -243,6 +252,7 @@ class Watcher:
 
         Raises StorageUnavailable.
         """
+        # One look at a time: a look that reads older marks would report a change twice.
         async with self._looking:
             watch = self._watches.get(scope)
             if watch is not None:
@@ -260,12 +270,14 @@ class Watcher:
                 return
             marked = watch.marked()
             news = watch.news(marked, await self._database.read(events.look, scope, marked))
+        # Outside the lock, since a listener may be slow.
         for event in news:
             await self._publish(scope, event)
 
     async def _look_when_hinted(self) -> None:
         while True:
             await self._hinted.wait()
+            # Cleared before the look: a hint during it leads to another look.
             self._hinted.clear()
             began = time.monotonic()
             failed = await self._look_at_due()
@@ -278,6 +290,7 @@ class Watcher:
 
     async def _look_at_due(self) -> set[Scope]:
         """Returns the scopes that could not be looked at."""
+        # Taken as a whole, so that new hints go into a new set.
         due, self._due = self._due, set()
         failed = set()
         for scope in due:
@@ -297,5 +310,6 @@ class Watcher:
             watch.add(uri)
         else:
             watch.drop(uri)
+        # An empty watch would be read from the database at each hint.
         if not watch:
             del self._watches[scope]

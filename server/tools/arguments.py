@@ -188,8 +188,10 @@ def _rename(arguments: Mapping[str, Any], allowed: Collection[str]) -> Arguments
     found: Arguments = {}
     for name, value in arguments.items():
         short = name[:_LONGEST_NAME]
+        # Names of other systems come in camelCase, snake_case and with hyphens.
         snake = _HUMP.sub("_", short).lower().replace("-", "_")
         known = (snake, *_COUNTERPARTS.get(snake, ()))
+        # A value is never moved to an argument that the call names itself.
         ours = next((each for each in known if each in allowed and each not in arguments and each not in found), name)
         found[name if name in allowed else ours] = value
     return found
@@ -200,6 +202,7 @@ def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
     items: Mapping[str, Any] = schema.get("items", {})
     if schema.get("type") != "array" or items.get("type") != "string":
         return _find_same(name, value, schema)
+    # A text that begins with a bracket is a list as JSON, which is read later.
     is_one = isinstance(value, str) and value and not value.lstrip().startswith("[")
     if is_one:
         values = [value]
@@ -215,6 +218,7 @@ def _find_same(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
     if same is None or not isinstance(value, str):
         return value
     known = schema.get("enum") or same.values()
+    # A value that the tool knows is never replaced.
     if value in known:
         return value
     snake = _HUMP.sub("_", value[:_LONGEST_NAME].strip()).lower().replace("-", "_").replace(" ", "_")
@@ -252,6 +256,7 @@ def suggest_name(name: str, allowed: list[str]) -> str:
 
 
 def _write_number(value: Any) -> Any:
+    # A bool is an int for Python, but no time.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number:
         return str(value)
@@ -270,6 +275,7 @@ def parse_since(text: str, where: str = "since") -> int:
 def parse_until(text: str) -> int:
     """An ``until`` in milliseconds since 1970: a date alone means the whole day, to its last moment."""
     moment = parse_time(text, "until", current_zone())
+    # A date alone parses as the day's first moment, which would exclude the whole day.
     if _DATE.fullmatch(text.strip()):
         return end_of_day(moment)
     return moment
@@ -279,10 +285,12 @@ def drop_left_out(tool: "Tool", arguments: Mapping[str, Any]) -> Arguments:
     """The arguments that say something, JSON text read where it stands for a list or an object."""
     schemas: Mapping[str, Any] = tool.parameters["properties"]
     fields = tool.fn_metadata.arg_model.model_fields
+    # Objects and lists may come as JSON text, and an empty one inside it counts as left out.
     sent = tool.fn_metadata.pre_parse_json(dict(arguments))
     # Who fills in everything knows of what is listed.
     listed = {name: each for name, each in schemas.items() if UNLISTED not in fields[name].metadata}
     filled_in = _fills_in(sent, listed)
+    # A client that names every argument fills in what it does not mean.
     names_all = listed.keys() <= sent.keys()
     kept: Arguments = {}
     for name, raw in sent.items():
@@ -312,6 +320,7 @@ def _is_left_out(value: Any, field: FieldInfo, schema: Mapping[str, Any], filled
 
 def _is_empty(value: Any, schema: Mapping[str, Any]) -> bool:
     """Whether it is the empty text, which stands for every type, or the empty value of the schema's type."""
+    # False equals 0 for Python, but as an argument it says something.
     return not isinstance(value, bool) and value in ("", _EMPTY.get(schema.get("type", ""), ""))
 
 

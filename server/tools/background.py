@@ -64,6 +64,7 @@ async def read_background(call: Call) -> Background:
     """The background work of the caller's scope; nothing while memory is off."""
     if call.settings.memory == "off":
         return Background([], OfDay(), 0, None)
+    # One read transaction, so that the numbers fit together.
     return await call.engine.database.read(_read, call.scope, call.caller.default_thread, call.engine.now())
 
 
@@ -93,12 +94,14 @@ def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> 
 def count_due(rows: Sequence[JobRow], kinds: Collection[str]) -> int:
     """How many jobs of the kinds are due, those about one turn of a conversation counted once."""
     due = [row for row in rows if row.state == "due" and row.kind in kinds]
+    # The jobs of one turn are offered as one, so a model needs one call for them.
     return len({(row.thread_uid, "" if row.kind in TURN_KINDS else row.kind) for row in due})
 
 
 def name_holder(call: Call) -> str:
     """Who holds the jobs that a caller's model takes: the client, and its session where there is one."""
     caller = call.caller
+    # The principal's name is hashed: the holder is visible to others who look at the jobs.
     whose = hashlib.sha256(f"{caller.principal.name}\0{caller.default_thread}".encode(errors="replace"))
     return f"host:{caller.client}:{whose.hexdigest()[:12]}"
 
@@ -119,6 +122,7 @@ def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) 
         if row.kind in kinds and row.state in ("running", "later", "due")
     ]
     soonest = min((at for at in times if at is not None), default=None)
+    # Nothing waits, and only a user's words make new work.
     if soonest is None:
         return {"again_after": "a turn in which the user says something"}
     return {"again_in_seconds": max(1, math.ceil((soonest - now) / 1000))}
@@ -164,6 +168,7 @@ def describe_thinking(call: Call, found: Background) -> ModelStatus:
 def _budget(call: Call, found: Background) -> Budget:
     """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
+    # The person at this machine pays for all tenants and sees the sums.
     local = call.caller.principal.tenant == LOCAL_TENANT
     budget: Budget = {"day": usage_rows.day_of(call.engine.now())}
     if local:
@@ -171,6 +176,7 @@ def _budget(call: Call, found: Background) -> Budget:
         budget["cost_usd"] = found.spent.cost_nano_usd / NANO
         budget["daily_tokens"] = llm.daily_tokens
         budget["daily_usd"] = llm.daily_usd
+    # Other tenants see their own numbers alone.
     if allowed or not local:
         budget["tenant_tokens"] = found.tenant_tokens
         budget["tenant_daily_tokens"] = allowed

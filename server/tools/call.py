@@ -84,6 +84,7 @@ class Call:
         from layerlore.memory.engine.engine import WriteRequest
 
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
+        # The idempotency key of the call goes before that of the request's envelope.
         return WriteRequest(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
@@ -95,6 +96,7 @@ class Call:
         """How much may be stored; None for the person at this machine, and where nothing is limited."""
         from layerlore.storage.audit.stored_bytes import Quota
 
+        # The local person has no quota, so that no setting for others limits them.
         rates = self.settings.rates
         if self.caller.principal.local or not (rates.tenant_stored_bytes or rates.resource_stored_bytes):
             return None
@@ -110,12 +112,14 @@ class Call:
     def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""
         if not argument and self.caller.default != "named":
+            # The thread of a launch is checked here as well, at its first use.
             self.default_use.thread_id, self.default_use.reads = self.caller.default_thread, reads
         return check_id(argument or self.caller.default_thread, "thread_id", self.engine.limits.thread_id_chars)
 
 
 async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> Any:
     """What the tool, one that only reads, would answer, listed or not. Raises LayerloreError, ToolError."""
+    # A resource or a prompt needs the right to read, whatever its tool would need.
     caller = await admit(ctx, READ, ctx.method)
     values, given = check_arguments(tool.tool, arguments)
     return await ctx.lifespan_context.act(tool.name, tool.function, caller, values, given)

@@ -100,6 +100,7 @@ async def memory_status(call: Call) -> MemoryStatus:
 
 
 def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    # Listing shows what was done, which is stored content.
     return frozenset({"write"} if arguments.get("undo_id") else {"read", "write"})
 
 
@@ -126,6 +127,7 @@ async def undo(
     if not undo_id:
         return {"acts": await undo.list_acts(call.engine, call.scope)}
 
+    # Checked inside the undo, when the act is known.
     def check(act: "Act") -> None:
         if undo.removes(act) and "forget" not in call.caller.principal.rights:
             raise NotPermitted(f"undo of {act.tool} brings back what was removed, which needs the right forget, too")

@@ -29,6 +29,7 @@ def holds_stored(answer: Any) -> bool:
 def drop_stored(answer: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """An answer of this type as those may see it who may not read: without the keys that hold what is stored."""
     keys = _keys(answer)
+    # Filtered by type, not by name, so that a new field cannot be forgotten.
     return {key: _reduced(keys.get(key), value) for key, value in given.items() if not _is_stored(keys.get(key))}
 
 
@@ -48,6 +49,7 @@ def _keys(answer: Any) -> Mapping[str, Any]:
 
 
 def _is_stored(hint: Any) -> bool:
+    # A field may be optional and stored at once; the markers are nested.
     if get_origin(hint) is NotRequired:
         (hint,) = get_args(hint)
     return get_origin(hint) is Annotated and STORED in get_args(hint)[1:]
@@ -153,12 +155,14 @@ class Declaration:
             acts = frozenset({self.right})
         else:
             acts = self.rights_of(arguments)
+        # An answer with stored content needs the right to read, unless the tool has a reduced form.
         if self.shows_stored and not self.reduced:
             return acts | {"read"}
         return acts
 
     def changes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call with these arguments may change what is stored."""
+        # A tool that can do both changes nothing in a call that only needs the right to read.
         return not self.hints.only_reads and bool(self.needs(arguments) - READ)
 
     def open_to(self, rights: Collection[Right]) -> bool:
@@ -210,15 +214,18 @@ class Declaration:
         from mcp.server.mcpserver.tools import Tool
 
         meta: Schema
+        # Claude Code cuts tool results at a size of its own unless the tool names a larger one.
         if self.largest_answer:
             meta = {"anthropic/maxResultSizeChars": self.largest_answer}
         else:
             meta = {}
         if self.opens:
             meta["ui"] = {"resourceUri": self.opens, "visibility": ["model", "app"]}
+        # The SDK derives the schemas from a signature, so it gets one without our first parameter.
         tool = Tool.from_function(
             _without_call(self.function, self.answers or str),
             title=self.title,
+            # A docstring is wrapped for the source, and a description is one paragraph.
             description=" ".join((self.function.__doc__ or "").split()),
             annotations=self.annotations,
             meta=meta or None,
@@ -228,6 +235,7 @@ class Declaration:
         if tool.fn_metadata.output_schema is not None:
             output = tool.fn_metadata.output_schema
             tool.fn_metadata.output_schema = _listed(output, output.get("$defs", {}))
+            # An answer may name the thread it came from, so its schema must allow the two keys.
             if CURRENT in tool.parameters["properties"].get("thread_id", {}).get("description", ""):
                 tool.fn_metadata.output_schema["properties"] |= OF_DEFAULT
         return tool
@@ -293,6 +301,7 @@ def _without_call(function: Action, answers: type) -> Callable[..., Any]:
         """Never called: calls go to the function itself."""
 
     shown.__name__ = function.__name__
+    # The SDK reads the signature and the annotations, never the body.
     shown.__signature__ = signature.replace(parameters=arguments, return_annotation=answers)  # type: ignore[attr-defined]
     shown.__annotations__ = {**{each.name: each.annotation for each in arguments}, "return": answers}
     return shown
@@ -314,6 +323,7 @@ def _listed_input(schema: Schema) -> Schema:
 def _described(argument: Schema) -> Schema:
     """Its description, with a default that nobody would expect."""
     default = argument.get("default")
+    # A bool is an int too, so a true default is named as well.
     if default and isinstance(default, int):
         unexpected = f"Default {json.dumps(default)}."
     else:
@@ -328,6 +338,7 @@ def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "$ref" in node:
         node = {**definitions[node["$ref"].removeprefix("#/$defs/")], **node}
     node = {key: value for key, value in node.items() if key not in _UNSAID}
+    # It allows any key, which is the default of JSON Schema.
     if node.get("additionalProperties") is True:
         del node["additionalProperties"]
     for key in ("items", "additionalProperties"):
@@ -338,6 +349,7 @@ def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "anyOf" in node:
         node = _union(node, [_listed(each, definitions) for each in node.pop("anyOf")])
     first = {key: node.pop(key) for key in _KEYS if key in node}
+    # A copy, since definitions are shared between the places that refer to them.
     return copy.deepcopy(first | node)
 
 

@@ -24,6 +24,7 @@ About = Annotated[
 
 
 def _rights_of_remember(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    # Replacing an entry takes away what was stored, so it needs the right to forget.
     return frozenset({"write", "forget"} if arguments.get("replaces") else {"write"})
 
 
@@ -65,6 +66,7 @@ async def remember(
 
 
 def _rights_of_forget(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    # A query shows stored entries before they are forgotten.
     return frozenset({"forget", "read"} if arguments.get("query") else {"forget"})
 
 

@@ -33,6 +33,7 @@ async def erase_memory(
     if not dry_run:
         token = check_id(confirm.strip(), "confirm", call.engine.limits.id_chars)
         receipt = await erasure.confirm_erasure(call.engine, call.scope, thread, token, sent)
+        # The database first: if the files fail, the important part is done.
         await _erase_files(call, thread)
         return receipt
     if confirm:
@@ -45,6 +46,7 @@ async def _erase_files(call: Call, thread: str) -> None:
     from layerlore.server.capture import hook_sessions
 
     scope = call.scope
+    # The hooks' files of this machine belong to the local tenant only.
     if scope.tenant_id != LOCAL_TENANT:
         return
     try:

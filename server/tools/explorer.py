@@ -48,11 +48,13 @@ class ResumedJobs(TypedDict):
 @tool("Show the memory", "pages", "read", opens=EXPLORER_URI)
 async def open_explorer(call: Call, thread_id: ThreadId = "") -> str:
     """Show the user a page with all that is remembered, to look through and mend."""
+    # The call marks the thread as used by default, so the answer names it to the model.
     call.thread(thread_id, reads=True)
     return "The user sees the page; what is in it is not in this answer."
 
 
 def _rights_to_mark(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    # A mark as wrong hides an entry from everybody, like forgetting.
     return frozenset({"write"} if arguments.get("wrong") is None else {"write", "forget"})
 
 
@@ -127,6 +129,7 @@ async def explore_days(
 
     since = call.engine.now() // DAY_MS - days + 1
     read = await call.engine.database.read(call_counts.read_days, call.scope, since)
+    # Counts of the last minute are still in memory, and the page shows them as well.
     pending = [each for each in call.engine.counts.list_pending(call.scope) if each.day >= since]
     return call_counts.present_days(read, pending, tool)
 
@@ -169,6 +172,7 @@ async def explore_journal(
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
     from layerlore.memory.engine import journal_lines
 
+    # The digits of a 64-bit number at most, since it goes into a query.
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
     engine = call.engine
@@ -182,6 +186,7 @@ async def explore_journal(
     )
     shown = [_show_line(each) for each in lines]
     page: JournalPage = {"lines": shown}
+    # A full page may be the last one; the next is then empty.
     if len(lines) == limit:
         page["next_cursor"] = str(lines[-1].row_id)
     return page
@@ -214,6 +219,7 @@ async def explore_tenants(
     from layerlore.memory.messages import tenants
 
     principal = call.caller.principal
+    # Only the owner of the database may learn the names of other tenants.
     if not principal.every_tenant:
         return {"tenants": [principal.tenant]}
     return await tenants.list_tenants(call.engine, query=query, limit=limit, cursor=cursor)

@@ -70,6 +70,7 @@ OFF = "layerlore is switched off (memory = off): nothing is stored and nothing i
 def write_instructions(tools: Collection[str], default: Default, *, captured: bool = False) -> str:
     """For a model that can call these tools, on a connection whose calls get to their thread so. ``captured``: hooks of the host
     store its conversations."""
+    # A host with hooks stores the messages itself, and a model would store them twice.
     words = {"thread": _THREAD[default], "storing": _CAPTURED if captured else _STORE}
     said = [line.format(**words) for needed, line in _LINES if not set(needed).isdisjoint(tools)]
     return "\n".join([_FIRST, *(f"- {line}" for line in said), _LAST])

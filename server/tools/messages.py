@@ -71,6 +71,7 @@ async def add_messages(
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)
     added = await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
+    # Programs ask for ids; a model needs only the counts.
     if ids:
         return added
     call.default_use.brief = True
@@ -107,6 +108,7 @@ async def get_messages(
     ):
         check_number(value, name, least)
     if part:
+        # A part is one place in one message, so a range would be ignored silently.
         if call.given & {"offset", "before", "after", "since", "until", "max_tokens"} or roles:
             raise InvalidInput(
                 "part: names a place in one message; leave offset, before, after, since, until, roles and max_tokens out"
@@ -138,6 +140,7 @@ async def get_messages(
                 "turn: takes thread_id, limit, max_tokens and detail=normal or high beside it, nothing else"
             )
         page = await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, request)
+    # Without a conversation a time range means all of them, which is how "yesterday" is read.
     elif (since or until) and not thread_id:
         page = await reader.get_messages_of_all(call.engine, call.scope, request)
     else:
@@ -146,6 +149,7 @@ async def get_messages(
             call.engine, call.scope, thread, replace(request, reserved=call.reserved_tokens)
         )
     if format == "text":
+        # In a thread, because rendering a long page takes a while.
         return await asyncio.to_thread(reader.render_page, page)
     return page
 
@@ -163,6 +167,7 @@ async def delete_messages(
     from layerlore.memory.messages import reader
     from layerlore.memory.removal import deletion
 
+    # The default thread is easily meant by mistake, and this deletes all of it.
     if which == "all" and not thread_id:
         raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
     return await deletion.delete_messages(

@@ -49,6 +49,7 @@ ListTokens = Annotated[int, UNLISTED, Field(ge=100, le=20_000, description="The 
 
 
 def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    # The kind of the call decides, since review and list change nothing.
     return frozenset({"read"} if arguments.get("action") in _READS else {"write"})
 
 
@@ -78,6 +79,7 @@ async def plan(
 
     if action == "list":
         return await _list_open(call, max_tokens, format)
+    # Writing makes the thread; reading must not.
     thread = call.thread(thread_id, reads=action == "review")
     if action == "review":
         if plan or expected_revision is not None:
@@ -103,6 +105,7 @@ async def plan(
         )
         if call.default_use.thread_id:  # a request that is sent again means the thread of the first
             call.default_use.thread_id = answer["thread_id"]
+        # A credential that may write but not read gets the states alone.
         if not call.may_read:
             if format == "text":
                 return plans.render_states(answer)
@@ -115,6 +118,7 @@ async def plan(
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
     from layerlore.memory.work import plan as plans
 
+    # These arguments are about one conversation, and ignoring them silently would mislead.
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
     found = await plans.list_open(call.engine, call.scope, call.caller.default_thread)

@@ -95,6 +95,7 @@ async def recall_memory(
     )
     # The caller's own thread may be one that nobody wrote to yet.
     if request.thread_id is not None and request.thread_id != call.caller.default_thread:
+        # A wrong id must be an error; an empty answer would look as if nothing was known.
         await call.engine.database.read(threads.find, call.scope, request.thread_id)
     found = await recall.recall(call.engine, call.scope, request)
     if opening:
@@ -106,14 +107,17 @@ async def recall_memory(
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
     def fitted() -> str | RecallAnswer:
+        # The opening is part of the answer, so the hits get the tokens that it leaves.
         tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
             shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
                 return _put_before(begins, shown)
+            # Nine tenths of the share, since bytes for a token differ between texts.
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
+    # Short answers are rendered on the loop: a thread would cost more than it saves.
     if detail == "low":
         return fitted()
     return await asyncio.to_thread(fitted)
@@ -124,6 +128,7 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
 
     if not call.claim_opening():
         return ""
+    # Half of the tokens at most, so that the question itself is still answered.
     most = min(injection.OPENING_TOKENS, max_tokens // 2)
     return await injection.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 

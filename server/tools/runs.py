@@ -127,6 +127,7 @@ async def update_run(
     status cancelled after a cancel: stop then."""
     from layerlore.memory.work import run_changes
 
+    # An empty list is a value: it removes the pending calls.
     has_calls = "pending_tool_calls" in call.given
     given = run_changes.RunUpdate(
         run_id,
@@ -220,6 +221,7 @@ async def complete_run(
     else:
         kept = output
     given = run_changes.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
+    # A run that is known by its claim has its thread already.
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:

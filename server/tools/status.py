@@ -19,6 +19,7 @@ from layerlore.storage.threads import threads
 
 async def memory_status(call: Call) -> MemoryStatus:
     """The answer, as MemoryStatus has it."""
+    # Memory off has an empty database, which is not worth a query.
     if call.settings.memory == "off":
         held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
     else:
@@ -104,6 +105,7 @@ async def _vectors(call: Call) -> Vectors:
         return {"model": "", "dimension": 0, "total": 0, "pending": 0, "state": "off"}
     status = embedding.status()
     progress = await call.engine.database.read(vectors.progress, call.scope, status.model)
+    # Texts that the embedder refuses would otherwise count as pending for good.
     refused = await call.engine.database.read(
         vectors.count_there, call.scope, embedding.refused.get(call.scope, frozenset())
     )
@@ -147,6 +149,7 @@ async def _find_problems(call: Call, work: Background, embedded: Vectors) -> lis
     """What does not work as it should, and how to mend it."""
     found = background.find_problems(call, work)
     if unwritable := await call.engine.database.health.ask():
+        # First in the list, since nothing else matters while nothing can be stored.
         found.insert(0, f"nothing can be stored now: {unwritable}")
     if damage := call.engine.database.health.damage:
         found.append(f"the memory is damaged: {'; '.join(damage)} (`layerlore doctor` says more, and the way out)")

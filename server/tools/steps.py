@@ -74,6 +74,7 @@ async def list_events(
 
     if scope == "resource" and thread_id:
         raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
+    # The resource's log has events of all conversations, and of the profile.
     if scope == "thread":
         thread = call.thread(thread_id, reads=True)
     else:
@@ -123,6 +124,7 @@ async def get_briefing(
     from layerlore.memory.context import briefing
 
     thread = call.thread(thread_id, reads=True)
+    # The line about a default thread stands below the briefing and takes tokens, too.
     most = max_tokens - call.reserved_tokens
     return await briefing.get_briefing(
         call.engine, call.scope, thread, task, task_key=task_key, max_tokens=most, json=format == "json"

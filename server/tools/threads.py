@@ -39,6 +39,7 @@ async def list_threads(
     """List conversations, those with this metadata, or one: title, metadata and counts. `next_cursor` continues."""
     from layerlore.memory.messages import threads
 
+    # With an id it is a lookup, which also finds threads beyond the first page.
     if thread_id:
         return await threads.get_thread(call.engine, call.scope, call.thread(thread_id))
     return await threads.list_threads(
@@ -76,14 +77,17 @@ async def update_thread(
     """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
     from layerlore.memory.messages import threads
 
+    # An update of nothing would make an empty thread.
     if not call.given & {"title", "metadata", "window", "subject"}:
         raise InvalidInput("nothing to update: give a title, metadata, a window or a subject")
     if "subject" in call.given:
+        # The subject is part of the metadata, where None removes a key.
         metadata = {**metadata, SUBJECT_KEY: validation.check_text(subject, SUBJECT_KEY).strip() or None}
     return await threads.update_thread(
         call.engine,
         call.scope,
         call.thread(thread_id),
+        # None leaves a field as it is, and "" would remove it.
         title=title if "title" in call.given else None,
         metadata=metadata if call.given & {"metadata", "subject"} else None,
         window=window if "window" in call.given else None,

@@ -51,6 +51,7 @@ def choose_tools(settings: Settings) -> list[Declaration]:
     """The tools of the toolsets and presets that the settings name; with memory off, only the one that says so."""
     if settings.memory == "off":
         return [curation.memory_status]
+    # A preset must not bring back a tool that another setting has switched off.
     unlisted = _switched_off(settings)
     preset = frozenset().union(*(tools for name, tools in PRESETS.items() if name in settings.toolsets))
     chosen = [each for each in DECLARATIONS if each.toolset in settings.toolsets or each in preset]
@@ -59,6 +60,7 @@ def choose_tools(settings: Settings) -> list[Declaration]:
 
 def _may_be_called(tool: Declaration, settings: Settings) -> bool:
     """Whether the mode of the memory leaves a way to call the tool."""
+    # A tool with several uses stays as long as one of them only reads.
     return settings.memory == "on" or not all(map(tool.changes, tool.ways))
 
 
@@ -66,6 +68,7 @@ def choose_for_pages(settings: Settings) -> list[Declaration]:
     """The tools that a page has beside those: of every toolset, since no model pays for them."""
     if settings.memory == "off":
         return []
+    # A model's list costs tokens in each call; a page's does not.
     taken = {*choose_tools(settings), *_switched_off(settings)}
     return [each for each in (*DECLARATIONS, *OF_PAGES) if each not in taken and _may_be_called(each, settings)]
 
@@ -82,6 +85,7 @@ def choose_declared_for_pages(settings: Settings) -> list[Declaration]:
 
 def _of_any_agent(settings: Settings, choose: Callable[[Settings], list[Declaration]]) -> list[Declaration]:
     chosen = {each for agent in ("", *settings.agents) for each in choose(settings.for_agent(agent))}
+    # In the order of the declarations, so that the list is the same for every client.
     return [each for each in (*DECLARATIONS, *OF_PAGES) if each in chosen]
 
 

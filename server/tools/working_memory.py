@@ -44,6 +44,7 @@ async def get_working_memory(
     form to fill in."""
     from layerlore.memory.documents import working_memory
 
+    # The profile belongs to the person, also when the conversation is a project's.
     owner, thread = _owner(call, scope), _thread(call, scope, thread_id, reads=True)
     document, kept = await working_memory.read_document(call.engine, owner, scope, thread, version=version)
     if format == "json":
@@ -85,6 +86,7 @@ async def update_working_memory(
             expected_version=expected_version,
             sent=sent,
         )
+    # An empty content is a value only if it was really sent.
     elif "content" in call.given:
         change = working_memory.update_document(
             call.engine,
@@ -127,6 +129,7 @@ async def clear_working_memory(
         scope,
         _thread(call, scope, thread_id),
         expected_version=expected_version,
+        # A new conversation has no document, and clearing the default one is no error.
         may_be_new=not thread_id,
         sent=call.sent(thread_id),
     )

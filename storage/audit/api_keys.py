@@ -21,6 +21,7 @@ _NAMES = ("key_id", "tenant_id", "agents", "resource_id", "rights", "created_at"
 
 _columns = [api_keys.c[name] for name in _NAMES]
 _GIVEN = tuple((name, "bigint" if name.endswith("_at") else "text") for name in _NAMES)
+# The tenant of a key is unknown until the key is found, so these must see the rows of every tenant.
 _BY_DIGEST = Look("layerlore_api_key", select(*_columns).where(api_keys.c.digest == bindparam("digest")), _GIVEN)
 _LISTED = Look("layerlore_api_keys", select(*_columns).order_by(api_keys.c.created_at, api_keys.c.key_id), _GIVEN)
 _USABLE = Look(
@@ -40,6 +41,7 @@ _REVOKE = (
     .where(
         api_keys.c.tenant_id == bindparam("of_tenant"),
         api_keys.c.key_id == bindparam("of_key"),
+        # The first revocation counts: a second one must not move its time.
         api_keys.c.revoked_at.is_(None),
     )
     .values(revoked_at=bindparam("now"))

@@ -64,8 +64,10 @@ _BY_DAY = (
 async def add(tx: Tx, tenant: Tenant, counts: Sequence[tuple[Scope, Sequence[CallCount]]], *, today: int) -> None:
     """Add counts to those of the scopes of a tenant; days that are too long ago go. On Postgres, a writer to one of
     them waits meanwhile: give few at a time."""
+    # In one order, so that two writers of the same scopes never wait for each other.
     for scope, of_it in sorted(counts, key=lambda each: (each[0].agent_id, each[0].resource_id)):
         own = {**of_scope(scope), "tenant_id": tenant.tenant_id}
+        # An erased scope gets no new rows: no later erasure would find them.
         if not await _is_known(tx, own):
             continue
         rows = [
@@ -83,6 +85,7 @@ async def add(tx: Tx, tenant: Tenant, counts: Sequence[tuple[Scope, Sequence[Cal
             for each in sorted(of_it, key=lambda each: (each.day, each.source, each.name))
         ]
         await tx.many(_ADD, rows)
+        # Old days go with the next write of their scope, so no job has to sweep this table.
         await tx.run(_DROP_OLD_DAYS, **own, oldest=today - DAYS_KEPT)
 
 

@@ -19,6 +19,7 @@ Answer = TypeVar("Answer", bound=Mapping[str, Any])
 """The answer of a write: an object of JSON."""
 
 _key = idempotency.c.key == bindparam("key")
+# The empty answer marks a claim. The request that made it fills it in before its transaction ends.
 _CLAIM = insert_or_ignore(
     idempotency,
     {**{column.name: bindparam(column.name) for column in idempotency.c if column.name != "answer"}, "answer": ""},
@@ -57,6 +58,7 @@ async def once(
         answer = await write(tx)
         await tx.run(_KEEP, **of, new_answer=to_json(answer))
         return answer, False
+    # The claim met a row, so an earlier request of this key has committed its answer.
     first = await find_kept(tx, scope, request)
     assert first is not None
     return cast("Answer", first), True
@@ -65,6 +67,7 @@ async def once(
 async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Mapping[str, Any]) -> None:
     """Keep an answer for a request, in place of an earlier one; not if its key was used for another request."""
     of = {**of_scope(scope), "key": request.stored_key}
+    # The claim does nothing where an answer is stored already. The update below replaces that one.
     await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now)
     await tx.run(_KEEP_OF_BODY, **of, of_body=request.body_hmac, new_answer=to_json(answer))
 

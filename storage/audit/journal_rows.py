@@ -85,6 +85,7 @@ async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
 
 @cache
 def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
+    # The limit has to take the newest rows, so the query runs backwards and the reader turns the rows round.
     query = (
         select(*journal.c)
         .where(journal.c.at.between(bindparam("since"), bindparam("until")))
@@ -152,6 +153,7 @@ _PRUNE = delete(journal).where(journal.c.row_id.in_(_OLDEST))
 
 async def prune(tx: Tx, *, before: int, most: int = 10_000) -> int:
     """Remove at most ``most`` rows of all tenants from before a time (milliseconds since 1970); counts them."""
+    # A trigger refuses deletes from the journal. It is lifted for this transaction only.
     await tx.backend.open_journal(tx)
     pruned = await tx.run(_PRUNE, before=before, most=most)
     await tx.backend.close_journal(tx)

@@ -57,6 +57,7 @@ class Used:
 
 
 def _sum_of(resource: str) -> ColumnElement[int]:
+    # A resource that stores nothing has no row, and the sum over no rows is NULL.
     return func.coalesce(func.sum(case((stored_bytes.c.resource_id == bindparam(resource), stored_bytes.c.bytes))), 0)
 
 
@@ -82,6 +83,7 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
     before = await tx.backend.bytes_before(tx, owner)
     answer = await unit()
     more = await tx.backend.bytes_added(tx, owner, before)
+    # A write that frees bytes is allowed over the limit: it is the way back under it.
     if more <= 0:
         return answer
     now = await read_used(tx, owner)
@@ -101,6 +103,7 @@ async def fold(tx: Tx, owner: Scope) -> None:
 
 def _bytes_by_row(table: Table, columns: Sequence[str]) -> Select[Any]:
     """The resource of each row of a tenant, and the bytes that it counts."""
+    # A column that is NULL takes no bytes, but would make the whole sum NULL.
     lengths = (func.coalesce(ByteLength(table.c[name]), 0) for name in columns)
     counted = reduce(add, lengths, literal(ROW_BYTES)).label("bytes")
     return select(table.c.resource_id, counted).where(table.c.tenant_id == bindparam("tenant_id"))

@@ -95,6 +95,7 @@ _OF_THREADS = _sums_by(usage.c.thread_uid).where(in_scope(usage), any_of(usage.c
 _OF_RESOURCE = _sums_by(*_by_model).where(in_scope(usage))
 _BY_THREAD = (
     _sums_by(threads.c.thread_id, usage.c.thread_uid, *_by_model)
+    # An outer join: a thread that was erased still has a cost, but no name.
     .select_from(usage.outerjoin(threads, and_(same_thread(threads, usage), threads.c.deletion_uid.is_(None))))
     .where(in_scope(usage))
 )
@@ -139,6 +140,7 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
         for source, spent in sorted(by_source.items())
     ]
     await tx.many(_ADD_TO_DAY, of_day)
+    # Old days go with the next write of their scope, so no job has to sweep this table.
     await tx.run(_DROP_OLD_DAYS, **of_scope(scope), oldest=day - DAYS_KEPT)
 
 

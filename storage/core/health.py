@@ -51,6 +51,7 @@ class Health:
             self._set_alarm(LATE_SECONDS)
         try:
             yield
+            # Any other exception is the caller's own and says nothing about the database.
             self._last_well = time.monotonic()
         except StorageUnavailable as error:
             self.failed(str(error))
@@ -64,8 +65,10 @@ class Health:
     async def ask(self) -> str:
         """Why nothing can be written now; "": it can. Takes at most LOOK_SECONDS."""
         if not self.reason and time.monotonic() - self._last_well > FRESH_SECONDS and not self._closed:
+            # Callers that come at the same time share one look.
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._seen())
+            # Unlike await, wait() leaves the look running if one of its callers is cancelled.
             await asyncio.wait({self._looking})
         return self.reason
 
@@ -81,6 +84,7 @@ class Health:
 
     def damaged(self, what: str, way_out: str) -> None:
         """Something stored is damaged: said in the log once, and in ``damage`` from now on. Names no stored text."""
+        # A failing disk can damage any number of rows: the list and the log must stay short.
         if what in self.damage or len(self.damage) >= MOST_DAMAGE:
             return
         if not self.damage:
@@ -107,6 +111,7 @@ class Health:
     async def _until_well(self) -> None:
         while self.reason:
             await asyncio.sleep(AGAIN_SECONDS)
+            # The trial write needs room and time, so it comes only after the database has answered.
             reason = await _tried(self._look) or await _tried(self._write)
             if reason is None:
                 self.reason = ""
@@ -122,6 +127,7 @@ class Health:
         self._alarm = None
         if not self._waiting:
             return
+        # One slow write is no failure: nothing at all must have been written for LATE_SECONDS.
         since = max(min(self._waiting.values()), self._last_well)
         rest = LATE_SECONDS - (time.monotonic() - since)
         if rest <= 0 and not self.reason:
@@ -138,6 +144,7 @@ async def _tried(attempt: Try) -> str | None:
     except TimeoutError:
         return f"no answer within {LOOK_SECONDS:g} s"
     except Exception as error:
+        # An unknown error's text may hold the database's URL, so callers see its class only.
         log.debug("looking whether the memory can be written failed", exc_info=True)
         return f"an unexpected {type(error).__name__}"
     return None

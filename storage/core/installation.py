@@ -17,6 +17,7 @@ _OWE_REWRITE = insert_or_update(
     keys=("name",),
     changes={"value": cast(cast(installation.c.value, BigInteger) + 1, Text)},
 )
+# Longer than any page: a small row may still fit into a free page of a full disk.
 _TRIAL_CHARS = 65_536
 _PUT_TRIAL = insert_or_update(
     installation,
@@ -26,6 +27,7 @@ _PUT_TRIAL = insert_or_update(
 )
 _REMOVE_TRIAL = delete(installation).where(installation.c.name == "trial")
 _REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
+# The count has changed if something was erased during the rewrite: then the file still owes one.
 _REWRITTEN = delete(installation).where(
     installation.c.name == "rewrite_owed", installation.c.value == bindparam("owed")
 )

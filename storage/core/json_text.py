@@ -16,6 +16,7 @@ def to_json(value: Any) -> str:
 
 NOTE = "[what was stored here is damaged and cannot be read; `layerlore doctor` says what else is]"
 DAMAGED: Json = {"damaged": NOTE}
+# A text that is nested too deep makes json raise RecursionError.
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 
 # The fields that readers of a part rely on, by its type.
@@ -35,12 +36,14 @@ _BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:
     """A message's parts, as ``loads`` reads them; a note in their place if they are damaged."""
+    # A damaged cell need not hold text.
     if isinstance(stored, str):
         plain = _ONE_TEXT.fullmatch(stored)
     else:
         plain = None
     if plain is not None:
         return [{"type": "text", "text": plain[1]}]
+    # Sound JSON may still be no list of parts: then `_whole` raises or answers False.
     try:
         parts = loads(stored)
         if all(map(_whole, parts)):

@@ -108,6 +108,7 @@ class Pattern:
         if name not in _METHODS:
             raise AttributeError(name)
         made = self._compile()
+        # As attributes of the pattern the methods no longer pass through __getattr__.
         for method in _METHODS:
             setattr(self, method, getattr(made, method))
         return getattr(self, name)
@@ -117,6 +118,7 @@ class Pattern:
             return re.compile(self.pattern, self.flags)
         if self.engine == "regex":
             return importlib.import_module("regex").compile(self.pattern, self.flags)
+        # re's compiler takes the parsed tree, so the pattern is parsed only once.
         source = read(self.pattern, self.flags)
         return re._compiler.compile(source.tree) if is_bounded(source) else LinearPattern(source)  # type: ignore[attr-defined]
 
@@ -163,6 +165,7 @@ class LinearPattern:
             re2 = importlib.import_module("re2")  # it takes memory, and few processes need it
             options = re2.Options()
             options.max_mem = _MEMORY_OF_RE2
+            # RE2 would write the error to stderr itself; it is in the PatternError.
             options.log_errors = False
             written = write_re2(self._source, place)
             try:
@@ -181,6 +184,7 @@ class LinearPattern:
             written, regexp = self._at(Place.BEGINNING)
             return self._matched(text, written, regexp.match(text.encoded))
         written, regexp = self._at(Place.ANYWHERE)
+        # Without a neighbour before the match, RE2 can begin at the place itself.
         if not written.before:
             return self._matched(text, written, regexp.match(text.encoded, at))
         written, regexp = self._at(Place.LATER)
@@ -201,6 +205,7 @@ class LinearPattern:
             begin = at
             if written.before and at:
                 begin = text.before(at)
+                # At the text's first character ANYWHERE would also take the beginning of the text as the neighbour.
                 if begin == 0:
                     written, regexp = self._at(Place.LATER)
             found = regexp.search(text.encoded, begin)
@@ -208,6 +213,7 @@ class LinearPattern:
                 return
             start, end = _whole_span(written, found)
             yield self._made_match(text, written, found)
+            # An empty match would be found at the same place for ever.
             if end > start:
                 at = end
             else:
@@ -242,6 +248,7 @@ class LinearPattern:
         pieces: list[str] = []
         end = number = 0
         for match in self.finditer(string):
+            # A template has references to groups, which RE2 would read in its own numbering.
             pieces.append(string[end : match.start()])
             pieces.append(match.expand(repl) if isinstance(repl, str) else repl(match))
             end = match.end()
@@ -278,6 +285,7 @@ def _read_text(string: str, endpos: int) -> "_Text":
     if endpos < len(string):
         return _Text(string[: max(endpos, 0)])
     last: _Text | None = getattr(_last, "text", None)
+    # Identity is enough and cheap: a caller passes the same object from place to place.
     if last is None or last.string is not string:
         last = _last.text = _Text(string)
     return last
@@ -288,7 +296,9 @@ class _Text:
 
     def __init__(self, string: str) -> None:
         self.string = string
+        # Stored JSON may bring a lone surrogate, which strict UTF-8 refuses.
         self.encoded = string.encode("utf-8", "surrogatepass")
+        # If all is ASCII, a place in bytes is the same place in characters.
         self._plain = len(self.encoded) == len(string)
         # A place in bytes and the same in characters, from where the next one is counted.
         self._known = (0, 0)
@@ -354,6 +364,7 @@ class _LinearMatch:
         """The name of the outermost group that closed last."""
         last = 0
         for number, (_, end) in enumerate(self._spans[1:], 1):
+            # If two groups close at one place, the outer has the lower number, and it closes last.
             if end >= 0 and (last == 0 or end > self._spans[last][1]):
                 last = number
         return next((name for name, number in self._names.items() if number == last), None)

@@ -80,6 +80,7 @@ def _kinds_of(item: Any, *, last: bool) -> tuple[set[bool | None], bool]:
             return kinds, empty or least == 0
         case (code.SUBPATTERN, (_, _, _, body)):
             return _kinds(list(body), last=last)
+        # The edge of a text counts as a character that is in no word, as it does for \b.
         case (code.AT, code.AT_END | code.AT_END_STRING | code.AT_BEGINNING | code.AT_BEGINNING_STRING):
             return {False}, False
         case (code.AT | code.ASSERT | code.ASSERT_NOT, _):
@@ -88,12 +89,14 @@ def _kinds_of(item: Any, *, last: bool) -> tuple[set[bool | None], bool]:
 
 
 def _is_word(character: int) -> bool | None:
+    # The members of a property such as \p{L} are not known here.
     if is_stand_in(character):
         return None
     return chr(character).isalnum() or character == ord("_")
 
 
 def _kind_of_class(members: Sequence[Any]) -> bool | None:
+    # [^\W] has only characters of words, [^\w] none.
     if members[0][0] is code.NEGATE:
         if (code.CATEGORY, code.CATEGORY_NOT_WORD) in members:
             return True
@@ -105,6 +108,7 @@ def _kind_of_class(members: Sequence[Any]) -> bool | None:
         match member:
             case (code.LITERAL, character):
                 kinds.add(_is_word(character))
+            # A range up to the last code point would take long to look at: its beginning must do.
             case (code.RANGE, (first, last)):
                 kinds |= {_is_word(each) for each in range(first, min(last, first + 500) + 1)}
             case (code.CATEGORY, code.CATEGORY_WORD | code.CATEGORY_DIGIT):
@@ -127,6 +131,7 @@ _SPACES = (
     + "\u2028\u2029\u202f\u205f\u3000"
 )
 """What ``str.isspace`` and so ``\\s`` take."""
+# A class that excludes every character, for an alternative that cannot match.
 _NEVER = r"[^\x{0}-\x{10FFFF}]"
 _MOST_REPEATED = 1000
 """RE2's own limit for a counted repetition."""
@@ -235,6 +240,7 @@ class _Writer:
         written = self._written
         at_beginning = self._place_of_match in (Place.BEGINNING, Place.WHOLE)
         parts = [self._edges(branch) for branch in _branches(list(self._source.tree))]
+        # If one alternative needs a neighbour, all of them take one, so that they begin at the same place.
         written.before = not at_beginning and any(before for before, _, _ in parts)
         texts: list[str] = []
         for before, body, after in parts:
@@ -243,6 +249,7 @@ class _Writer:
             matched = f"({self._sequence(body, self._source.flags)})"
             ahead = self._before(before)
             behind = self._after(after)
+            # The alternative stays with its group: the numbers of later groups depend on it.
             if ahead is None or behind is None:
                 ahead, behind = _NEVER, ""
             texts.append(f"{ahead}{matched}{behind}")
@@ -295,6 +302,7 @@ class _Writer:
     def _after(self, conditions: Sequence[Any]) -> str | None:
         """The character after the match; None if there can be none."""
         wider = [each for each in conditions if each[0] is code.ASSERT and not _is_one(each[1][1])]
+        # A neighbour is one class for one character, which a longer condition cannot be joined with.
         if wider and len(conditions) > 1:
             raise PatternError("two conditions after a match, one of them longer than a character")
         if wider:
@@ -374,6 +382,7 @@ class _Writer:
             if item == (code.AT, code.AT_BOUNDARY):
                 before = kind_at(items[:number], last=True)
                 after = kind_at(items[number + 1 :], last=False)
+                # There is always a boundary between these two, so \b adds no condition.
                 if {before, after} == {True, False}:
                     continue
                 raise PatternError(r"\b inside, between what may and may not be a word")
@@ -461,6 +470,7 @@ class _Writer:
         if len(outside) > 1:
             raise PatternError("a class of two negated classes")
         opposite = (code.CATEGORY, _OPPOSITE[outside[0][1]])
+        # [\s\S] and the like take every character.
         if not negated and opposite in members:
             return "(?s:.)"
         rest = [item for item in members if item is not outside[0]]
@@ -566,8 +576,10 @@ def _is_condition(item: Any, *, before: bool) -> bool:
     match item:
         case (code.AT, code.AT_BOUNDARY | code.AT_NON_BOUNDARY):
             return True
+        # RE2 has these itself, so they stay inside the pattern.
         case (code.AT, code.AT_BEGINNING | code.AT_BEGINNING_STRING):
             return False
+        # Python's $ also matches before a last newline and RE2's does not, so it becomes a neighbour.
         case (code.AT, code.AT_END):
             return not before
         case (code.ASSERT | code.ASSERT_NOT, (direction, _)):

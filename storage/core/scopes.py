@@ -128,6 +128,7 @@ READ_CHARS = 4 * 1024 * 1024
 
 def behind(columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
     """Rows behind the one whose values ``after`` gives."""
+    # A comparison of rows is one range of an index; the same written with AND and OR is not.
     return tuple_(*columns) > tuple_(*(bindparam(f"after_{each.key}", type_=each.type) for each in columns))
 
 
@@ -143,6 +144,7 @@ async def some(tx: Tx, statement: Executable, /, **values: Any) -> tuple[list[Ro
 
     def take(row: Row) -> bool:
         nonlocal left, stopped
+        # The limit is checked before a row is added, so even a row longer than the limit gets a page.
         if left < 0:
             stopped = True
             return False

@@ -44,10 +44,12 @@ class StampedCache(Generic[Key, Stamp, Value]):
     def keep(self, key: Key, stamp: Stamp, value: Value) -> Value:
         """Keep a value in place of the key's earlier one. Returns the value."""
         with self._lock:
+            # LRUCache raises for a value above its size. The key's earlier value is out of date and goes.
             if self._size is not None and self._size(value) > self._most_size:
                 self._held.pop(key, None)
                 return value
             self._held[key] = (stamp, value)
+            # With ``size`` the LRUCache limits the sum of the sizes only, not the number of values.
             while len(self._held) > self._most:
                 self._held.popitem()
         return value

@@ -50,6 +50,7 @@ def compiled(statement: Executable, dialect: Dialect) -> Compiled:
         result = statement.compile(dialect=dialect)
         assert isinstance(result, SQLCompiler)
         names = tuple(result.positiontup or ())
+        # Values that the statement brings itself. A required one has to come from the caller.
         own = {name: value for name, value in result.params.items() if not result.binds[name].required}
         found = _compiled[statement, dialect] = Compiled(str(result), names, own)
     return found
@@ -125,6 +126,7 @@ def insert_or_update(
 
 def refused(table: Table) -> Any:
     """The columns of the row that could not be inserted, for the changes of ``insert_or_update``."""
+    # Both databases call the row that could not be inserted "excluded".
     return alias(table, name="excluded").c
 
 

@@ -88,11 +88,13 @@ class RestingDocuments:
 async def standing(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int] | None) -> RestingDocuments:
     """The rows that rest on these messages of a thread (None: on any), just before they go; holds the thread already,
     and from here on the resource, and before it the other threads that the profile is made from."""
+    # Threads are locked before the resource and in one order, so that two deletes never wait for each other.
     for uid in sorted({each.source_thread_uid for each in await _sources_of_profile(tx, scope, thread, seqs)}):
         if uid != thread.thread_uid:
             await threads.lock_uid(tx, scope, uid)
     await scopes.hold(tx, scope)
     return RestingDocuments(
+        # A thread that goes as a whole takes its session memory with it.
         await _resting(tx, scope, thread, thread, seqs) if seqs is not None else None,
         await _resting(tx, scope, None, thread, seqs),
     )
@@ -165,6 +167,7 @@ async def _behind(tx: Tx, scope: Scope, owner: Thread | None, stood: Document) -
         if now
         else ()
     )
+    # The runs are sorted, so the last run of a thread is the one that stays.
     covered = {each.source_thread_uid: each.to_seq + 1 for each in sorted(kept)}
     first: dict[str, int] = {}
     for each in sorted(stood.sources):
@@ -201,6 +204,7 @@ async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, 
     for kind in job_rows.KINDS:
         await job_rows.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
     newest = await working_memory.read_newest(tx, scope, None)
+    # No profile was written without the thread, so the current one holds what the thread gave.
     if newest is None or newest.created_at < since:
         return
     first = await tx.scalar(_FIRST_OF_PROFILE, **of_thread(scope, thread.thread_uid))
@@ -214,4 +218,5 @@ async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], 
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)
     await scopes.hold(tx, scope)
+    # A job under way may have read the old content, so its result must not be stored.
     await job_rows.fence_off(tx, scope, now=now)

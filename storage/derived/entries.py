@@ -159,6 +159,7 @@ SOURCE_IS_SEEN = (
         *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id")),
         same_thread(entry_sources, messages),
         messages.c.seq == entry_sources.c.message_seq,
+        # The offsets of a source are of one revision: in another text they show something else.
         messages.c.revision == entry_sources.c.revision,
         messages.c.deletion_uid.is_(None),
         same_thread(entry_sources, threads),
@@ -271,9 +272,11 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
 
 async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int, search_text: SearchText) -> None:
     """Make a known entry active again, since it was repeated now, and add its sources to those it had."""
+    # While it is active, an entry of a shared file stays shared: the file still says it.
     stands = known.status == "active" and known.origin == "shared"
     origin: Origin = "shared" if stands else "caller" if "caller" in (known.origin, new.origin) else new.origin
     unproven: Sequence[str] = new.unproven
+    # A repetition without a quotation proves nothing. One with quotations proves what either of them contains.
     if known.status == "active" and not new.sources:
         unproven = known.unproven_words
     elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
@@ -311,6 +314,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     await index_anew(tx, scope, known.entry_id, search_text)
 
 
+# From the least trusted to the most trusted.
 _TRUSTS = ("web", "tool", "shared", "assistant", "user")
 
 
@@ -347,6 +351,7 @@ async def _end(tx: Tx, scope: Scope, ids: Collection[str], status: Status, by: s
         return 0
     of = {**of_scope(scope), "ids": list(ids)}
     ended = await tx.run(_END, **of, new_status=status, new_superseded_by=by, now=now)
+    # An ended entry must not be found, whatever it still rests on.
     for entry_id in ids:
         await lexical.remove_thread(tx, scope, place_of(entry_id))
     return ended
@@ -359,6 +364,7 @@ async def erase(tx: Tx, scope: Scope, ids: Collection[str]) -> int:
     else:
         erased = 0
     if erased:
+        # The lines of the shared file repeat the content, so their text goes as well.
         await tx.run(_FORGET_SHARED, **of_scope(scope))
         await installation.owe_rewrite(tx)
     return erased
@@ -393,6 +399,7 @@ async def show_seen(tx: Tx, scope: Scope, ids: Collection[str], search_text: Sea
     """Put those of these entries into the index that can be seen again."""
     await _trust_as_said(tx, scope, ids)
     shown = await read_seen(tx, scope, ids)
+    # An entry that is indexed already keeps its rows and their vectors.
     places = [place_of(entry_id) for entry_id in shown]
     indexed_places = await tx.scalars(_INDEXED, **of_scope(scope), places=places) if places else ()
     indexed = {place.removeprefix(PLACE) for place in indexed_places}
@@ -488,6 +495,7 @@ async def as_messages(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, M
 
 
 _sources = and_(in_thread(entry_sources), any_of(entry_sources.c.message_seq, "seqs"))
+# A replaced message has the next revision, and a source that still holds follows it.
 _FOLLOW = update(entry_sources).where(_sources).values(revision=entry_sources.c.revision + 1)
 _FORGET = delete(entry_sources).where(_sources)
 _without_source = ~exists().where(

@@ -108,6 +108,7 @@ async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
             rows = [Entry(*row) for row in await tx.all(_REPLACED, **of_scope(scope), ids=sought)]
         else:
             rows = []
+        # An entry that is known already would lead round in a circle.
         new = [entry for entry in rows if entry.entry_id not in leads_to]
         for entry in new:
             leads_to[entry.entry_id] = leads_to[str(entry.superseded_by)]
@@ -119,6 +120,7 @@ async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
 async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
     """The entry itself, if it can be seen, else the one that stands in its place in the end; None: there is none."""
     seen: set[str] = set()
+    # A chain of successors that leads back to itself must not be followed for ever.
     while entry_id not in seen and len(seen) < _MOST_STEPS:
         seen.add(entry_id)
         standing = (await read_seen(tx, scope, [entry_id])).get(entry_id)
@@ -165,6 +167,7 @@ _WRONG = (
     .where(_this, entries.c.status == "active")
     .values(status="wrong", seen_at=bindparam("now"), pinned_at=None)
 )
+# As the caller's own word it needs no source to be seen.
 _ACCEPT = update(entries).where(_this, entries.c.trust == "shared").values(trust="user", origin="caller")
 # When it was marked took the place of when it was seen.
 _RIGHT = update(entries).where(_this, entries.c.status == "wrong").values(status="active", seen_at=entries.c.created_at)
@@ -271,6 +274,7 @@ _DROPPED = (
     .where(in_scope(entries), text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
     .order_by(entries.c.seen_at)
     .limit(bindparam("most"))
+    # Rows that another process is erasing are skipped, not waited for.
     .with_for_update(skip_locked=True)
 )
 

@@ -40,6 +40,7 @@ _BULLETS = "-*+• \t"
 def split_notes(content: str) -> list[str]:
     """The notes of a document: of text its lines, of a JSON object its values, each with its path. A heading stands
     before the lines under it, and is not a note of its own."""
+    # Most documents are Markdown, so only a text that begins as an object is parsed.
     if content.lstrip().startswith("{"):
         value = value_of(content)
     else:
@@ -73,6 +74,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _leaves(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
+        # Items of a list stand under the path of the list: their numbers say nothing.
         for inner in value:
             yield from _leaves(inner, path)
     elif value is not None:
@@ -124,6 +126,7 @@ _ATTEMPTS = (
 )
 _OBSERVATIONS = (
     select(observations.c.observation_id, observations.c.text, observations.c.trust, observations.c.said_at)
+    # A row without text only keeps the place of notes that are to be made again.
     .where(in_thread(observations), any_of(observations.c.status, "statuses"), observations.c.text != "")
     .order_by(observations.c.batch.desc(), observations.c.observation_id.desc())
     .limit(MOST_NOTES)
@@ -158,6 +161,7 @@ def _make_step(step: Json, written_at: int) -> IndexedNote:
         text = f"{step['description']} → {result}"
     else:
         text = step["description"]
+    # A step with another status becomes another note, which is indexed anew.
     return IndexedNote(
         text, written_at, f"{step['id']} {step['status']}", {"step": step["id"], "status": step["status"]}
     )
@@ -211,6 +215,7 @@ def _number(kind: NoteKind, found: Iterable[IndexedNote]) -> dict[int, IndexedNo
     for note in found:
         digest = hashlib.sha256("\0".join((kind, note.key, note.text)).encode()).digest()
         seq = _FIRST_SEQ + int.from_bytes(digest[:4], "big") % _FIRST_SEQ
+        # Two notes may have the same short digest: the later one takes the next free seq.
         while seq in numbered and numbered[seq] != note:
             if seq < 2 * _FIRST_SEQ - 1:
                 seq = seq + 1
@@ -262,6 +267,7 @@ async def refresh(
         if gone:
             await lexical.remove(tx, scope, place, gone)
         new = [
+            # A note that is indexed anew keeps the time at which it was first written.
             _make_message(standing, place, seq, note, times.get(seq, note.said_at))
             for seq, note in standing.notes.items()
             if anew or seq not in times

@@ -277,6 +277,7 @@ async def activate(tx: Tx, scope: Scope, thread: Thread, *, keep: int) -> Activa
     all active observations have then.
     """
     of = of_thread(scope, thread.thread_uid)
+    # The last messages may have given no note. The cursor covers them all the same.
     found = {*await tx.scalars(_BUFFERED_ENDS, **of), thread.buffered_seq}
     ends = sorted(end for end in found if thread.observed_seq < end <= thread.buffered_seq)
     if not ends:
@@ -354,6 +355,7 @@ _GAPS = (
     .order_by(observations.c.from_seq)
 )
 _KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid")
+# A gap is a dropped row without text, so that no reader shows it.
 _LEAVE_GAP = insert(observations).values(
     **{name: bindparam(name) for name in (*_KEY, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
     marker="info",
@@ -387,8 +389,10 @@ async def changed(tx: Tx, scope: Scope, thread_uid: str, seqs: Collection[int], 
     if row is None:
         return
     observed, buffered, chars, next_seq, next_event_seq = row
+    # The message behind the cursor may be half observed, so a change of it counts as well.
     ahead = [seq for seq in seqs if seq > observed and (seq <= buffered or chars)]
     shown = [seq for seq in seqs if seq <= observed]
+    # Also for shown messages alone: the current task and the next step may rest on them.
     if ahead or shown:
         await _forget_ahead(tx, of, observed, buffered, min(ahead, default=buffered + 1))
     if shown:
@@ -435,10 +439,12 @@ async def _forget_ahead(tx: Tx, of: dict[str, Any], observed: int, buffered: int
 
 async def _forget_shown(tx: Tx, of: dict[str, Any], observed: int, seqs: Collection[int], now: int) -> None:
     rows = await tx.all(_SHOWN, **of)
+    # Reflections have a batch, too, but only the observer's own notes say where a run ended.
     ends = sorted({batch for _, _, batch, level in rows if level == 0})
     runs = {_run(seq, ends, observed) for seq in seqs}
     gone = {id_ for id_, _, batch, level in rows if level == 0 and any(lo < batch <= hi for lo, hi in runs)}
     gone |= _above(gone, rows)
+    # A row that a lost reflection stood for is shown again, unless it is lost itself.
     again = [id_ for id_, by, _, _ in rows if by in gone and id_ not in gone]
     await tx.run(_FORGET, **of, ids=sorted(gone))
     await tx.run(_SHOW_AGAIN, **of, ids=again)

@@ -120,6 +120,7 @@ _INSERT_SUMMARY = insert(summaries).values(
         )
     }
 )
+# NULL while there are fewer than MOST_KEPT. Then the comparison with it deletes nothing.
 _kept = (
     select(summaries.c.upto_seq)
     .where(in_thread(summaries))

@@ -23,6 +23,7 @@ KEY = SUBJECT_KEY
 EVERY = "*"
 """Asks for the threads of every subject."""
 
+# A first filter: the key may also stand in another place, so the metadata is parsed afterwards.
 _named = threads.c.metadata.like(f'%"{KEY}"%')
 _NAMED = select(*COLUMNS).where(in_scope(threads), threads.c.deletion_uid.is_(None), _named)
 _of_them = any_of(entry_sources.c.thread_uid, "uids")
@@ -50,6 +51,7 @@ class OtherSubjects:
 def subject_in(metadata: Json) -> str:
     """The subject that a thread's or a message's metadata names; "" if it names none."""
     value = metadata.get(KEY)
+    # In Python a bool is an int, but it is no name.
     is_name = isinstance(value, str | int) and not isinstance(value, bool)
     if is_name:
         return str(value).strip()
@@ -79,6 +81,7 @@ async def find_others(tx: Tx, scope: Scope, subject: str) -> OtherSubjects:
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for entry_id, thread_uid in await tx.all(_SOURCES, **of):
         sources[entry_id].add(thread_uid)
+    # An entry that a thread of this subject supports as well may be shown here.
     quoted_elsewhere = frozenset(entry_id for entry_id, of_entry in sources.items() if of_entry <= uids)
     entry_ids = quoted_elsewhere.union(map(str, kept_elsewhere))
     notes = [place for uid in sorted(uids) for place in note_places(uid)]

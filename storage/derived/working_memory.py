@@ -110,6 +110,7 @@ _TAKE_OVER = insert(document_sources).from_select(
     [*SCOPE, "thread_uid", "version", *_NAMED],
     select(
         *(document_sources.c[name] for name in (*SCOPE, "thread_uid")),
+        # Postgres takes a parameter in a list of SELECT for text.
         cast(bindparam("new_version"), BigInteger),
         *(document_sources.c[name] for name in _NAMED),
     ).where(in_thread(document_sources), document_sources.c.version == bindparam("of_version")),
@@ -252,6 +253,7 @@ def _of(table: Table) -> _Statements:
     )
     shown_version = table.c.version >= last_hiding
     return _Statements(
+        # Numbers of versions that are hidden or erased count as well, so that none is used again.
         last=select(func.max(table.c.version)).where(own),
         newest=full.order_by(table.c.version.desc()).limit(1),
         one=full.where(this),
@@ -428,6 +430,7 @@ async def erase_cleared(tx: Tx, scope: Scope, *, cleared_before: int, most: int 
             else:
                 of = of_scope(scope)
             await tx.run(statements.forget, **of, first_kept=version)
+            # The mark takes the version out of the index, so that the next run does not find it again.
             await tx.run(statements.mark, **of, which=version)
             erased += 1
     if erased:
@@ -489,6 +492,7 @@ async def _there(tx: Tx, scope: Scope, source: DocumentSource) -> list[DocumentS
     runs: list[DocumentSource] = []
     uid, begins = source.source_thread_uid, source.from_seq
     holes = await deleted_within(tx, scope, uid, source.from_seq, source.to_seq)
+    # The seq behind the end closes the last run.
     for seq in (*holes, source.to_seq + 1):
         if begins < seq:
             runs.append(DocumentSource(uid, begins, seq - 1))

@@ -30,6 +30,7 @@ def sqlite_path(url: str, default: Path) -> str | None:
     bare = rest.lstrip("/")
     if bare == MEMORY:
         return MEMORY
+    # Without a slash the path is relative. A drive or ~ makes it absolute by itself.
     if rest == bare or bare.startswith("~") or Path(bare).drive:
         return str(Path(bare).expanduser())
     return f"/{bare}"
@@ -62,6 +63,7 @@ async def open_database(
     """
     path = sqlite_path(url, default)
     if path is None:
+        # asyncpg takes a while to load, which must not hold up the event loop.
         postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
         opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size, listen_url=listen_url)
         return opened

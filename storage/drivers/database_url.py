@@ -34,6 +34,7 @@ def _can_be_taken_apart(url: str) -> bool:
     except ValueError:
         return False
     hosts = parts.netloc.rpartition("@")[2].split(",")
+    # An @ behind the hosts means that the password has a / ? or # that is not encoded.
     return "@" not in parts.path + parts.query + parts.fragment and all(_HOST.fullmatch(host) for host in hosts)
 
 

@@ -25,6 +25,7 @@ class ForeignFile:
         refuse_what_is_no_file(self._path)
         try:
             self._connection = driver.connect(str(self._path), synchronous="NORMAL", read_only=True)
+            # The schema of another program may call functions: only harmless ones may run.
             self._connection.execute("PRAGMA trusted_schema = OFF")
             self._tables = {row[0] for row in self._connection.execute(_TABLES)}
         except driver.DatabaseError as error:

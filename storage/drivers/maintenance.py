@@ -89,6 +89,7 @@ def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
         refuse_what_is_no_file(path)
         with contextlib.closing(_open_read_only(path)) as connection:
             version = sqlite_version(connection)
+            # An empty file is fine: the first start makes its tables.
             if version == 0:
                 return DatabaseState("sqlite", str(path))
             if whole:

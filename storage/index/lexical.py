@@ -86,8 +86,10 @@ async def put(tx: Tx, scope: Scope, entries: Sequence[IndexEntry]) -> None:
             "empty": entry.indexed.empty,
             "content_words": entry.indexed.content_words,
             "words": f"{words} {QUIET}" if _is_quiet(entry.indexed) else words,
+            # A message has one token, an entry two: that of the scope and that of its entries.
             "scope_tokens": " ".join(dict.fromkeys([scope_token(scope), scope_token(scope, kind_of(entry.role))])),
         }
+        # In order of seq: each message takes its session from the one before it.
         for entry in sorted(entries, key=lambda entry: entry.seq)
         for chunk, words in enumerate(entry.indexed.chunks)
         if words
@@ -117,6 +119,7 @@ async def postings(
     """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
     ascending."""
     token = scope_token(scope, "message" if "message" in kinds else "entry")
+    # Entries have the token of the scope as well, so a search for messages alone has to leave them out.
     if "entry" in kinds:
         without = ""
     else:

@@ -61,6 +61,7 @@ class StaleRow:
     seq: int
 
 
+# Another process may have stored the same vector meanwhile.
 _INSERT = text(
     "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
     " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
@@ -268,6 +269,7 @@ async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
     ]
 
 
+# Postgres has no DELETE with a LIMIT, so a subquery picks the rows.
 _key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
 _FORGET = Look(
     "layerlore_forget_vectors",
@@ -295,6 +297,7 @@ _NOTE = insert_or_update(installation, _row, keys=("name",), changes={"value": r
 _ADD = insert_or_ignore(installation, _row)
 _named = installation.c.name == bindparam("name")
 _VALUE = select(installation.c.value).where(_named)
+# The old value is compared in the statement, so that of two processes only one gets the lease.
 _UNCHANGED = installation.c.value == bindparam("was")
 _CHANGE = update(installation).where(_named, _UNCHANGED).values(value=bindparam("value"))
 _DROP = delete(installation).where(_named, _UNCHANGED)
@@ -316,6 +319,7 @@ async def forget_use(tx: Tx, used: Mapping[str, int]) -> None:
     """Forget embedders, but for those that were noted again since ``last_used`` answered this of them."""
     for model, at in used.items():
         if await tx.run(_DROP, name=_IN_USE + model, was=str(at)):
+            # The model has no user left: its next one may have another dimension.
             await tx.run(_DROP_ANY, name=_DIMENSION + model)
 
 
@@ -330,6 +334,7 @@ async def agree_on_dimension(tx: Tx, model: str, dimension: int) -> int:
     agreed = await dimension_of(tx, model)
     if agreed or await tx.run(_ADD, name=_DIMENSION + model, value=str(dimension)):
         return agreed or dimension
+    # Another process was first, so its number holds.
     return await dimension_of(tx, model)
 
 

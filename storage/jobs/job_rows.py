@@ -192,8 +192,10 @@ def _next(of_one_scope: bool) -> Select[Any]:
         select(*(jobs.c[name] for name in _KEY), jobs.c.requested_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.attempts)
         .select_from(jobs.outerjoin(job_turns, turn))
         .where(_open, or_(due, put_off) if of_one_scope else due, _free, any_of(jobs.c.kind, "kinds"))
+        # A resource that was never served comes first.
         .order_by(func.coalesce(job_turns.c.served_at, 0), jobs.c.due_at, *(jobs.c[name] for name in _KEY))
         .limit(1)
+        # Only the jobs, as Postgres cannot lock the outer side of a join. Workers skip each other's rows.
         .with_for_update(of=jobs, skip_locked=True)
     )
     if of_one_scope:
@@ -237,6 +239,7 @@ async def claim(tx: Tx, kinds: Collection[Kind], *, holder: str, now: int, lease
         return None
     (due,) = found
     tenant_id, agent_id, resource_id, *_ = due
+    # The look saw all tenants. From here on the policies hold the transaction to this scope.
     await tx.enter(Scope(tenant_id, agent_id, resource_id))
     return await _claim(tx, due, holder, now, lease_ms)
 
@@ -424,6 +427,7 @@ _WAITING = (
     .where(
         in_scope(jobs),
         jobs.c.requested_seq > jobs.c.done_seq,
+        # Work of the resource has no thread. A job of a deleted thread is not shown.
         or_(jobs.c.thread_uid == "", threads.c.thread_id.is_not(None)),
     )
     .order_by(jobs.c.due_at, jobs.c.thread_uid, jobs.c.kind)
@@ -449,6 +453,7 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
 
 _SOONEST = Look(
     "layerlore_soonest_job",
+    # A job that is held can be had once its lease has run out.
     select(func.min(case((_held, jobs.c.lease_until), else_=jobs.c.due_at))).where(_open, any_of(jobs.c.kind, "kinds")),
     (("due_at", "bigint"),),
 )
@@ -483,6 +488,7 @@ async def set_back(tx: Tx, scope: Scope, thread_uid: str, kind: Kind, upto: int,
 _FENCE_OFF = (
     update(jobs)
     .where(in_scope(jobs), jobs.c.holder.is_not(None))
+    # With the next epoch a holder that ends later is refused.
     .values(epoch=jobs.c.epoch + 1, holder=None, lease_until=None, updated_at=bindparam("now"))
 )
 
@@ -517,6 +523,7 @@ _PUT_OFF = (
     .where(
         _of_tenant,
         jobs.c.due_at < bindparam("until"),
+        # A job that is being worked on keeps its time.
         or_(jobs.c.lease_until.is_(None), jobs.c.lease_until <= bindparam("now")),
     )
     .values(due_at=bindparam("until"), updated_at=bindparam("now"))

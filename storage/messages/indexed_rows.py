@@ -61,6 +61,7 @@ _asked = (
     select(search_rows.c.row_id, *(search_rows.c[name] for name in THREAD), search_rows.c.seq)
     .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"))
     .cte("asked")
+    # It is read once. Folded into the join, it would be read again for each row.
     .prefix_with("MATERIALIZED")
 )
 # An outer join only because SQLite keeps its order: it may otherwise choose to walk the scope instead of looking up what is
@@ -198,6 +199,7 @@ def _passing(of_one_thread: bool, since: bool, until: bool) -> Select[Any]:
             in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
         )
         uid = named.scalar_subquery()
+        # The notes of the thread stand under its uid with a prefix.
         query = query.where(search_rows.c.thread_uid.in_([uid, *(literal(prefix) + uid for prefix in note_places(""))]))
     if since:
         query = query.where(search_rows.c.said_at >= bindparam("since"))

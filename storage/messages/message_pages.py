@@ -38,6 +38,7 @@ _CALLS = (
         messages.c.seq >= bindparam("first_seq"),
         messages.c.seq < bindparam("before_seq"),
         messages.c.role == "assistant",
+        # A cheap filter, so that only messages with a call are parsed.
         messages.c.parts.like('%"tool_call"%'),
     )
     .order_by(messages.c.seq)
@@ -77,6 +78,7 @@ async def attach_everywhere(
     """Messages of several threads, by place (thread uid, seq), each with the calls that its results answer and that are
     not in the same message."""
     attached: dict[tuple[str, int], Message] = {}
+    # groupby joins neighbours only, so the places have to be sorted.
     for uid, places in groupby(sorted(found), key=lambda place: place[0]):
         some = [found[place] for place in places]
         attached |= {(uid, message.seq): message for message in await attach(tx, scope, uid, some)}
@@ -90,6 +92,7 @@ async def _read(tx: Tx, scope: Scope, thread_uid: str, first: int, before: int) 
 
 
 def _latest(calls: Sequence[tuple[int, Json]], ids: Collection[str]) -> list[Json]:
+    # A later call takes the place of an earlier one: some models number their calls anew in each turn.
     return list({part["id"]: part for _, part in calls if part["id"] in ids}.values())
 
 
@@ -233,6 +236,7 @@ async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     return thread.message_count + int(await tx.scalar(_COUNT, **{**of, "roles": [CUSTOM]}))
 
 
+# The turn is also compared with NULL, since the index holds only messages with a turn.
 _END_OF_TURN = select(func.max(messages.c.seq)).where(
     in_thread(messages), _visible, messages.c.turn == bindparam("of_turn"), messages.c.turn.is_not(None)
 )

@@ -427,6 +427,7 @@ async def append(
             outcome, token_change = await _meet_again(tx, scope, thread, old, draft, replace_known)
             stored.append(outcome)
             tokens += token_change
+            # The raw tokens are those of the messages behind the observer's cursor.
             if outcome.seq > thread.observed_seq:
                 raw += token_change
             if outcome.status == "replaced" and draft.role != CUSTOM:

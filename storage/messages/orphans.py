@@ -134,8 +134,10 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, *, kee
             hidden = _stored(each.hidden - wanted.keys())
             await tx.run(_STRIP, **of, at_seq=each.seq, new_parts=to_json(rest), new_hidden_calls=hidden)
         else:
+            # Nothing else is in the message, so it goes with the delete that took its other half.
             await tx.run(_GO_WITH, **of, seqs=[each.seq], deletion_uid=deletion_uid)
     if not keeps_versions:
+        # The versions are found through the deleted messages, so they go before these.
         await working_memory.erase(tx, scope, thread_uid, deletion_uid)
     await erased_ids.keep_erased_ids(tx, scope, thread_uid, deletion_uid, calls)
     await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
@@ -192,6 +194,7 @@ async def add_beside_deleted(
     thread = appended.thread
     if not any(call_ids(draft.parts) | result_ids(draft.parts) for draft in drafts):
         return appended
+    # Without a delete in the thread no half can be alone.
     if await tx.one(_ANY_DELETE, **of_thread(scope, thread.thread_uid)) is None:
         return appended
     for half in await settle(tx, scope, thread, (), search_text, now=now):

@@ -75,6 +75,7 @@ async def entries_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPla
 
 def _scopes_of(table: Table) -> Select[Any]:
     columns = [table.c[name] for name in SCOPE]
+    # Each part has its own limit, so that no table is read to its end.
     some = (
         select(*columns)
         .distinct()
@@ -82,6 +83,7 @@ def _scopes_of(table: Table) -> Select[Any]:
         .order_by(*columns)
         .limit(bindparam("most", type_=BigInteger()))
     )
+    # SQLite takes a LIMIT in a part of a union only in a subquery.
     return select(*some.subquery().c)
 
 

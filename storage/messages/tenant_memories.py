@@ -50,6 +50,7 @@ def _pairs(given: tuple[str, ...]) -> Select[Any]:
             .order_by(*pair)
             .limit(bindparam("most"))
         )
+        # SQLite takes a LIMIT in a part of a union only in a subquery.
         return select(*found.subquery().c)
 
     both = union(some(threads), some(resources)).subquery()
@@ -103,6 +104,7 @@ async def count_memories(tx: Tx, tenant: Tenant, pairs: Sequence[Pair]) -> dict[
     """The counts of each of these memories."""
     if not pairs:
         return {}
+    # Each agent is read with each resource: more pairs than wanted, of which only theirs are used.
     named = {
         "tenant_id": tenant.tenant_id,
         "agents": sorted({agent for agent, _ in pairs}),
@@ -121,6 +123,7 @@ async def tenants_after(tx: Tx, after: str, most: int) -> list[str]:
     """The next tenants of the installation behind one of which anything is stored. The transaction is bound to none."""
     found: list[str] = []
     while len(found) < most:
+        # The next look begins behind every scope of the tenant, so each tenant costs one read.
         scopes = await place_rows.scopes_after(tx, Scope(after, _LAST if after else "", _LAST if after else ""), 1)
         if not scopes:
             break

@@ -198,6 +198,7 @@ async def find_last_said(tx: Tx, scope: Scope, thread: Thread) -> Message | None
     found = await latest_from_user(tx, scope, thread)
     if found is None or is_said_by_user(found):
         return found
+    # The newest message of the role user has tool results only.
     before = found.seq
     while page := await newest(tx, scope, thread, most=_PAGE, before=before):
         for message in reversed(page):
@@ -228,6 +229,7 @@ async def _find_added_with(tx: Tx, scope: Scope, thread: Thread, seq: int) -> se
         seqs = object_of(row[0]).get("seqs")
         if isinstance(seqs, list) and seq in seqs:
             found.update(seqs)
+        # Once the call is found, no older event is read.
         return len(found) == 1
 
     await tx.each(_ADDED, take, **of_thread(scope, thread.thread_uid))
@@ -249,6 +251,7 @@ class DayCount:
 
 
 def _by_day(at: ColumnElement[int], *counts: Any) -> Select[Any]:
+    # SQLAlchemy's own division gives a fraction, and a day is a whole number.
     day = at.op("/")(_DAY_MS)
     return select(day, *counts).where(at >= bindparam("since")).group_by(day)
 

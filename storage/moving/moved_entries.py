@@ -99,6 +99,7 @@ async def _put(
         return EntryPut("unproven", entry.entry_id)
     known = await kept.of_content(tx, scope, entry.content, entry.subject or "")
     if known is None:
+        # Another content may have this id here.
         taken = await tx.one(_TAKEN, **of, of_entry=entry.entry_id)
         if taken:
             entry_id = new_ids[entry.entry_id]
@@ -109,6 +110,7 @@ async def _put(
         await _add_sources(tx, scope, entry_id, sources)
         await kept.index_anew(tx, scope, entry_id, search_text)
         return EntryPut("added", entry_id)
+    # An old export must not bring back an entry that was forgotten here.
     denied = known.status in ("dropped", "wrong") and known.status != entry.status
     if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
         return EntryPut("forgotten", known.entry_id)
@@ -146,6 +148,7 @@ async def rename(tx: Tx, scope: Scope, ids: Mapping[str, str]) -> None:
     one that the same content has here."""
     await scopes.hold(tx, scope)
     for old, new in ids.items():
+        # If an entry has the old id here, references to it are right already.
         if await tx.one(_TAKEN, **of_scope(scope), of_entry=old) is None:
             await tx.run(_RENAME, **of_scope(scope), old_id=old, new_id=new)
 

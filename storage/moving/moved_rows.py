@@ -208,6 +208,7 @@ async def put_rows(
             added += 1
             continue
         found = await tx.one(_one(of), **owner, **_key(of, row))
+        # A row that collides under another key of the table is not found under this one.
         if found is not None:
             stored = dict(zip(of.columns, found, strict=True))
         else:
@@ -303,6 +304,7 @@ async def put_versions(
         if alike:
             return RowsPut(unchanged=len(brought))
         return RowsPut(kept=len(brought))
+    # The version goes behind the newest one here, under the next number.
     again = {**theirs, number: mine[number] + 1}
     moved = [
         VersionRun(again[number], run.thread_uid, run.from_seq, run.to_seq)
@@ -319,6 +321,7 @@ async def _add_versions(
     if not new:
         return
     if of is PLAN:
+        # Only the newest revision of a plan may be open.
         await tx.run(_CLOSE_PLANS, **owner)
     await tx.many(_add(of), [{**owner, **row} for row in new])
     numbers = {row[of.key[0]] for row in new}
@@ -365,6 +368,7 @@ async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next
     new = [row for row in rows if row["seq"] >= at]
     if new:
         await tx.many(_add(RESOURCE_EVENT), [{**of_scope(scope), **row} for row in new])
+    # The counter never goes back, so that no number of an event is used twice.
     upto = max([at, next_seq, *(row["seq"] + 1 for row in new)])
     await tx.run(_COUNT_ON, **of_scope(scope), new_next=upto)
     return RowsPut(added=len(new), unchanged=len(known))

@@ -88,6 +88,7 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
     row = await tx.one(_LOCK, **named)
     if row is None:
         taken = await tx.one(_BY_UID, **of_thread(scope, moved.thread_uid))
+        # The thread was deleted here, and an import does not bring it back.
         if taken is not None and taken[1] is not None:
             return ThreadPut(None, False)
         if taken is None:
@@ -96,6 +97,7 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
             uid = new_uid
         values = {"created_at": moved.created_at, "updated_at": moved.updated_at, **moved.described}
         made = await tx.run(_MAKE, **named, **values, thread_uid=uid)
+        # Another import may have made it meanwhile: then that one's description is compared.
         row = await tx.one(_LOCK, **named)
         if made or row is None:
             return ThreadPut(uid if made else None, bool(made))
@@ -158,8 +160,10 @@ async def put_state(tx: Tx, scope: Scope, thread_uid: str, state: dict[str, Any]
     if row is None:
         return
     stored = dict(zip((*COUNTERS, *CURSORS, "updated_at", "title", "title_by"), row, strict=True))
+    # Counters never go back, so that no number is used twice.
     counters = {f"new_{name}": max(stored[name], state[name]) for name in (*COUNTERS, "updated_at")}
     await tx.run(_COUNT_ON, **of, **counters)
+    # Cursors that would go back are not taken over: that work would be done twice.
     cursors = cursors and all(stored[name] <= state[name] for name in _FAR)
     if cursors:
         raw = await tx.scalar(_RAW, **of, after=state["observed_seq"])
@@ -276,11 +280,13 @@ async def put_messages(
         elif each.draft.id in erased:
             put = MessagePut("deleted", 0, 0)
         else:
+            # A message keeps its seq if that is still free, so that references to it fit.
             put = MessagePut("added", max(each.seq, next_seq), each.revision)
             next_seq = put.seq + 1
             fresh.append((each, put.seq))
         puts.append(put)
     await _insert(tx, scope, thread, fresh, next_seq, now)
+    # A thread that has all its messages has no half of a call without the other.
     lost_some = thread.next_seq - 1 > thread.message_count
     if replaced or (lost_some and _has_calls(fresh)):
         # Has whatever depends on them follow, and no half of a tool call stand alone.
@@ -318,6 +324,7 @@ async def _insert(
     indexed: list[lexical.IndexEntry] = []
     for each, seq in fresh:
         draft = each.draft
+        # A file may hold times of a wrong clock: they may lie ahead by AHEAD_MS only.
         last = max(min(each.created_at, now + AHEAD_MS), last + 1)
         if draft.said_at is not None:
             said_at = draft.said_at

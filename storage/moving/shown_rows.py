@@ -75,6 +75,7 @@ async def count(tx: Tx, scope: Scope) -> tuple[int, int]:
 
 async def list_uids(tx: Tx, scope: Scope) -> list[str]:
     """The uids of the threads of a scope, the first first."""
+    # Sorted here, since databases do not agree on the order of texts.
     return [uid for _, uid in sorted((int(at), str(uid)) for at, uid in await tx.all(_UIDS, **of_scope(scope)))]
 
 
@@ -98,6 +99,7 @@ async def read_messages(
 async def list_erased(tx: Tx, scope: Scope, thread_uid: str) -> list[str]:
     """The hashed ids of a thread's messages that were erased, or are deleted."""
     of = of_thread(scope, thread_uid)
+    # Deleted messages count as erased, so that an import elsewhere does not bring them back.
     hidden = [hash_of_message(thread_uid, id_) for id_ in await tx.scalars(_HIDDEN, **of)]
     return sorted({*await tx.scalars(_ERASED, **of), *hidden})
 

@@ -68,6 +68,7 @@ _ROWS = (
         *(undo_parts.c[name] for name in _PART),
     )
     .select_from(
+        # Outer, since what an act did to the profile or an entry hangs on no thread.
         undo_parts.outerjoin(
             threads_table,
             (undo_parts.c.tenant_id == threads_table.c.tenant_id)
@@ -114,6 +115,7 @@ async def record(
     tx: Tx, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], *, now: int, kept_since: int
 ) -> None:
     """Write down what a call did, and forget the acts of before ``kept_since`` (milliseconds since 1970)."""
+    # Old acts go with the next one, so no job has to sweep this table.
     await tx.run(_FORGET, **of_scope(scope), before=kept_since)
     shared = {**of_scope(scope), "undo_id": undo_id, "tool": tool, "created_at": now}
     rows = [
@@ -149,6 +151,7 @@ async def read(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:
 
 async def lock(tx: Tx, scope: Scope, undo_id: str, *, since: int) -> Act | None:
     """The act, held until the transaction ends, as ``read`` gives it."""
+    # The outer join of the read cannot be locked, so the rows are locked before it.
     await tx.all(_LOCK, **of_scope(scope), of_act=undo_id)
     return await read(tx, scope, undo_id, since=since)
 
@@ -163,6 +166,7 @@ async def list_open(tx: Tx, scope: Scope, *, since: int, most: int, by_server: b
 
 async def mark_undone(tx: Tx, scope: Scope, act: Act, places: Sequence[int], *, now: int) -> None:
     """Note that these parts (by their places in the act) are undone."""
+    # Places are counted from 0 in the act, parts are numbered from 1.
     numbers = await tx.scalars(_LOCK, **of_scope(scope), of_act=act.undo_id)
     for place in places:
         await tx.run(_MARK, **of_scope(scope), of_act=act.undo_id, of_part=numbers[place], now=now)

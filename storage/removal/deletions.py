@@ -101,6 +101,7 @@ async def delete_messages(
     seqs = [message.seq for message in gone]
     # Nothing is made of what only a user interface shows.
     told = [message.seq for message in gone if message.role != CUSTOM]
+    # Read before the messages go, since an erasure takes the sources along.
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid, told)
     stood = await derivations.standing(tx, scope, thread, told)
     await lexical.remove(tx, scope, thread.thread_uid, seqs)
@@ -112,13 +113,16 @@ async def delete_messages(
     else:
         await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
     await entries.drop_sources(tx, scope, sourced, erased=erase)
+    # Other messages may say the same as the entry, so they are read again.
     if sourced and len(await entries.read_seen(tx, scope, sourced)) < len(sourced):
         again.append((thread.thread_uid, "entries", min(told)))
     await observations.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
+    # After the fall back, so that the index has the versions that are the newest now.
     await note_rows.refresh(tx, scope, thread.thread_uid, search_text, note_rows.OF_MESSAGES)
     await note_rows.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
+    # A job under way has read the deleted messages, so its result must not be stored.
     await job_rows.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
     await tx.run(CHANGE_COUNTS, **of, more_messages=-len(told), more_tokens=-tokens, more_raw=-raw, now=now)
@@ -170,6 +174,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
     stood = await derivations.standing(tx, scope, thread, None)
     await lexical.remove_thread(tx, scope, thread.thread_uid)
+    # The versions are found through the thread's sources, so they go before its row.
     if erase:
         await working_memory.erase_of_thread(tx, scope, thread.thread_uid)
         await tx.run(ERASE_THREAD, **of)
@@ -269,6 +274,7 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
     await orphans.index_again(tx, scope, thread, shown, search_text)
     await note_rows.refresh(tx, scope, thread.thread_uid, search_text)
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
+    # Threads before the resource, as in every transaction: no two then wait for each other.
     await scopes.hold(tx, scope)
     await note_rows.refresh_document(tx, scope, None, search_text)
     if sourced:
@@ -282,6 +288,7 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
 
 async def _restore_thread(tx: Tx, scope: Scope, deletion: Deletion, of: dict[str, Any]) -> Thread:
     try:
+        # The name has to be free: a live thread under it would make two.
         await threads.find(tx, scope, deletion.thread_id)
     except NotFound:
         await tx.run(_SHOW_THREAD, **of)

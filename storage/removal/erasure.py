@@ -112,6 +112,7 @@ async def agents_of(tx: Tx, tenant: Tenant, resource_id: str) -> list[str]:
     found: set[str] = set()
     for table in (*OWNED, search_rows):
         after = ""
+        # A jump from agent to agent through the index, however many rows each has.
         while (agent := await tx.scalar(_FIRST_AGENT[table], tenant_id=tenant.tenant_id, after=after)) is not None:
             after = agent
             scope = Scope(tenant.tenant_id, after, resource_id)
@@ -135,6 +136,7 @@ async def count(tx: Tx, scope: Scope) -> Counts:
         counts[table.name] = await _number(tx, statement, **of_scope(scope))
     tokens = [scope_token(scope, kind) for kind in KINDS]
     counts["search_vectors"] = await _number(tx, _ALL_VECTORS, tokens=tokens)
+    # The + leaves out the tables without rows.
     return +counts
 
 
@@ -214,6 +216,7 @@ async def answers_naming(tx: Tx, scope: Scope, thread_id: str, uids: Collection[
     run_ids = await tx.scalars(_RUNS, **of_scope(scope), uids=list(uids))
     names = {thread_id, *uids, *run_ids}
     answers = await tx.all(_ANSWERS, **of_scope(scope))
+    # An empty answer is the claim of a request that is still at work.
     return [key for key, answer in answers if answer and not names.isdisjoint(_named_in(value_of(answer)))]
 
 
@@ -263,6 +266,7 @@ _FORGET_ANSWERS = delete(idempotency).where(in_scope(idempotency), any_of(idempo
 
 async def hide(tx: Tx, scope: Scope) -> Counts:
     """Hide and mark everything of a scope. Returns how many rows are erased, now or in portions."""
+    # All threads first and in one order, then the resource, as every transaction does.
     await tx.all(_LOCK_ALL, **of_scope(scope))
     await scopes.lock(tx, scope)
     counts = await count(tx, scope)
@@ -275,6 +279,7 @@ async def hide(tx: Tx, scope: Scope) -> Counts:
         await tx.run(_CLEAR[table], **of_scope(scope))
     await tx.run(_MARK_ALL, **of_scope(scope))
     await tx.run(_MARK_ENTRIES, **of_scope(scope))
+    # The profile's notes hang on no thread that would take them along.
     await lexical.remove_thread(tx, scope, PROFILE_PLACE)
     await installation.owe_rewrite(tx)
     return counts
@@ -367,6 +372,7 @@ _UNFINISHED = Look(
 
 async def purge(tx: Tx, scope: Scope, *, most: int = PORTION) -> int:
     """Erase about ``most`` rows, at most, of what is marked in a scope; counts them. 0: nothing is left."""
+    # Each entry also has rows in the index, hence half as many.
     ids = await tx.scalars(_MARKED_ENTRIES, **of_scope(scope), most=most // 2)
     if ids:
         return await entries.erase(tx, scope, ids)
@@ -378,6 +384,7 @@ async def purge(tx: Tx, scope: Scope, *, most: int = PORTION) -> int:
     if erased:
         await installation.owe_rewrite(tx)
     else:
+        # Nothing writes to these counts any more, so their parts can become one.
         await stored_bytes.fold(tx, scope)
     return erased
 
@@ -394,6 +401,7 @@ async def _purge_thread(tx: Tx, scope: Scope, thread_uid: str, most: int) -> int
         if erased >= most:
             return erased
         erased += await tx.run(statement, **of, most=most - erased)
+    # The thread's row goes last: its mark goes with it, and leads a later process to what is left.
     if erased < most:
         erased += await tx.run(ERASE_THREAD, **of_thread(scope, thread_uid))
         await entries.erase_unsourced(tx, scope)

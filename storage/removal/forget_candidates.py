@@ -67,6 +67,7 @@ _OBSERVATIONS = (
     .where(in_scope(observations), any_of(observations.c.status, "statuses"), _live)
     .order_by(threads.c.thread_uid, observations.c.observation_id)
 )
+# A version whose messages are deleted is not the document, however new it is.
 _later = session_memories.alias("later")
 _newest = (
     select(func.max(_later.c.version))

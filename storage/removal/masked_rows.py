@@ -48,6 +48,7 @@ _BESIDE: dict[str, tuple[str, ...]] = {
     "messages": ("revision", "deletion_uid"),
     "observations": ("marker", "said_at", "parent_id"),
 }
+# More rows than any index has.
 _ALL_ROWS = 2**40
 
 
@@ -119,6 +120,7 @@ def _change(table: Table, before: tuple[str, ...], after: tuple[str, ...]) -> Up
     where += [table.c[name] == bindparam(f"old_{name}") for name in before]
     values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in after}
     if table is messages:
+        # Evidence that still points into the old text must not fit the new one.
         values["revision"] = table.c.revision + 1
     return update(table).where(in_scope(table), *where).values(values)
 
@@ -151,6 +153,7 @@ async def put(
     and the hash."""
     table, thread = metadata.tables[of], None
     if thread_uid:
+        # Also a deleted thread is held, since its rows are masked as well.
         await tx.all(_HOLD, **of_thread(scope, thread_uid))
         thread = await threads.find_uid(tx, scope, thread_uid)
     if table in (entries, jobs_table) or not thread_uid:
@@ -197,6 +200,7 @@ async def _put_messages(
     tx: Tx, scope: Scope, thread_uid: str, changes: Sequence[Change], search_text: SearchText, now: int
 ) -> list[Change]:
     of = of_thread(scope, thread_uid)
+    # Read before the change: the difference of the tokens needs the old numbers.
     counted = await tx.all(_COUNTED, **of, seqs=[each.key[1] for each in changes])
     made = [each for each in changes if await _make(tx, scope, messages, each)]
     if not made:
@@ -232,6 +236,7 @@ async def _move_sources(tx: Tx, of: dict[str, Any], made: Mapping[int, Change]) 
         if source["revision"] == change.before["revision"]:
             source["starts"], source["ends"] = change.moved(source["starts"], source["ends"])
         source["revision"] += 1
+        # Two places may become one in the masked text.
         sources.setdefault(tuple(source[column.name] for column in entry_sources.primary_key), source)
     await tx.run(_FORGET_SOURCES, **of, seqs=list(made))
     await tx.many(_ADD_SOURCE, list(sources.values()))

@@ -107,6 +107,7 @@ _BEFORE_TIME = (
     .order_by(*_order)
     .limit(bindparam("most"))
 )
+# The thread's own count decides, so that short threads are not read.
 _LONG = (
     select(threads_table.c.thread_uid)
     .where(
@@ -137,6 +138,7 @@ _BEFORE_SEQ = (
 
 async def find_newest(tx: Tx, scope: Scope, kept: int) -> TimePlace | None:
     """The place before which the messages of a resource go of which the newest ``kept`` stay; None: all stay."""
+    # The oldest message that stays: all before it go.
     row = await tx.one(_NEWEST_BY_TIME, **of_scope(scope), skipped=kept - 1)
     if row is None:
         return None

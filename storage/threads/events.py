@@ -63,6 +63,7 @@ _INSERT = insert(events).values(
 
 _TAKE_OF_RESOURCE = insert_or_update(
     resources,
+    # A new row has spent number 1 on this event.
     {**{name: bindparam(name) for name in _SCOPE}, "next_event_seq": 2},
     keys=_SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq + 1},
@@ -80,10 +81,12 @@ async def record(
 
     Returns the seq of the last one.
     """
+    # The first event, in the transaction that made the thread.
     if thread.next_event_seq == 1 and thread.created_at == now:
         made = NewEvent("thread_created", {"thread_id": thread.thread_id})
         await record_of_resource(tx, scope, made, thread_uid=thread.thread_uid, origin=origin, now=now)
     of = of_thread(scope, thread.thread_uid)
+    # The update holds the thread's row, so that the numbers have no gap and are used once.
     next_seq: int = await tx.scalar(_TAKE, **of, count=len(happened))
     first = next_seq - len(happened)
     rows = [
@@ -162,6 +165,7 @@ async def read_page(tx: Tx, scope: Scope, thread_id: str, *, after: int, types: 
     """A thread's events with a seq above ``after``, of the types (none: all), in order. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     of = {**of_thread(scope, thread.thread_uid), **({"types": list(types)} if types else {})}
+    # One more than wanted shows whether there are more.
     read = await some(tx, _page(bool(types)), **of, after=after, page_size=limit + 1)
     return _made_page(*read, limit, thread.next_event_seq - 1)
 
@@ -268,6 +272,7 @@ async def look(tx: Tx, scope: Scope, watched: Watched) -> Found:
     types = {}
     for thread_id, mark in marks.items():
         before = watched.threads[thread_id]
+        # A thread that was made again has another log, of which the mark says nothing.
         if before is not None and before.uid == mark.uid and before.seq < mark.seq:
             types[thread_id] = await _types(tx, scope, mark, before.seq)
     if watched.run_ids:
@@ -317,6 +322,7 @@ async def _resource_events(tx: Tx, scope: Scope, after: int | None, seq: int) ->
     if not 0 <= seq - after <= MOST_EVENTS:  # below: the log was erased
         return None
     rows = await tx.all(_RESOURCE_EVENTS, **of_scope(scope), after=after)
+    # Events of an erased thread are gone, so some may be missing.
     if len(rows) == seq - after:
         return [(type_, object_of(payload)) for type_, payload in rows]
     return None

@@ -360,6 +360,7 @@ async def read_page(
         for agent_id, resource_id, place, *columns in rows:
             thread = make_thread(columns)
             if all(name in thread.metadata and equals(thread.metadata[name], value) for name, value in sought.items()):
+                # There is one more, so another page follows.
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(OwnedThread(agent_id, resource_id, thread))
@@ -590,6 +591,7 @@ async def mend(tx: Tx, scope: Scope, thread: Thread, now: int) -> Thread:
     first, last, before = row if row is not None else (None, None, None)
     newest = before or 0
     if first is not None:
+        # A millisecond for each seq, up to now, and behind the messages whose time is right.
         base = max(newest + 1, now - (last - first)) - first
         await tx.run(_MESSAGES, **of, base=base)
         await tx.run(_SEARCHED, **of, base=base, first=first)

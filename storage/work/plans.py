@@ -118,6 +118,7 @@ async def change(
     if before is not None and made == before.plan:
         return PlanChange(thread, before, before)
     after = Revision(revision + 1, made, actor, now)
+    # Only the newest revision may be open, or the thread would have two open plans.
     if before is not None:
         await tx.run(_CLOSE, **of, old_revision=before.revision)
     await tx.run(
@@ -236,6 +237,7 @@ async def find_open(tx: Tx, scope: Scope, *, other_than: str, now: int, most: in
     plan_rows = await tx.all(_PLANS, **of, most=most)
     run_rows = await tx.all(_RUNS, **of, now=now, most=most)
     total_plans, total_runs = len(plan_rows), len(run_rows)
+    # A full page may not be all: only then is a count worth its cost.
     if total_plans == most:
         total_plans = int(await tx.scalar(_COUNT_PLANS, **of, most=MOST_COUNTED))
     if total_runs == most:

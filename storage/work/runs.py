@@ -183,6 +183,7 @@ def _change(*names: str, **values: Any) -> Update:
 _now: BindParameter[int] = bindparam("now")
 _SUSPEND = _change(*_CHECKPOINT, *_ANSWERS, status="suspended", updated_at=_now)
 _CLAIM = _change(*_ANSWERS, *_CLAIMED, status="running", updated_at=_now)
+# updated_at stays as it is, so that no watcher is notified.
 _RENEW = _change("claimed_until")
 _UPDATE = _change(
     *("metadata", "pending", "workflow_id", "claimed_until", *_ANSWERS),
@@ -207,6 +208,7 @@ _below = (
     .cte("below", recursive=True)
 )
 _child = runs.alias("child")
+# UNION leaves out runs that were found before, so a circle of parents ends.
 _below = _below.union(
     select(_child.c.run_id).join(_below, _child.c.parent_run_id == _below.c.run_id).where(in_scope(_child))
 )
@@ -235,11 +237,13 @@ async def find(tx: Tx, scope: Scope, run_id: str) -> Run:
 
 async def lock(tx: Tx, scope: Scope, run_id: str) -> tuple[Run, Thread]:
     """The run of that id and its thread, both held until the transaction ends. Raises NotFound."""
+    # The thread to lock is known only once the run was read.
     seen = await find(tx, scope, run_id)
     try:
         thread = await threads.lock(tx, scope, seen.thread_id)
     except NotFound:  # deleted meanwhile
         raise _unknown(run_id) from None
+    # The run may have changed until its thread was held, so it is read again.
     return await lock_run(tx, scope, thread, run_id), thread
 
 
@@ -467,6 +471,7 @@ async def read_page(
     }
     if wanted.thread_id:
         of["thread_uid"] = (await threads.find(tx, scope, wanted.thread_id)).thread_uid
+    # The filter is code, so more rows are read at a time than are wanted.
     if wanted.has:
         page_size = _FILTERED_PAGE
     else:
@@ -486,10 +491,12 @@ async def read_page(
         rows, stopped = await some(tx, page, **of, **from_there, page_size=page_size)
         for run in map(run_of, rows):
             if wanted.has is None or wanted.has(run):
+                # There is one more, so another page follows.
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(run)
             after = (run.created_at, run.run_id)
+        # Reading stopped since the rows were long. A page may end there.
         if stopped and chosen:
             return chosen, after
         if not stopped and len(rows) < page_size:

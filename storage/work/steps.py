@@ -65,6 +65,7 @@ _MESSAGE_SEQS = select(messages.c.id, messages.c.seq).where(
 async def record(tx: Tx, scope: Scope, thread: Thread, made: Sequence[NewStep], *, now: int) -> int:
     """Write steps of a thread that the transaction holds. Returns the seq of the first: they come in order."""
     of = of_thread(scope, thread.thread_uid)
+    # The update holds the thread's row, so that the numbers have no gap and are used once.
     first: int = await tx.scalar(_TAKE, **of, count=len(made), now=now) - len(made)
     rows = [
         {
@@ -105,6 +106,7 @@ async def read_page(tx: Tx, scope: Scope, thread_id: str, *, operation_id: str, 
     """A thread's steps with a seq above ``after``, of one operation (empty: of all), in order. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     of = {**of_thread(scope, thread.thread_uid), **({"operation_id": operation_id} if operation_id else {})}
+    # One more than wanted shows whether there are more.
     rows, stopped = await some(tx, _page(bool(operation_id)), **of, after=after, page_size=limit + 1)
     found = [Step(seq, operation, type_, object_of(body), at) for seq, operation, type_, body, at in rows]
     return StepPage(thread, found[:limit], stopped or len(found) > limit)
@@ -158,6 +160,7 @@ async def log(
     """Add an attempt to its task's log; numbers count from 1, without a gap. The thread is made if it is absent."""
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
     of = of_thread(scope, thread.thread_uid)
+    # The thread is held, so no other attempt gets this number.
     number = (await tx.scalar(_LAST, **of, task_key=tried.task_key) or 0) + 1
     logged = Attempt(
         tried.task_key,
@@ -199,6 +202,7 @@ async def read_newest(tx: Tx, scope: Scope, thread: Thread, *, task_key: str, li
     transaction."""
     of = {**of_thread(scope, thread.thread_uid), **({"task_key": task_key} if task_key else {})}
     rows = await tx.all(_newest(bool(task_key)), **of, page_size=limit)
+    # A page that is not full has all there are.
     if len(rows) < limit:
         total = len(rows)
     else:

@@ -20,6 +20,7 @@ def restore_backup(settings: Settings, file: str) -> int:
     Raises InvalidInput, NotFound, Conflict, StorageUnavailable, DatabaseTooNew, DatabaseTooOld or OSError.
     """
     _expect_memory(settings)
+    # A shared server that no host uses any more may still have the file open.
     end_idle(str(settings.data_dir))
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     source = Path(file).expanduser().absolute()
@@ -60,6 +61,7 @@ def restore(
     from_: Annotated[str, typer.Option("--from", help="The backup.", show_default=False)],
 ) -> int:
     """Replace the whole memory with a backup; `undo` brings back deletions."""
+    # A backup is a whole file and cannot be restored for one agent or resource alone.
     if {"agent", "resource"} & flags.keys():
         return fail("restore --from puts back everybody's memory: it takes no --agent or --resource", 2)
     return restore_backup(read_settings(flags), from_)

@@ -39,7 +39,9 @@ def parse_endpoint(given: str) -> httpx2.URL:
         url = httpx2.URL(given)
     except httpx2.InvalidURL:
         url = httpx2.URL("")
+    # A key over plain HTTP could be read on its way by anyone in the network.
     secured = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.host))
+    # A query or a user in the URL would end up in logs of proxies.
     if not (secured and url.host) or url.userinfo or url.query or url.fragment:
         raise SettingsError(
             "bridge: give the URL of a server, such as https://mem.example.com/mcp, without a user, a query or a "
@@ -53,12 +55,14 @@ def parse_endpoint(given: str) -> httpx2.URL:
 def _read_key(settings: Settings) -> str:
     given, file = settings.bridge.key.get_secret_value(), settings.bridge.key_file
     try:
+        # Editors on Windows may begin the file with a byte order mark.
         key = (Path(file).expanduser().read_text(encoding="utf-8-sig") if file else given).strip()
     except (OSError, RuntimeError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8 text"
         raise SettingsError(f"bridge.key_file: {file} cannot be read: {why}") from None
     if not key:
         raise SettingsError("bridge: a key is missing: use --key-file FILE, or the variable LAYERLORE_BRIDGE__KEY")
+    # Such a key cannot be sent in a header, and a file with several lines is most likely another file.
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise SettingsError("bridge: the key must be one word of printable ASCII, alone in its file")
     return key
@@ -72,6 +76,7 @@ def _scope_headers(settings: Settings) -> Iterator[tuple[str, str]]:
         "project": PROJECT_HEADER,
         "thread": THREAD_HEADER,
     }
+    # Defaults are left out: the key on the server knows its own agent and resource.
     named = {name: getattr(settings, name) for name in headers if name in settings.model_fields_set}
     return ((headers[name], value) for name, value in named.items() if value)
 

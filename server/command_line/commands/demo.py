@@ -46,6 +46,7 @@ class Story:
 
 def make_story() -> Story:
     """The story, with a new token in it that looks real but opens nothing."""
+    # The token shows that secrets are masked; a random one cannot match a real credential.
     token = f"ghp_{secrets.token_hex(18)}"
     return Story(
         conversations={
@@ -146,6 +147,7 @@ def run_demo(settings: Settings) -> int:
     Raises DemoFailed, KeyUnusable or OSError.
     """
     console = Console(markup=False, highlight=False)
+    # The server of the demo may still hold a file on Windows when the folder is removed.
     with tempfile.TemporaryDirectory(prefix="layerlore-demo-", ignore_cleanup_errors=True) as folder:
         console.print(f"layerlore {VERSION}: a memory for agents", style="bold")
         console.print("A server with a database in a temporary folder, called by the official MCP client;")
@@ -168,9 +170,11 @@ async def _remember_and_recall(console: Console, folder: Path, story: Story) -> 
             totals = f"{answer['totals']['messages']} messages, {answer['totals']['tokens']} tokens{masked}"
             console.print(_line(f"add_messages, thread {thread}: {totals}", took))
             _show_messages(console, [(message["role"], message["content"]) for message in messages])
+    # A second process proves that the memory is in the file, not in the first server.
     async with _server(folder) as second:
         aside = f"answers after {second.started_in:.2f} s"
         _heading(console, "2. The process ends, and a new one opens the same file", aside)
+        # Recall by meaning needs the vectors, which a background task makes.
         console.print(await _until_embedded(second))
         for number, question, remark in (
             (3, story.question, ""),
@@ -205,6 +209,7 @@ async def _until_embedded(session: _Session) -> Text:
 @contextlib.asynccontextmanager
 async def _server(folder: Path) -> AsyncIterator[_Session]:
     """A server process on the folder's database, which ends with the block. Raises DemoFailed for any error."""
+    # --alone: a shared server would serve the user's own memory.
     arguments = ["-m", "layerlore.server", "--alone", "--data-dir", str(folder)]
     log = folder / "server.log"
     try:
@@ -220,6 +225,7 @@ async def _server(folder: Path) -> AsyncIterator[_Session]:
 
 
 def _why(error: BaseException, log: Path) -> str:
+    # The client's task group wraps the error that says what happened.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, DemoFailed):
@@ -228,6 +234,7 @@ def _why(error: BaseException, log: Path) -> str:
         lines = log.read_text(encoding="utf-8").split("\n")
     else:
         lines = []
+    # The log's last line names the cause when the process died before it could answer.
     last = next((line for line in reversed(lines) if line.strip()), "nothing")
     if isinstance(error, TimeoutError):
         reason = "it took too long"

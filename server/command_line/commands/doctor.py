@@ -55,6 +55,7 @@ def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = (
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, section by section. Each trial is undone."""
+    # One loop and one connection for all database findings; the rest needs no database.
     state = asyncio.run(look_at_own_database(settings, whole=True))
     yield Finding("layerlore", "version", VERSION)
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
@@ -90,6 +91,7 @@ def _settings(settings: Settings) -> Iterator[Finding]:
 
 def _shared(settings: Settings) -> Finding:
     """The server that the hosts of this machine share."""
+    # A shared server that does not answer is left out by find_servers.
     running = [told for _, told in find_servers(str(settings.data_dir))]
     if running:
         shown = "; ".join(f"pid {told['pid']}, hosts connected: {told['hosts']}" for told in running)
@@ -116,6 +118,7 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
     )
     if state.exists and not state.failure:
         yield _schema(state)
+    # A later check would only repeat the failure.
     if state.file is not None and not state.failure:
         yield expect(
             "database",
@@ -138,6 +141,7 @@ def _data_folder(folder: Path) -> Finding:
     if obstacle := find_obstacle(folder):
         mend = "name in data_dir a folder that can be written to, or make this one writable"
         return Finding("database", "data folder", f"{folder}: {obstacle}", "degraded", mend)
+    # A folder that others can write to lets them replace the database even if its file is closed.
     if folder.is_dir():
         return check_mode(
             "database", "data folder", str(folder), folder, closed="w", risk="can replace the files in it"
@@ -152,6 +156,7 @@ def _schema(state: DatabaseState) -> Finding:
         "tables",
         state.version <= state.latest,
         yes=behind if state.version < state.latest else f"up to date (version {state.version})",
+        # An older database is fine: the next start migrates it. A newer one cannot be read at all.
         no=f"version {state.version}, but this layerlore knows versions only up to {state.latest}",
         mend="a newer layerlore wrote this database: upgrade layerlore, or name another database",
         state="failed",
@@ -175,6 +180,7 @@ def _embedder(settings: Settings) -> Finding:
         case "use":
             return Finding("search", "embedder", "use: multilingual, on this machine")
         case "english":
+            # The weights are a separate package, and the setting may name it without its being there.
             try:
                 find_weights()
             except EmbeddingFailed as error:
@@ -205,6 +211,7 @@ def _http(settings: Settings) -> Iterator[Finding]:
         return
     if not http.auth:
         yield Finding("HTTP", "key", "none is required (http.auth = false)")
+    # The local key counts only while no other machine can reach the server.
     elif reached_by_others(settings):
         yield Finding("HTTP", "key", f"the keys from `{shell_command('keys')}`, and [jwt]")
     elif key is None:
@@ -216,6 +223,7 @@ def _http(settings: Settings) -> Iterator[Finding]:
 def _models(settings: Settings) -> Iterator[Finding]:
     chosen = choose_models(settings.llm.model, settings.llm.by_kind, os.environ)
     yield expect(
+        # Without a chosen model nothing is wrong, unless the user asked for one.
         "models",
         "background",
         bool(chosen.distinct) or not chosen.asked_for_auto,

@@ -70,6 +70,7 @@ def run_erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sur
     Raises SettingsError without a terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
     DatabaseTooNew.
     """
+    # Checked before the database is opened, so that a script fails at once.
     if not (dry_run or sure or sys.stdin.isatty()):
         raise SettingsError(
             "erase asks before it erases, and there is no terminal to ask at: use --yes to erase without asking, or "
@@ -93,10 +94,13 @@ async def _erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, 
         settings, off="there is nothing to erase", absent="there is nothing to erase"
     ) as engine:
         if not (dry_run or sure):
+            # A dry run counts first, so that the person agrees to numbers.
             expected = await _act(engine, request, dry_run=True)
+            # The question waits for a person and must not block the loop that holds the database.
             if expected.rows and not await asyncio.to_thread(_agreed, request, expected):
                 return None
         receipt = await _act(engine, request, dry_run=dry_run)
+    # The hooks' files belong to this machine's own tenant only.
     if not dry_run and request.tenant == LOCAL_TENANT:
         erase_hook_files(settings, request.resource, request.agent, request.thread)
     return receipt
@@ -115,6 +119,7 @@ async def _act(engine: Engine, request: ErasureRequest, *, dry_run: bool) -> Era
 
 
 def _agreed(request: ErasureRequest, expected: ErasureReceipt) -> bool:
+    # Standard error, since standard output may go into a file as the receipt.
     sys.stderr.write(f"{_counted(expected)}This erases it all for good, for {_whose(request)}. Continue? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -206,6 +211,7 @@ def _lines(settings: Settings, whose: OwnerFilter, done: RedactionResult) -> lis
     if done.rows and done.bytes is not None:
         anew = f"servers make new vectors for the masked texts; so does {shell_command('reindex')}"
         lines += [_BYTES_MASKED[done.bytes], anew]
+    # A masked value cannot be restored, so the user must learn that a resumed run sees the mark.
     if done.rows.get("runs"):
         if done.dry_run:
             would = "would be"

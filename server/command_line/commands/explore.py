@@ -50,14 +50,17 @@ def run_explorer(
     It has a port of its own, for as long as it is open, and a credential that no file holds. With a ``tenant``, or
     for ``everybody``, it is an operator's, and each look is in the journal.
     """
+    # One stop for the signal handlers and the server, which both end it.
     stop = StopRequest()
     server = build_server(settings, stop=stop)
+    # The credential exists in this process only, so a link that leaks is worthless after the end.
     credential = secrets.token_urlsafe(32)
     links = OneTimeLinks(credential)
     person = choose_principal(settings, tenant, everybody=everybody, named=named)
     gate = make_gate(server, settings.rates_to_hold, LocalKey(credential, person))
     Explorer(links=links).add_to(server, gate)
 
+    # A name of its own, since several explorers may be open at once.
     door = settings.data_dir / f"explore-{secrets.token_hex(8)}.html"
 
     def show(host: str, port: int) -> None:
@@ -68,6 +71,7 @@ def run_explorer(
             expiry = threading.Timer(LINK_SECONDS, _remove_door, args=(door,))
             expiry.daemon = True
             expiry.start()
+        # Without a terminal there is no Enter key, and reading would return at once.
         if sys.stdin is not None and sys.stdin.isatty():
             threading.Thread(target=_print_more, args=(links, f"http://{host}:{port}"), daemon=True).start()
 
@@ -86,6 +90,7 @@ def _write_door(door: Path, link: str) -> None:
     """
     door.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in door.parent.glob("explore-*.html"):  # of a process that was killed
+        # Another explorer may run, whose page must stay until its own link is too old.
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > LINK_SECONDS:
                 old.unlink()

@@ -39,12 +39,14 @@ def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) ->
         asyncio.run(_export(settings, scope, everyone, sys.stdout))
         return 0
     target = Path(file).expanduser().absolute()
+    # Checked early for a clear message; the write below refuses an existing file as well.
     if is_there(str(target)):
         raise Conflict(f"{target} exists, and an export never replaces a file: name another one")
     # Only a whole export has the name that was requested, and no other user may read it.
     with replacing(str(target), top=find_top(str(target)), mode=0o600, new=True) as written:
         out = io.TextIOWrapper(written, encoding="utf-8", newline="\n", write_through=True)
         lines = asyncio.run(_export(settings, scope, everyone, out))
+        # Otherwise the wrapper would close the file, which the outer block still has to sync and rename.
         out.detach()
     if everyone:
         whose = f"all agents and resources of tenant {tenant!r}"
@@ -67,10 +69,12 @@ async def _export(settings: Settings, scope: Scope, everyone: bool, out: TextIO)
 async def _write(engine: Engine, scopes: list[Scope], out: TextIO) -> int:
     total = 0
     for scope in scopes:
+        # The total is only for the bar: more may be added while the export runs.
         total += (await engine.database.read(shown_rows.count, scope))[1]
     lines = messages = 0
     with show_progress("export", total) as came:
         async for some in write_lines(engine, scopes, f"layerlore {VERSION}"):
+            # A slow disk or a pipe must not block the loop, which also reads the database.
             await asyncio.to_thread(out.write, "".join(f"{to_json(line)}\n" for line in some))
             lines += len(some)
             messages += sum(line[RECORD] == "message" for line in some)

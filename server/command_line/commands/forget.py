@@ -61,6 +61,7 @@ async def calling(
     """The tools, called as the person at this machine; ``by_meaning``: with the embedder, which takes a moment to load.
     Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
     change: Json = {"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS}
+    # The embedder takes seconds to load, and ids need no search.
     embedding = settings.embedding.model_copy(update=change if by_meaning else {"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
     async with open_known_memory(settings, off=off, absent=absent) as engine:
@@ -96,6 +97,7 @@ class Consent:
         """Whether to go on."""
         if self.dry_run:
             return False
+        # A person may take minutes, and the loop also serves the database.
         return self.sure or await asyncio.to_thread(_agreed, question)
 
 
@@ -121,6 +123,7 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
     async with calling(
         settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
     ) as ask:
+        # Ids name exact entries, so they are looked up; words only find candidates.
         chosen: Json = {"ids": what}
         if ids:
             shown = "\n".join(
@@ -129,9 +132,11 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
             preview = f"This would be forgotten:\n{shown}"
         else:
             told: str = await ask(entries.forget, query=" ".join(what))
+            # Without a confirmation code the tool has found nothing to forget.
             found = _CONFIRM.search(told)
             if found is None:
                 return _finish({"forgotten": False, "note": told}, told, as_json, 0)
+            # The tool's last lines tell a model how to confirm, which a person at a terminal does not need.
             chosen, preview = {"confirm": found[1]}, told[: told.rindex("Nothing is forgotten yet.")].rstrip()
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(preview) + "\n")
@@ -144,6 +149,7 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
         undo_id = undone_by[1]
     else:
         undo_id = ""
+    # The rest says how a model undoes it; the user gets the command to type instead.
     counted = answer.partition(" Erased for good")[0]
     text = counted + (f" `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it." if undo_id else "")
     return _finish({"forgotten": True, "note": counted, **({"undo": undo_id} if undo_id else {})}, text, as_json, 0)
@@ -200,6 +206,7 @@ async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent:
         else:
             after = await asyncio.to_thread(_open_editor, before)
         after = after.strip()
+        # An editor may add a newline at the end, which is no change.
         if after == before.strip():
             return _finish({"changed": False}, "nothing changed", as_json, 0)
         shown = _describe_difference(before, after)
@@ -245,6 +252,7 @@ def _of_document(request: EditRequest) -> Json:
 async def _write_text(ask: Ask, request: EditRequest, text: str, version: int) -> Json:
     answer: Json
     match request.what:
+        # An empty text would leave an entry that shows nothing; forgetting also keeps its undo.
         case "entries" if not text:
             raise InvalidInput(f"an entry cannot be empty; `layerlore forget {request.id}` forgets it")
         case "entries":
@@ -252,6 +260,7 @@ async def _write_text(ask: Ask, request: EditRequest, text: str, version: int) -
         case "thread":
             answer = await ask(threads.update_thread, thread_id=request.id, title=text)
         case _ if not text:
+            # The version that was shown: a change by an agent in between is a conflict, not lost.
             answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(request))
         case _:
             answer = await ask(
@@ -276,6 +285,7 @@ def _open_editor(text: str) -> str:
         file = Path(folder, "layerlore.md")
         file.write_text(text + "\n", encoding="utf-8")
         try:
+            # The variable may hold arguments, such as "code --wait".
             subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - what the person names
         except (OSError, subprocess.CalledProcessError) as error:
             raise InvalidInput(f"the editor {editor!r} failed ({error}); EDITOR names another, or use --text") from None

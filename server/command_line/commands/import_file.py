@@ -85,6 +85,7 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
     source = _find_source(request)
     async with _open(settings, dry_run=request.dry_run) as engine:
         placing, sent = _Placing(scope, request), _sent(settings, request)
+        # A shared file is merged as a whole, so it has no end that could be missing.
         if source == "shared":
             given = read_shared(engine, find_shared_file(_path(request)))
             report, ended = (
@@ -121,6 +122,7 @@ def _find_source(request: ImportRequest) -> Format:
         path = find_shared_file(_path(request))
     else:
         path = _path(request)
+    # A project's file looks like an export, so it is recognized before the formats are tried.
     if request.source == "shared" or (path.is_file() and not request.source and looks_shared(path)):
         if not request.project:
             raise InvalidInput(
@@ -138,6 +140,7 @@ async def _import_lines(request: ImportRequest, taking: Import) -> ImportReport:
         with _input(request.file) as source, show_progress("import", _size(source)) as came:
             await _take_lines(taking, source, came)
         return await taking.finish()
+    # Also after a failure, since a batch may still be under way in the background.
     finally:
         await taking.settle()
 
@@ -149,6 +152,7 @@ async def _import_foreign(
     found = read_foreign(_path(request), source, settings.capture, progress)
     stored = storing.report
     with show_progress("import", _path_size(_path(request))) as came:
+        # The reader parses large files and blocks, so each step runs in a thread.
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             await storing.take(each)
             came(progress.done, f"{stored.count('message'):,} messages, {stored.count('entry'):,} entries")
@@ -165,6 +169,7 @@ def _path_size(path: Path) -> int | None:
 @asynccontextmanager
 async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
     """The engine; its database is made if none exists, but not to try something."""
+    # A trial must not leave a new database behind.
     if dry_run and not (await look_at_own_database(settings)).exists:
         settings = settings.model_copy(update={"memory": "off"})
     engine = await open_engine(settings)
@@ -176,6 +181,7 @@ async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
 
 def _sent(settings: Settings, request: ImportRequest) -> WriteRequest:
     rates = settings.rates
+    # The person at this machine has no quota; other tenants keep theirs also on the command line.
     limited = request.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
     if limited:
         quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
@@ -203,6 +209,7 @@ class _Placing:
         """Where what an export has of a scope is to be stored."""
         if self._asked.everyone:
             return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
+        # Two owners in one file would be mixed in one memory, which cannot be separated again.
         if self._first not in (None, named):
             raise InvalidInput(
                 "the file holds several agents or resources: --everyone stores each as one of the tenant's own; what came "
@@ -223,6 +230,7 @@ def _size(source: IO[bytes]) -> int | None:
         name = source.name
         if isinstance(name, str):
             return Path(name).stat().st_size
+        # A pipe has a number in place of a name, and no size.
         return None
     except (AttributeError, OSError):
         return None
@@ -243,6 +251,7 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
     """Some lines, the number of the last, and their bytes: 0 at the end. Raises InvalidInput."""
     found: list[NumberedLine] = []
     size = 0
+    # Batches are bounded in lines and in bytes: one transaction for each.
     while len(found) < _BATCH_LINES and size < _BATCH_BYTES:
         raw = source.readline(MOST_LINE_BYTES)
         if not raw:
@@ -254,6 +263,7 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
         try:
             line = json.loads(raw)
         except (ValueError, RecursionError) as error:
+            # A last line without its end shows that the file was cut off on its way.
             if not raw.endswith(b"\n"):
                 whole = "it is cut off"
             else:

@@ -55,9 +55,12 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
             "none of the hosts that this knows is installed here: name one to write its file all the same\n"
         )
         return 1
+    # All plans are made before the first write, so that an error of one host changes no file.
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, request, host, places)]
+    # In a project's own folder the person agrees to its name by installing.
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
+    # Hosts launch this copy where the environment lies in a cache that a package runner may empty.
     stage_runtime(settings.data_dir)
     told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
@@ -107,6 +110,7 @@ def _choose(request: InstallRequest, places: Places, *, installed: bool = True) 
         raise SettingsError(f"no host is named {unknown[0]!r}; there are: {', '.join([*BY_NAME, ALL])}")
     if ALL not in request.hosts:
         return [host for host in HOSTS if host.name in request.hosts]
+    # Uninstalling also looks at hosts that are gone, since their files may still be there.
     hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
     if request.project:
         return [host for host in hosts if host.project]
@@ -125,6 +129,7 @@ def _plan(
         program = find_command(settings.data_dir)
         for written, changes in find_hooks(host.name, program, _options(request, host)):
             path = _path_of(written, request, places)
+            # Some hosts keep hooks and servers in one file, which must be written once with both.
             same = next((kept for file, kept in files if file.path == path), None)
             if same is not None:
                 same.extend(changes)
@@ -148,6 +153,7 @@ def _path_of(written: HookFile, request: InstallRequest, places: Places) -> Path
         return places.find(written.file)
     if written.project:
         return Path.cwd() / written.project
+    # A host without a project file for hooks gets none, rather than a personal one.
     return None
 
 
@@ -188,11 +194,13 @@ def _options(request: InstallRequest, host: Host) -> tuple[str, ...]:
     flags = {setting: flag for flag, setting in FLAGS.items()}
     given = dict(request.options)
     if request.projects and host.opens_folders:
+        # A host that opens no folder would bind one project for all its work.
         given["project"] = AUTO
     return tuple(part for name, value in given.items() for part in (flags[name], _absolute(name, value)))
 
 
 def _absolute(name: str, value: str) -> str:
+    # The host starts in another folder, where a relative path would mean something else.
     if name in ("data_dir", "config"):
         return str(Path(value).expanduser().absolute())
     return value

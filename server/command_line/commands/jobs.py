@@ -67,6 +67,7 @@ async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[in
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
         if resume:
+            # Resumed in the same connection before the list, so that the list shows the new state.
             resumed = await resume_dead(engine, scope, _BY)
         else:
             resumed = 0

@@ -67,6 +67,7 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
     )
 
     async def read(database: Database) -> list[Journaled]:
+        # The journal holds no names of resources, only keyed marks, so the filter is marked in the same way.
         key = await database.read_installation(hmac_key)
         if request.resource is None:
             mark = None
@@ -104,7 +105,9 @@ def prune_journal(settings: Settings, older_than: str) -> int:
 async def _prune(database: Database, settings: Settings, before: int, now: int) -> int:
     key, scope = await database.read_installation(hmac_key), Scope(LOCAL_TENANT, settings.agent, settings.resource)
 
+    # In parts, so that no long transaction blocks the writers that append to the journal.
     async def prune_some(tx: Tx) -> int:
+        # The line and the removal are one transaction: no lines vanish without a trace.
         gone = await stored.prune(tx, before=before)
         if gone:
             await stored.append(tx, scope, make_line(key, scope, _BY, "done", now, counts={"pruned": gone}))
@@ -118,6 +121,7 @@ async def _prune(database: Database, settings: Settings, before: int, now: int) 
 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Use the database as the owner of its tables, if the settings name one."""
+    # The serving role may only append; reading and pruning are the owner's rights.
     if has_roles(settings.database.get_secret_value()):
         owner = settings.postgres.owner_url
         if owner.get_secret_value():

@@ -65,12 +65,14 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
         raise InvalidInput(f"memory is off: nothing is stored, and so {_NO_KEYS}")
     if is_in_memory(settings.database.get_secret_value(), settings.database_file):
         raise InvalidInput("the database is in memory: a key in it would vanish when this command ends")
+    # Only the digest is stored; the secret itself exists in this process alone.
     key_id, secret = make_key()
     key = _make_key(grant, key_id, time.time_ns() // 1_000_000)
     asyncio.run(_in_database(settings, lambda opened: _create(opened, key, hash_key(secret))))
     if as_json:
         print_json({"key": secret, **_shown(key)})
         return 0
+    # The key stands alone on standard output, so that a script can capture it; the words go to standard error.
     sys.stdout.write(secret + "\n")
     sys.stdout.flush()
     if key.agents is None:
@@ -151,6 +153,7 @@ async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T
 
 async def _create(database: Database, key: ApiKey, digest: str) -> None:
     async def write(tx: Tx, tenant: Tenant) -> None:
+        # One transaction, so that no key exists without its line in the journal.
         await api_keys.create(tx, tenant, key, digest)
         await journal_rows.append(tx, _scope(key), line)
 
@@ -169,6 +172,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
         raise NotFound(f"there is no key {key_id!r}; `{shell_command('keys', 'list')}` shows the keys")
 
     async def write(tx: Tx, tenant: Tenant) -> None:
+        # A second revocation changes nothing and so writes no line.
         if await api_keys.revoke(tx, tenant, key_id, now):
             await journal_rows.append(tx, _scope(key), line)
 
@@ -214,12 +218,14 @@ def _parse_rights(given: str) -> tuple[Right, ...]:
     describe_scope = {name.strip() for name in given.split(",")}
     if unknown := sorted(describe_scope - set(RIGHTS)):
         raise InvalidInput(f"--rights: {unknown[0]!r} is not a right; use {', '.join(RIGHTS)}, separated by commas")
+    # Stored in one order, whatever order the user typed.
     return tuple(right for right in RIGHTS if right in describe_scope)
 
 
 def _parse_expiry(given: str, now: int) -> int | None:
     if given == "never":
         return None
+    # None becomes 0, which the range below refuses together with a length that is too long.
     lasts = parse_length(given, digits=9) or 0
     if not 0 < lasts <= _LONGEST_MS:
         raise InvalidInput(

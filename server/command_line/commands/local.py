@@ -29,7 +29,9 @@ def stop(flags: dict[str, Any]) -> int:
     """Stop them after the calls that are under way. A host that is connected starts another when it needs one."""
     settings = read_settings(flags)
     stopped = []
+    # A list first: stopping a server changes the folder that is searched.
     for base, told in list(find_servers(str(settings.data_dir))):
+        # A server may end by itself between the search and the request.
         with contextlib.suppress(OSError, ValueError):
             ask(base, "stop")
             stopped.append(told)

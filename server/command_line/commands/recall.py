@@ -55,6 +55,7 @@ def run_recall(
         forms = [{"format": "json", "explain": explain}]
     else:
         forms = [{"format": "text"}]
+    # The table is beside the normal answer, which shows what an agent sees.
     if explain and not as_json:
         forms.append({"format": "json", "explain": True})
     answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [request | form for form in forms]))
@@ -66,6 +67,7 @@ def run_recall(
 
 async def _call(settings: Settings, scope: Scope, request: list[Json]) -> list[Any]:
     """Call the tool once with each set of arguments. Returns its answers."""
+    # Both waits: a fresh process has to load the embedder before it can embed the query.
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS})
     settings = settings.model_copy(update={"embedding": patient})
     async with open_known_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
@@ -94,6 +96,7 @@ def _show(hits: list[Json]) -> None:
 def _find_signals(hits: list[Json]) -> list[str]:
     """The signals that added something to a hit."""
     others = (*_FIRST, *_LAST, *_NO_NUMBERS)
+    # A column of zeros would hide the signals that matter.
     return [name for name in hits[0]["parts"] if name not in others and any(hit["parts"][name] for hit in hits)]
 
 

@@ -64,10 +64,12 @@ async def _words(engine: Engine, rebuild: bool) -> None:
 async def _vectors(engine: Engine, embedding: EmbeddingService) -> None:
     model = embedding.embedder.name
     before = await engine.database.read_installation(vectors.progress_everywhere, model)
+    # A new id, as each process that writes vectors has one; only one of them may write at a time.
     writer = VectorWriter(engine, embedding, engine.new_id())
     alone, seconds = await _track("vectors", before.total - before.done, writer.scan)
     if not alone:
         raise Conflict(f"another process is making vectors with {model} right now; memory_status shows its progress")
+    # Another process may delete texts meanwhile, so the difference is not below zero.
     after = await engine.database.read_installation(vectors.progress_everywhere, model)
     done = max(0, after.done - before.done)
     if done:
@@ -78,6 +80,7 @@ async def _vectors(engine: Engine, embedding: EmbeddingService) -> None:
 
 
 def _rate(done: int, seconds: float) -> str:
+    # A run may take no measurable time.
     return f"{done / max(seconds, 0.001):,.0f} a second"
 
 

@@ -62,6 +62,7 @@ async def _look_up_served(settings: Settings) -> ServedClients:
     async with open_or_create_database(settings) as database:
         now = time.time_ns() // 1_000_000
         any_key = await database.read_installation(api_keys.any_usable, now)
+        # Only credentials of other tenants make the role of the database matter.
         others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
         return ServedClients(any_key, database.unfit if others else "")
 
@@ -75,9 +76,11 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
     """
     configure_logging(settings.log_level)
     http = settings.http
+    # Cached, because the answer may be needed twice and opening the database is slow.
     if refused := refusal(settings, cache(look)):
         sys.stderr.write(f"layerlore: {refused}\n")
         return 2
+    # The local key is for this machine only; a server that others reach must not accept it.
     if http.auth and not reached_by_others(settings):
         key = read_or_make_key(settings.data_dir)
     else:
@@ -99,6 +102,7 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
     async def opened() -> str:
         """Wait until the database is open. Returns what people are shown. Raises StorageUnavailable."""
         process: Process = lifespan_state(server)
+        # Workers wait here, so that the supervisor sees a database that cannot be opened.
         await process.runtime()
         return lines
 
@@ -143,6 +147,7 @@ def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Cre
         return Anybody(person)
 
     async def find(digest: str) -> ApiKey | None:
+        # Looked up at each call: the engine opens after the server listens.
         process: Process = lifespan_state(server)
         return await (await process.runtime()).api_key(digest)
 
@@ -170,6 +175,7 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
         why_not = await lifespan_state(server).unready()
         if not why_not:
             return JSONResponse({"status": "ready"})
+        # A start is not a failure, and load balancers treat the two differently.
         if why_not == STARTING:
             status = {"status": why_not}
         else:
@@ -205,6 +211,7 @@ def serve(
     http: dict[str, Any] = {"host": host, "port": port, "auth": False if no_auth else None, "workers": workers}
     given = {name: value for name, value in http.items() if value is not None}
     settings = read_settings({**flags, "http": given})
+    # A worker has the hidden option and must not become a supervisor itself.
     if settings.http.workers > 1 and worker is None:
         return int(supervise(settings, sys.argv[1:]))
     return serve_process(settings, lambda: look_up_served(settings), worker)

@@ -36,6 +36,7 @@ def show_view(settings: Settings, tenant: str, request: ViewRequest, *, as_json:
         print_json(found)
         return 0
     terminal = sys.stdout.isatty()
+    # A pipe gets uncut lines, so that grep finds whole texts.
     size = shutil.get_terminal_size(fallback=(_UNCUT, 0))  # the variable COLUMNS goes first
     written = io.StringIO()
     console = Console(
@@ -47,6 +48,7 @@ def show_view(settings: Settings, tenant: str, request: ViewRequest, *, as_json:
         whose = describe_scope(scope)
     console.print(f"What is remembered of {whose}:", style="dim")
     console.print(lay_out(request.view, found))
+    # Tables pad their lines with spaces, which would wrap in a narrow pager.
     text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
     if terminal and text.count("\n") >= size.lines:
         os.environ.setdefault("LESS", "-R")  # shows colours

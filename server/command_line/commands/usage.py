@@ -97,12 +97,14 @@ def _show(by: By, rows: list[OfOwner]) -> None:
 
 
 def _numbers(spent: Spent) -> tuple[str, ...]:
+    # Integers throughout: a float would round the billionths of a dollar.
     dollars, nano = divmod(spent.cost_nano_usd, NANO)
     cost = f"{dollars:,}.{nano:09d}".rstrip("0")
     return (
         f"{spent.calls:,}",
         f"{spent.input_tokens:,}",
         f"{spent.output_tokens:,}",
+        # At least two decimals, as people write money, but never fewer digits than are known.
         f"{cost}{'00'[: max(0, 2 - len(cost.partition('.')[2]))]}",
         f"{spent.unpriced_calls:,}" if spent.unpriced_calls else "",
     )
@@ -127,6 +129,7 @@ def show_stored(settings: Settings, tenant: str, *, as_json: bool) -> int:
         sys.stderr.write(
             "layerlore: the counted bytes differ from the stored bytes; this is a defect, please report it\n"
         )
+    # A difference is a defect, so a script that checks for it gets an exit code.
     return int(bool(wrong))
 
 

@@ -52,6 +52,7 @@ def reached_version(taken: list[tuple[int, str]]) -> int:
     """The version of a database that took these steps. Raises DatabaseTooOld."""
     if not taken:
         return 0
+    # An earlier layerlore numbered its steps in another way, so its numbers say nothing here.
     if taken[0] != (1, _BASELINE):
         raise DatabaseTooOld(
             "this database was made by an earlier layerlore, and this one cannot update it: export it with layerlore at "

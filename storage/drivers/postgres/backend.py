@@ -25,6 +25,7 @@ DIALECT = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
 def _any_of(element: IsAnyOf, compiler: SQLCompiler, **options: Any) -> str:
     column = compiler.process(element.column, **options)
     values = compiler.process(element.values, **options)
+    # One array for the whole list: the statement is the same for any number of values.
     return f"{column} = ANY({values})"
 
 
@@ -50,6 +51,7 @@ def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> 
 
 @compiles(Packed, "postgresql")
 def _packed(element: Packed, compiler: SQLCompiler, **options: Any) -> str:
+    # int8send gives 8 bytes, the highest first, which numpy reads without parsing text.
     return f"string_agg(int8send({compiler.process(element.column, **options)}), '')"
 
 
@@ -80,6 +82,7 @@ _OWN_BYTES = select(func.coalesce(func.sum(stored_bytes.c.bytes), 0)).where(
     stored_bytes.c.resource_id == bindparam("resource_id"),
     stored_bytes.c.part == func.txid_current(),
 )
+# A lock of this tenant alone, so that writers of other tenants count at the same time.
 _ALONE = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("tenant_id", type_=Text), 12)))
 _FOLD_BYTES = select(
     func.layerlore_fold_bytes(
@@ -130,6 +133,7 @@ async def bytes_before(tx: Tx, owner: Scope) -> int:
 
 async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
     more = int(await tx.scalar(_OWN_BYTES, tenant_id=owner.tenant_id, resource_id=owner.resource_id))
+    # A unit that frees bytes cannot exceed the limit, so it waits for no other writer.
     if more > 0:
         await tx.one(_ALONE, tenant_id=owner.tenant_id)
     return more
@@ -156,6 +160,7 @@ def definition(look: Look) -> str:
         body = f"WITH gone AS ({body} RETURNING 1) SELECT count(*) FROM gone"  # noqa: S608 - constants
     takes = ", ".join(f"{name} {type_}" for name, type_ in parameters.items())
     gives = ", ".join(f"{name} {type_}" for name, type_ in columns)
+    # The answer's columns have the names of the table's: a bare name has to mean the table's.
     return (
         f"CREATE FUNCTION {look.function}({takes}) RETURNS TABLE ({gives}) LANGUAGE plpgsql SECURITY DEFINER\n"
         "AS $body$\n#variable_conflict use_column\nBEGIN\n"

@@ -33,6 +33,7 @@ from layerlore.storage.drivers.postgres.transaction import PooledConnection, Pos
 from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
+# Seconds that an attempt gets at least, even right before the deadline.
 _LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0
 
@@ -91,6 +92,7 @@ class PostgresDatabase:
         self._pool = pool
         self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
+        # Slots are used again: last_writes needs a row for each write at one time, not for each write.
         self._free_slots: list[str] = []
         self.health = Health(self._look, self._try_to_write, "Postgres")
 
@@ -170,6 +172,7 @@ class PostgresDatabase:
                     return await work(PostgresTx(connection))
                 finally:
                     if not _is_gone(connection):
+                        # A read has nothing to commit.
                         await connection.execute("ROLLBACK")
 
         return await self._unit(self._until_done(once))
@@ -183,6 +186,7 @@ class PostgresDatabase:
                 await connection.execute(begin)
                 try:
                     value = await work(PostgresTx(connection))
+                    # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
                     mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
                 except BaseException:
                     if not _is_gone(connection):
@@ -191,6 +195,7 @@ class PostgresDatabase:
                 try:
                     await _commit(connection)
                 except (*LOST, asyncpg.InterfaceError) as error:
+                    # The server may have committed or not. Only a unit that wrote nothing may simply run again.
                     if mark.wrote:
                         raise _OutcomeUnknown(value, error) from error
                     raise
@@ -201,6 +206,7 @@ class PostgresDatabase:
                 return await self._until_done(once, mark)
             finally:
                 self._free_slots.append(mark.slot)
+                # Also after an error: a write whose COMMIT got no answer may be there. A hint too many does no harm.
                 if mark.wrote:
                     self._hints.committed(whose if isinstance(whose, Scope) else None)
 
@@ -241,6 +247,7 @@ class PostgresDatabase:
 
     def _forget(self, unit: asyncio.Task[Any]) -> None:
         self._units.discard(unit)
+        # The error is retrieved, as asyncio logs one that no caller saw.
         if not unit.cancelled():
             unit.exception()
 
@@ -250,6 +257,7 @@ class PostgresDatabase:
         unknown: _OutcomeUnknown | None = None
         while True:
             try:
+                # A unit that was committed must not run again: it would write twice.
                 if unknown is not None and mark is not None and await self._was_committed(mark, give_up):
                     return cast("R", unknown.value)
                 unknown = None
@@ -299,6 +307,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         await self.health.close()
+        # The units of cancelled callers may still run, and they need the pool.
         if self._units:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._hints.close()

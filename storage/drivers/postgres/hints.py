@@ -112,6 +112,7 @@ class PostgresHints:
                 log.log(level, "no connection for change hints (%s); connecting again", type(error).__name__)
             except Exception:
                 log.exception("change hints failed; connecting again")
+            # The random part keeps replicas from connecting all at once after the server's restart.
             await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))
             self._delay = min(self._delay * 2, LONGEST_DELAY_SECONDS)
 
@@ -125,6 +126,7 @@ class PostgresHints:
             statement_cache_size=self._url.statements,
         )
         try:
+            # A lost connection has to wake the loop, which waits for the next commit.
             connection.add_termination_listener(lambda *_: self._wake.set())
             if not self._url.is_pooled:  # there it would listen for the next user of the server's connection
                 await connection.add_listener(self._channel, self._heard)
@@ -152,6 +154,7 @@ class PostgresHints:
 
     async def _send(self, connection: _Connection) -> None:
         scopes, of_all = self._pending, self._pending_of_all
+        # Taken before the first await: a commit that comes meanwhile goes into the next notification.
         self._pending, self._pending_of_all = set(), False
         of_all |= len(scopes) > MOST_SCOPES
         if of_all:
@@ -168,6 +171,7 @@ class PostgresHints:
             self._pending_of_all |= of_all
             self._wake.set()
             raise
+        # A commit during the send has set it again. Then close() still has something to wait for.
         if not self._wake.is_set():
             self._sent.set()
 

@@ -33,9 +33,11 @@ async def migrate_postgres(connection: Any) -> int:
     Raises DatabaseTooNew or DatabaseTooOld.
     """
     latest = latest_version("postgres")
+    # Looked up without the lock, since most starts find nothing to do.
     if await postgres_version(connection) == latest:
         return latest
     async with connection.transaction():
+        # Processes that start together wait here, and then find nothing pending.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=MIGRATION_SECONDS)
         await connection.execute(LEDGER)
         for step in pending("postgres", await postgres_version(connection)):
@@ -46,6 +48,7 @@ async def migrate_postgres(connection: Any) -> int:
                 step.name,
             )
         await connection.execute(_SEAL)
+        # An existing key stays: marks and fingerprints that are stored were made with it.
         await connection.execute(
             "INSERT INTO installation VALUES ('hmac_key', $1) ON CONFLICT DO NOTHING", secrets.token_hex(32)
         )

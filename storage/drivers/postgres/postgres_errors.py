@@ -66,6 +66,7 @@ def without_url(error: BaseException, url: str) -> str:
             "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."
         )
     text = f"{type(error).__name__}: {error}"
+    # The longest first, since a short piece may be part of a longer one.
     for secret in sorted(_secrets(url), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
@@ -78,4 +79,5 @@ _PASSWORD = linear_re.compile("password=([^&]*)")
 def _secrets(url: str) -> set[str]:
     password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
     raw = [password, *_SEPARATOR.split(password), *_PASSWORD.findall(url)]
+    # A piece of one or two characters would blank out half of the message.
     return {secret for part in raw for secret in (part, unquote(part)) if len(secret) > 2}

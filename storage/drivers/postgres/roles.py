@@ -92,6 +92,7 @@ async def grant(connection: Any, role: str) -> None:
     for (name,) in await connection.fetch(_TABLES):
         rights = _LESS.get(name, "SELECT, INSERT, UPDATE, DELETE")
         table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
+        # Rights that an earlier grant gave must not stay.
         await connection.execute(f"REVOKE ALL ON {table} FROM {quoted}")
         await connection.execute(f"GRANT {rights} ON {table} TO {quoted}")
     for (function,) in await connection.fetch(_FUNCTIONS):

@@ -84,6 +84,7 @@ class PostgresTx:
                     return
             if len(rows) < ask:
                 return
+            # The next rows may all be as long as the longest one so far.
             size = max(_size(cast("Row", row)) for row in rows)
             ask = max(1, min(2 * ask, _READ_CHARS // max(1, size)))
 

@@ -23,6 +23,7 @@ vectors: VectorIndex = sqlite_search
 commits_in_id_order = True
 keeps_erased_bytes = True
 
+# SQLite has no settings of a transaction, so the trigger itself goes until the rows are deleted.
 _OPEN_JOURNAL = text("DROP TRIGGER journal_no_delete")
 _CLOSE_JOURNAL = text(
     "CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal BEGIN\n"
@@ -104,6 +105,7 @@ def sqlite_arguments(values: Sequence[Any]) -> list[Any]:
 def _any_of(element: IsAnyOf, compiler: SQLCompiler, **options: Any) -> str:
     column = compiler.process(element.column, **options)
     values = compiler.process(element.values, **options)
+    # One JSON text for the whole list: the statement is the same for any number of values.
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - compiled names, no input
 
 
@@ -124,6 +126,7 @@ def _json_text(element: JsonText, compiler: SQLCompiler, **options: Any) -> str:
 
 @compiles(ByteLength, "sqlite")
 def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> str:
+    # length() counts the characters of a text, but the bytes of a BLOB.
     return f"length(CAST({compiler.process(element.column, **options)} AS BLOB))"
 
 

@@ -32,12 +32,14 @@ _JSON = ("json", "parts", "body", "window")
 def quick_check(connection: driver.Connection, seconds: float) -> list[str]:
     """The damage in the structure of the file that is found in this time; empty when all is well."""
     give_up = time.monotonic() + seconds
+    # quick_check has no limit of its own, so the handler stops it.
     connection.set_progress_handler(lambda: time.monotonic() > give_up, _STEPS)
     try:
         return _named(connection, _rows(connection, f"PRAGMA quick_check({MOST})"))
     except driver.DatabaseError as error:
         if driver.is_damage(error):
             return [driver.describe_error(error)]
+        # The handler stopped the check before it found damage.
         return []
     finally:
         connection.set_progress_handler(None, _STEPS)
@@ -137,6 +139,7 @@ def make_backup(store: Path, backup: Path) -> None:
     if not store.exists():
         raise NotFound(f"there is nothing to back up: there is no database at {store}")
     try:
+        # VACUUM INTO takes an empty file, so the mode is set before a byte is written.
         backup.touch(mode=0o600, exist_ok=False)
     except FileExistsError:
         raise Conflict(f"{backup} is there already: name another file, none is replaced") from None
@@ -147,6 +150,7 @@ def make_backup(store: Path, backup: Path) -> None:
             connection.execute("PRAGMA query_only = OFF")  # of the copy, which VACUUM INTO writes
             connection.execute("VACUUM INTO ?", (str(backup),))
         _sync(backup)
+        # Without it a power cut may leave the file without its name.
         _sync(backup.parent)
     except BaseException as error:
         backup.unlink(missing_ok=True)
@@ -170,6 +174,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
     """
     if not backup.exists():
         raise NotFound(f"there is no file {backup}")
+    # A link to the memory stays: the file that it leads to is replaced.
     store = Path(os.path.realpath(store))
     refuse_what_is_no_file(backup)
     refuse_what_is_no_file(store)
@@ -186,6 +191,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
         if store.exists():
             _take_over_mode(store, copy)
         _sync(copy)
+        # SQLite has to open the file for this, so the locks are taken only afterwards.
         _put_log_into(store)
         with _nobody_else(store):
             aside = _set_aside(store, stamp)
@@ -213,6 +219,7 @@ def _checked(copy: Path, backup: Path) -> tuple[int, tuple[str, ...]]:
     named = f"{backup}{beside if any(backup.with_name(backup.name + each).is_file() for each in _BESIDE) else ''}"
     try:
         with closing(driver.connect(str(copy), synchronous="FULL")) as connection:
+            # This puts the log into the copy, which has to be complete in one file.
             connection.execute("PRAGMA journal_mode = DELETE")
             if problems := structure_check(connection):
                 raise Conflict(f"the backup {named} is damaged, and nothing was changed: {'; '.join(problems)}")
@@ -246,6 +253,7 @@ def _put_log_into(store: Path) -> None:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             connection.execute("PRAGMA journal_mode = DELETE")
     except driver.DatabaseError as error:
+        # Other faults of the former file must not keep the backup from its place.
         if driver.is_busy(error):
             raise _in_use(store) from error
 
@@ -296,6 +304,7 @@ def _in_use(store: Path) -> StorageUnavailable:
 
 
 def _sync(path: Path) -> None:
+    # Windows cannot open a folder.
     if path.is_dir() and os.name != "posix":
         return
     opened = os.open(path, os.O_RDONLY)

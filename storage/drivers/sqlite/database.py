@@ -240,6 +240,7 @@ class SqliteDatabase:
         self._check_file()
         thread = await OwnThread.start(partial(driver.connect, self.path, synchronous="NORMAL", read_only=True))
         try:
+            # The file may have been replaced between the first look and the opening.
             self._check_file()
         except Displaced:
             await thread.close()
@@ -250,6 +251,7 @@ class SqliteDatabase:
         if self.path == MEMORY:
             return None
         try:
+            # Two callers at once must not open two connections.
             async with self._watch:
                 self._watching = self._watching or await self._another()
             return cast("int | None", await self._watching.hop(data_version))
@@ -283,6 +285,7 @@ class SqliteDatabase:
             return "owed"
         if not is_rewritten:
             return "owed"
+        # With the count from before the rewrite: something erased during it stays owed.
         await self.write_installation(rewritten, owed)
         return "erased"
 
@@ -307,6 +310,7 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         await self.health.close()
+        # The writer ends before the hints, since its last commits still give some.
         await self._writer.finish()
         await self._hints.close()
         if self._watching:

@@ -25,6 +25,7 @@ SECURE_DELETE_FTS_VERSION = (3, 42, 0)
 WRITER_CACHE_KIB = 6_000
 READER_CACHE_KIB = 6_000
 
+# SQLite waits no longer than this. The rest is waited for outside the connection's thread (``retry_delay``).
 BUSY_TIMEOUT_MS = 50
 
 
@@ -73,7 +74,9 @@ def is_busy(error: BaseException) -> bool:
         return False
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
+        # Extended codes keep the primary code in their low byte.
         return code & 0xFF in (_SQLITE_BUSY, _SQLITE_LOCKED)
+    # Some builds of the module give no code.
     return "locked" in str(error) or "busy" in str(error)
 
 
@@ -139,6 +142,7 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
     Raises:
         DatabaseError: the file is not a database, cannot be opened, or is busy.
     """
+    # interrupt() comes from another thread, hence check_same_thread.
     connection = driver.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=False)
     try:
         for pragma in (
@@ -146,6 +150,7 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
             "foreign_keys = ON",
             f"trusted_schema = {'OFF' if fts5_serves_an_untrusted_schema() else 'ON'}",
             "secure_delete = ON",
+            # An I/O error in a mapped file would end the process.
             "mmap_size = 0",
             f"cache_size = -{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}",
             "temp_store = MEMORY",
@@ -257,8 +262,10 @@ def rewrite(connection: Connection) -> bool:
     SQLite splits or merges pages. Returns whether the log could be emptied: a reader of another connection may still
     need it. Takes time and free disk space in proportion to the file.
     """
+    # This SQLite removes deleted words only when it merges the segments of the index.
     if VERSION < SECURE_DELETE_FTS_VERSION:
         connection.execute("INSERT INTO search_text(search_text) VALUES ('optimize')")
+    # VACUUM makes a copy of the whole file, which may not fit into memory.
     connection.execute("PRAGMA temp_store = FILE")
     try:
         connection.execute("VACUUM")

@@ -44,6 +44,7 @@ def refuse_what_is_no_file(path: Path) -> None:
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except OSError:
+        # SQLite itself says why the file cannot be opened.
         return
     if kind != stat.S_IFREG:
         raise StorageUnavailable(
@@ -70,6 +71,7 @@ class DatabaseFile:
         if found != self._identity:
             raise Displaced(_GONE if found is None else _REPLACED)
         for name, identity in self._log.items():
+            # A log that was absent at first may come at any time.
             if identity is not None and _identity(name) != identity:
                 raise Displaced(_LOG_GONE)
 
@@ -86,6 +88,7 @@ class DatabaseFile:
             disk = os.statvfs(Path(self._path).parent)
         except (OSError, AttributeError):  # Windows has no statvfs
             return False
+        # Root may fill the blocks that the file system reserves.
         if os.geteuid() == 0:
             free = disk.f_bfree
         else:

@@ -51,16 +51,19 @@ def commit_group(
     Returns the outcomes of the first n calls; the others were not begun. Raises TransactionLost, or SQLite's own
     error when the transaction could not begin or commit: then nothing happened. Raises what ``check_file`` raises.
     """
+    # IMMEDIATE takes the write lock now. After a read it would fail at once if another process has written.
     connection.execute("BEGIN IMMEDIATE")
     try:
         check_file()
         outcomes = _run_members(connection, calls)
         connection.execute("COMMIT")
     except BaseException:
+        # SQLite itself may have ended the transaction, and then ROLLBACK would raise.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     try:
+        # A file that was replaced during COMMIT took the write along to where no path leads.
         check_file()
     except StorageUnavailable as error:
         raise type(error)(f"this write may be lost: {error}") from error
@@ -82,6 +85,7 @@ def _run_members(connection: driver.Connection, calls: Sequence[QueuedUnit]) -> 
             outcome = Outcome(error=_unavailable(error) if driver.is_of_the_file(error) else error)
         connection.execute("RELEASE member")
         outcomes.append(outcome)
+        # The others wait for the next group, so that no group holds the lock for long.
         if time.monotonic() > stop_at:
             break
     return outcomes
@@ -127,6 +131,7 @@ class Writer:
     async def _drain(self) -> None:
         while self._waiting:
             group = [self._waiting.popleft() for _ in range(min(GROUP_SIZE, len(self._waiting)))]
+            # A caller that was cancelled before its turn writes nothing.
             group = [call for call in group if not call.answer.cancelled()]
             if group:
                 await self._answer(group)
@@ -135,6 +140,7 @@ class Writer:
         try:
             outcomes = await self._commit(group)
         except TransactionLost as lost:
+            # One of them filled the disk or the like. Alone, the others may still succeed.
             if len(group) > 1:
                 for call in group:
                     await self._answer([call])
@@ -145,8 +151,10 @@ class Writer:
         else:
             if outcomes:
                 self.committed()
+        # Calls that were not begun go back to the front in their order.
         self._waiting.extendleft(reversed(group[len(outcomes) :]))
         for call, outcome in zip(group, outcomes, strict=False):
+            # The caller was cancelled after its write had begun: the write stays.
             if call.answer.done():
                 continue
             if outcome.error is not None:
@@ -173,6 +181,7 @@ class Writer:
 
     def _refuse_late(self, group: list[QueuedUnit], cause: Exception) -> None:
         now = time.monotonic()
+        # Calls stand in the order in which they came, so the first has waited longest.
         while group and now > group[0].give_up:
             late = group.pop(0)
             if not late.answer.done():

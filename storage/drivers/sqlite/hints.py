@@ -49,6 +49,7 @@ class SqliteHints:
                 yield
                 return
             poll = asyncio.create_task(self._poll_for_ever(self._connect, notify))
+            # The event loop holds its tasks only weakly.
             self._polls.add(poll)
             poll.add_done_callback(self._polls.discard)
             try:
@@ -77,6 +78,7 @@ async def _poll(thread: PollingThread, notify: Notify) -> None:
         seen = None  # so that the first look notifies: there is nothing yet to compare it with
         while True:
             version = await thread.hop(data_version)
+            # A locked file may have changed: one hint too many does no harm.
             if version is None or version != seen:
                 notify(anybody)
             seen = version

@@ -23,6 +23,7 @@ def migrate_sqlite(connection: driver.Connection) -> int:
 
 
 def _migrate_sqlite(connection: driver.Connection) -> int:
+    # Processes that start together wait here, and then find nothing pending.
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(LEDGER)
@@ -32,6 +33,7 @@ def _migrate_sqlite(connection: driver.Connection) -> int:
             connection.execute(
                 "INSERT INTO schema_migrations VALUES (?, ?, unixepoch() * 1000)", (step.version, step.name)
             )
+        # An existing key stays: marks and fingerprints that are stored were made with it.
         connection.execute("INSERT OR IGNORE INTO installation VALUES ('hmac_key', ?)", (secrets.token_hex(32),))
         _make_fts_deletes_secure(connection)
         connection.execute("COMMIT")

@@ -63,6 +63,7 @@ class PostingCache:
             new = await read(query, before.last)
             if len(new):
                 row_ids = np.concatenate([row_ids, new])[-most:]
+        # All readers share the array.
         row_ids.setflags(write=False)
         return self._held.keep(key, stamp, row_ids)
 
@@ -132,6 +133,7 @@ class ScopeRows:
         rows = self.rows
         if not len(rows):
             return rows
+        # An id behind all of them gives the end: it is moved to the last row, which the next line compares.
         at = np.minimum(np.searchsorted(rows.row_ids, row_ids), len(rows) - 1)
         found = at[rows.row_ids[at] == row_ids]
         near = sort_distinct(_make_keys(rows, found)[:, None] + np.arange(-reach, reach + 1))
@@ -173,6 +175,7 @@ class RowCache:
         if before is None:
             self._held.keep(scope, stamp, None)
             return None
+        # The second request since the last removal: now reading all rows is worth it.
         if held is None:
             if (before.removed, before.schema) == (stamp.removed, stamp.schema):
                 return await self._read_all(tx, scope, stamp)
@@ -188,6 +191,7 @@ class RowCache:
 
     async def _read_all(self, tx: Tx, scope: Scope, stamp: RowStamp) -> ScopeRows | None:
         most = self._most // 2 // _BYTES_OF_ROW
+        # One row more than may be kept shows that the scope is too large.
         rows = await tx.all(_ALL, **of_scope(scope), most=most + 1)
         if len(rows) > most:
             self._held.keep(scope, None, None)

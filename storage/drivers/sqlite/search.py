@@ -79,6 +79,7 @@ async def add(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
 
 async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]:
     async def read(query: str, after: int) -> RowIdArray:
+        # One more than wanted shows whether the cheap order has brought all of them.
         count, row_ids = await _read_rows(tx, _OLDEST, query, after, most + 1)
         if count > most:
             _, row_ids = await _read_rows(tx, _NEWEST, query, after, most)

@@ -48,6 +48,7 @@ class SqliteTx:
         self.postings = postings
         self.rows = rows
         self.vectors = vectors
+        # Only a transaction that does not write may trust what it read before.
         self.known: dict[TextClause, Row | None] | None = None if codes is None else {}
         self._leaves_out = leaves_out
         self.damage: set[str] = set()
@@ -65,6 +66,7 @@ class SqliteTx:
 
     def _fetch_damaged(self, statement: Executable, values: Mapping[str, Any], first: BaseException) -> Sequence[Row]:
         """Reads around damage. Raises ``first`` for any other error, or if nothing can be read."""
+        # A statement that writes must not run a second time.
         if not isinstance(statement, Select) or not driver.is_damage(first):
             raise first
         if not driver.is_undecodable(first) and not self._leaves_out:
@@ -101,6 +103,7 @@ class SqliteTx:
             except driver.DatabaseError as error:
                 if not driver.is_damage(error):
                     raise
+                # A smaller piece leaves out fewer rows around the damaged one.
                 if size > 1:
                     size = max(1, size // 8)
                     continue
@@ -131,10 +134,12 @@ class SqliteTx:
                 if not take(row):
                     return
         except driver.DatabaseError as error:
+            # The rows that were taken before the damage are not given again.
             for row in self._fetch_damaged(statement, values, error)[taken:]:
                 if not take(row):
                     return
         finally:
+            # An open cursor keeps its snapshot, and with it the write-ahead log.
             if cursor is not None:
                 cursor.close()
 
@@ -182,6 +187,7 @@ def drive(unit: Coroutine[Any, Any, T]) -> T:
 
     Raises StoreFunctionSuspended if it awaits anything but its transaction.
     """
+    # A function that awaits nothing but its transaction never suspends: one step brings it to its end.
     try:
         unit.send(None)
     except StopIteration as done:

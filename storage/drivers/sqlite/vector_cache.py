@@ -128,6 +128,7 @@ def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArr
     row_ids = np.concatenate([each.row_ids for each in held])
     distances = np.concatenate([each.distances(code) for each in held])
     if 0 < most < len(row_ids):
+        # The smallest distance within which at least ``most`` rows lie, so that fewer rows are sorted.
         farthest = int(np.searchsorted(np.cumsum(np.bincount(distances)), most))
         near = np.flatnonzero(distances <= farthest)
         row_ids, distances = row_ids[near], distances[near]
@@ -196,6 +197,7 @@ class VectorCache:
         key, known_by = (model, *tokens), (stamp.removed, stamp.schema)
         request = sort_distinct(row_ids)
         with self._lock:
+            # Rows were removed, or all were made anew: an id may belong to another vector now.
             if known_by != self._known_by:
                 self._known_by = known_by
                 self._clear(0)
@@ -210,6 +212,7 @@ class VectorCache:
                 return (request[at >= 0], _widen(kept))
             return (found, vectors)
         fixed = np.rint(vectors * _ONE).astype(np.int16)
+        # The vectors were read without the lock, so another reader may have seen a newer file meanwhile.
         with self._lock:
             if known_by == self._known_by:
                 self._keep(key, found, fixed)
@@ -228,6 +231,7 @@ class VectorCache:
         for row_id, at in zip(row_ids.tolist(), filled.tolist(), strict=True):
             if at < len(self._owners):
                 before, gone = self._owners[at]
+                # The row may have got another place meanwhile, which stays.
                 if self._places[before].get(gone) == at:
                     del self._places[before][gone]
                 self._owners[at] = (key, row_id)
