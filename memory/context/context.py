@@ -249,6 +249,7 @@ async def get_context(
         version = None
     # The zone is part of the key, since the text names days as the caller's zone has them.
     wanted = (scope.person, thread_id, query, max_tokens, reserved, current_zone())
+    # The version was read before the material, so a commit in between makes the cached text old, not wrong.
     known = answers.find(scope, wanted, version, began)
     if known is not None:
         return known
@@ -285,6 +286,7 @@ async def _make_context(
     )
     while True:
         material = await engine.database.read(gather_context, scope, engine, request)
+        # Long hits are cut to lines, which takes time beside the window itself.
         hits = sum(hit.message.tokens for hit in material.recalled.hits)
         if request.max_tokens + hits + material.left_out.waiting <= _INLINE_TOKENS:
             shaped, size = _measure(material, engine, request.max_tokens + reserved, format)

@@ -179,6 +179,7 @@ async def update_document(
     how: Mode = mode or ("append" if of == "resource" else "replace")
     # Only without a mode may the server judge what the document lacks; "append" appends in any case.
     join = append_content if mode else add_note
+    # Each line gets its own end, so that later lines of the document stay.
     given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # A document that is too large is refused below, with its size, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
@@ -513,6 +514,7 @@ def _description(document: WorkingMemoryDocument, current: int) -> str:
 def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writable: bool, now: int = 0) -> str:
     """The text that get_working_memory answers. ``writable``: its reader has the tool that changes the document. ``now``: of
     the current version the lines that have expired by then are counted, and not shown."""
+    # A version that the caller names is shown as it was, with the lines that have expired.
     shown = drop_expired_lines(document, now) if kept.request is None else document
     current = kept.newest.version if kept.newest else 0
     text = render_block(shown, form=writable and kept.request is None and not document.content, current=current)

@@ -299,6 +299,7 @@ async def mark_entry(
         was = await entry_curation.read_markable(tx, owner, entry_id)
         if was is None:
             raise _unknown(entry_id)
+        # Checked again here, since the mark may be from an earlier call.
         if pinned and was.status == "wrong" and wrong is None:
             raise Conflict(
                 f"entry {entry_id!r} is marked as wrong, so it cannot be pinned; wrong=false takes that mark back"

@@ -178,6 +178,7 @@ async def remember(
                 f"nothing was kept: entry {kept.entry_id!r}, which says this, is marked as wrong; if it is right after all, the "
                 "user's own words as evidence (source='user_assertion') bring it back"
             )
+        # An entry that only repeats another one changed nothing that a reader could see.
         if kept.outcome != "similar":
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
@@ -242,6 +243,7 @@ async def _keep_sources(
     was, now = set(split_words(old.content)), set(split_words(content))
     kept: list[EntrySource] = []
     for place, quoted in zip(places, shown.metadata["sources"], strict=True):
+        # A quotation proves nothing of a text that drops a word which both had.
         proven = was & set(split_words(quoted.get("quote", "")))
         if proven and proven <= now:
             kept.append(EntrySource(place.thread_uid, place.seq, place.revision, place.starts, place.ends, place.label))
@@ -399,6 +401,7 @@ async def _find_evidence(
     if not quoted.quotations and not quoted.searches:
         return FoundEvidence()
     try:
+        # Locked, so that no quoted message is edited or deleted before the entry is stored.
         thread = await (threads.lock if lock else threads.find)(tx, scope, thread_id)
     except NotFound:
         if not quoted.quotations:

@@ -54,6 +54,7 @@ async def add_messages(
     read = read_messages(raw, engine.limits)
     incoming = read.messages
     skipped = _show_skipped(read.skipped)
+    # Messages that say nothing make no thread, so a new thread stays unknown.
     if not incoming:
         nothing: AddedMessages = {"thread_id": thread_id, "messages": []}
         if skipped:
@@ -168,6 +169,7 @@ def _make_drafts(
     engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json]
 ) -> tuple[list[Draft], int]:
     entered = [_mask(engine, message) for message in incoming]
+    # A result is found by the words of its call, too, which may be in an earlier message.
     calls = _list_answered([each.parts for each in entered], answered)
     drafts: list[Draft] = []
     for message, masked, of_others in zip(incoming, entered, calls, strict=True):
@@ -183,6 +185,7 @@ def _make_drafts(
             parts=masked.parts,
             metadata=masked.metadata,
             said_at=message.created_at,
+            # A custom message is never shown to a model, so it takes no room of a context.
             tokens=0 if message.role == CUSTOM else engine.tokens.parts(seen),
             encoding=engine.tokens.name,
             indexed=engine.search_text(masked.name, seen, masked.metadata, said_at, of_others),

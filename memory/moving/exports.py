@@ -92,6 +92,7 @@ async def _write_scope(engine: Engine, scope: Scope) -> AsyncIterator[list[Line]
 
 
 async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator[list[Line]]:
+    # It may have been deleted since the list of threads was read.
     row = await engine.database.read(shown_rows.read_thread, scope, uid)
     if row is None:
         return
@@ -101,6 +102,7 @@ async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator
     while some := await engine.database.read(shown_rows.read_messages, scope, uid, name, after=last, most=_MESSAGES):
         yield [_message_line(name, message) for message in some]
         last = some[-1].seq
+    # Behind the messages, since rows of a log may refer to them.
     for of in (*LOGS, RUN):
         async for rows in _read_all(engine, scope, of, uid):
             yield [make_row_line(of, each, thread=name) for each in rows]

@@ -96,6 +96,7 @@ class Import:
         # Lines refer to earlier ones, so their order stays; those of one kind in a row share a transaction.
         for kind, group in groupby(lines, key=lambda each: each.line.get(RECORD)):
             some = list(group)
+            # Only messages are stored in the background: other lines wait, since they may refer to these.
             if kind == "message":
                 await self._take_messages(some)
                 continue
@@ -155,6 +156,7 @@ class Import:
 
     async def _begin_thread(self, each: NumberedLine) -> None:
         line, where = each.line, f"line {each.number}"
+        # If this thread cannot be read, its lines must not go to the thread before it.
         scope, self._thread = self._where, None
         try:
             name = check_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
@@ -175,6 +177,7 @@ class Import:
             uid = put.uid
             if uid is not None:
                 self.report.add("thread", "added" if put.made else "replaced" if put.changed else "unchanged")
+        # A thread of the same name here keeps its own uid, and the imported lines go to that.
         places = ThreadPlaces(uid or "", uid == row["uid"])
         self._thread = _OpenThread(name, uid, DraftMaker(self._engine), places)
         if uid is not None:
@@ -235,6 +238,7 @@ class Import:
             ready = await thread.drafts.make(some)
             for skipped in ready.skipped:
                 self.report.skip("message", skipped.where, skipped.why)
+            # A message that is left out makes the notes of the thread unfit: see _put_ending.
             thread.left_out += len(ready.skipped)
             self.report.masked += ready.masked
             await self.settle()
@@ -313,6 +317,7 @@ class Import:
             self.report.masked += masked
             if row.get("message_seq") is not None:
                 place = thread.places.find(row["message_seq"])
+                # A row without its message would point to another one, or to nothing.
                 if place is None:
                     self.report.skip(of.line, f"line {each.number}", "the message that it belongs to is not here")
                     continue
@@ -407,6 +412,7 @@ class Import:
         self, tx: Tx, thread: _OpenThread, state: dict[str, Any], now: int
     ) -> dict[MovedTable, RowsPut]:
         scope, uid = self._where, thread.places.uid
+        # Another process may have deleted the thread since it was begun.
         if await threads.lock_uid(tx, scope, uid) is None:
             return {}
         found: dict[MovedTable, RowsPut] = {}
@@ -427,6 +433,7 @@ class Import:
                 found[of] = await moved_rows.put_versions(tx, scope, of, uid, versions, thread.runs, self._mode)
         # Without its notes the thread is to be observed anew, so the cursors stay where they are.
         await moved_threads.put_state(tx, scope, uid, state, cursors=whole, now=now)
+        # The index of notes is made from the rows, so an export has no lines of it.
         await indexed_notes.refresh(tx, scope, uid, self._engine.search_text_of)
         return found
 

@@ -141,6 +141,7 @@ def check_run(line: Json, where: str, limits: Limits) -> None:
         value = line.get(name)
         if not isinstance(value, list) or not all(map(fits, value)):
             raise InvalidInput(f"{where}.{name}: is not what an export writes there")
+    # A running run is taken over when its claim ends, so it must have one.
     if line.get("status") == "running" and any(line.get(name) is None for name in _CLAIM):
         raise InvalidInput(f"{where}: a run that is running has {', '.join(_CLAIM)}")
 
@@ -552,6 +553,7 @@ def _raw(each: NumberedLine) -> Line:
             most = 53
         if not is_number(value, 2**most) or (value < 1 and name in ("seq", "revision")):
             raise InvalidInput(f"{name}: must be a whole number below 2^{most}, not {describe(value)}")
+    # Without an id a second import would not find the message, and store it twice.
     if not line.get("id"):
         raise InvalidInput("id: is missing")
     return {name: line[name] for name in _SAID if name in line}
