@@ -39,6 +39,7 @@ def drawn(
         for question in other.questions
         if other is not request and question.category not in apart
     ]
+    # dict.fromkeys keeps the order, so the same seed draws the same questions.
     distinct = list(dict.fromkeys(pairs))
     found: dict[str, list[str]] = defaultdict(list)
     for conversation, question in chance.sample(distinct, min(most, len(distinct))):

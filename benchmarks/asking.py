@@ -67,6 +67,7 @@ async def vectors_complete(connection: Connection, patience: float = PATIENCE_SE
     """
     began = time.perf_counter()
     with anyio.move_on_after(patience):
+        # The server embeds in the background, so its status is the only sign of the end.
         while (held := await _vectors(connection)) is not None and held["pending"]:
             await anyio.sleep(_POLL_SECONDS)
         if held is None:
@@ -104,6 +105,7 @@ async def ask(connection: Connection, question: str, *, limit: int) -> Answer:
         max_tokens=MAX_TOKENS,
         format="json",
     )
+    # Before the answer is taken apart, which is not the server's time.
     seconds = time.perf_counter() - began
     signals = answer.get("signals", [])
     return Answer(answer["hits"], seconds, "cut" in answer, set(signals) <= {LEXICAL})

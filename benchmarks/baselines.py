@@ -42,6 +42,7 @@ class Baselines:
             rows = enumerate(map(text_of, messages))
             self._index.executemany(f"INSERT INTO {name} (rowid, text) VALUES (?, ?)", rows)
         self._embedder = embedder
+        # Embedders read only the beginning of a long text, so each piece has a vector of its own.
         pieces = [(at, piece) for at, message in enumerate(messages) for piece in _pieces(dated_line(message))]
         self._owners = np.array([at for at, _ in pieces])
         self._vectors = embedded(embedder, [piece for _, piece in pieces]) if embedder else None
@@ -62,6 +63,7 @@ class Baselines:
         self._index.close()
 
     def _bm25(self, name: str, question: str, most: int = DEPTH) -> list[int]:
+        # Quoted, so that no word is an operator of FTS5's query language.
         query = " OR ".join(f'"{word}"' for word in find_query_words(question))
         if not query:
             return []
@@ -73,6 +75,7 @@ class Baselines:
         assert self._embedder is not None
         assert self._vectors is not None
         cosines = self._vectors @ self._embedder.embed([question])[0]
+        # The best piece of a message comes first, and dict.fromkeys keeps the first of each.
         owners = self._owners[np.argsort(-cosines, kind="stable")]
         return list(dict.fromkeys(owners.tolist()))[:DEPTH]
 

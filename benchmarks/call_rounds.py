@@ -39,11 +39,13 @@ class Timed:
 async def alternate(contenders: Mapping[str, Contender], *, rounds: int, calls: int) -> dict[str, Timed]:
     """``rounds`` times ``calls`` calls of each contender, in an order that turns around each time."""
     timed = {name: Timed() for name in contenders}
+    # The first calls open files and fill caches, which is not what a call costs.
     for contender in contenders.values():
         for _ in range(WARM_UP_CALLS):
             await contender.call()
     began = {name: contender.server.cpu_seconds() for name, contender in contenders.items() if contender.server}
     for number in range(rounds):
+        # The order turns round, so that no contender always runs behind the same one.
         for name in list(contenders)[:: -1 if number % 2 else 1]:
             for _ in range(calls):
                 at = time.perf_counter()

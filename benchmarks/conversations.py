@@ -53,6 +53,7 @@ def batches(messages: list[Json]) -> Iterator[list[Json]]:
     size = 0
     for message in messages:
         length = len(message["content"])
+        # A message that is longer than a call may be gets a call of its own.
         if batch and (len(batch) == MESSAGES_PER_CALL or size + length > CHARACTERS_PER_CALL):
             yield batch
             batch, size = [], 0
@@ -89,6 +90,7 @@ def _message(conversation: str, session: Json, turn: Json) -> Json:
         "name": turn["speaker"],
         "content": turn["text"],
     }
+    # Sets date their sessions or each turn; a turn's own date is more exact.
     said_at = turn.get("date") or session.get("date")
     if said_at:
         message["created_at"] = said_at

@@ -95,6 +95,7 @@ class Store:
     async def _put(self, scope: Scope, by_seq: dict[int, Filled]) -> None:
         assert self._embedder is not None
         name = self._embedder.name
+        # One more than expected shows whether a message became several rows.
         rows = await self.engine.database.read_installation(
             vectors.pending, name, after=self._last_row, most=len(by_seq) + 1
         )
@@ -102,6 +103,7 @@ class Store:
             raise NotFilled(f"{len(by_seq)} messages became {len(rows)} rows of the index; one each was expected")
         new = [new_vector(row.row_id, by_seq[row.seq].vector) for row in rows]
         await self.engine.database.write(vectors.put, scope, name, self._embedder.dimension, new)
+        # The next look begins behind these rows, so that it need not pass over all of them.
         self._last_row = rows[-1].row_id
 
 
@@ -130,7 +132,9 @@ async def opened(folder: Path, database: str, embedder: Embedder | None) -> Asyn
     """The store that a server with its data in ``folder`` (or with ``database``) has."""
     variables = {
         "DATABASE": database,
+        # The server must not make the vectors meanwhile that are put beside the messages.
         EMBEDDER_SETTING: "none",
+        # The limit is for callers: here a call has as many messages as a transaction.
         "LIMITS__MESSAGES_PER_CALL": str(MESSAGES_PER_TRANSACTION),
     }
     async with opened_engine(folder, **variables) as engine:

@@ -107,6 +107,7 @@ DEFAULT_ROOMS = Rooms((RECALL_TOKENS,), (CONTEXT_TOKENS,))
 
 def judge(answer: str) -> Standing:
     """Whether a recall's answer gives hits as such, only such as may not be about it, or none."""
+    # Hits behind the header are those of which the server is not sure.
     sure, header, _ = answer.partition(UNSURE_HEADER)
     if any(_is_hit(line) for line in sure.splitlines()):
         return Standing.CONFIDENT
@@ -193,6 +194,7 @@ class Host:
         self.said.append(text)
 
     async def _recall(self, question: Question, place: Place) -> None:
+        # The tool's own default is not sent, so that the default itself is measured.
         room = {} if place.room == RECALL_TOKENS else {"max_tokens": place.room}
         answer = await self._connection.call(RECALL, query=question.text, **room)
         self._tally.add(place, self._judge.result(question, answer, judge(answer)))
@@ -201,6 +203,7 @@ class Host:
         request: dict[str, Any] = {"query": query} if query else {}
         try:
             answer = await self._connection.call(CONTEXT, thread_id=thread, max_tokens=place.room, **request)
+        # A context that failed counts as one that shows nothing.
         except ToolFailed as failure:
             self._tally.failed.append(str(failure))
             answer = ""

@@ -35,6 +35,7 @@ def recall_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
 def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
     """One divided by the rank of the first distinct result that is evidence; 0 where none is."""
     ranks = (rank for rank, result in enumerate(_distinct(found), 1) if result in evidence)
+    # Without any evidence the rank is infinite, and its reciprocal 0.
     return 1 / next(ranks, math.inf)
 
 
@@ -54,4 +55,5 @@ def gaps(seqs: Iterable[int]) -> list[int]:
 
 
 def _distinct(found: Sequence[str]) -> list[str]:
+    # A message counts once, however many of its chunks are found.
     return list(dict.fromkeys(found))

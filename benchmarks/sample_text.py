@@ -17,8 +17,10 @@ class SampleText:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         syllables = ["".join(pair) for pair in itertools.product(_CONSONANTS, _VOWELS)]
+        # Each word has its own seed, so the vocabulary is the same whatever the text's seed is.
         words = {"".join(random.Random(number).choices(syllables, k=3)) for number in range(_WORDS)}
         self._words = sorted(words)
+        # The 20 keeps the first few words from making up most of a text.
         self._weights = list(itertools.accumulate(1 / (rank + 20) for rank in range(len(self._words))))
 
     def words(self, count: int) -> list[str]:

@@ -53,6 +53,7 @@ def ours(folder: Path, *, resource: str = "default", database: str = "", **setti
     """layerlore with its data in ``folder``, each process for itself. ``settings`` are further ones, as variables:
     LIMITS__JSON_DEPTH="9"."""
     program = [sys.executable, "-m", "layerlore.server"]
+    # A process that is shared would also answer the clients of other runs.
     alone = {"LOCAL__SHARE": "false"}
     chosen = {"DATA_DIR": str(folder), "RESOURCE": resource, "DATABASE": database, **alone, **settings}
     return Launch(
@@ -112,6 +113,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 @contextlib.asynccontextmanager
 async def over_stdio(launch: Launch, mode: Mode = "auto") -> AsyncIterator[Connection]:
     """Spawn the server and connect to its pipes. ``legacy`` makes the client begin with ``initialize``."""
+    # The SDK does not say which process it spawned: it is the child that was not there before.
     before = {child.pid for child in psutil.Process().children()}
     parameters = StdioServerParameters(command=launch.stdio[0], args=launch.stdio[1:], env=launch.environment)
     with launch.log.open("a", encoding="utf-8") as log:
@@ -119,6 +121,7 @@ async def over_stdio(launch: Launch, mode: Mode = "auto") -> AsyncIterator[Conne
         client = Client(stdio_client(parameters, errlog=log), mode=mode, read_timeout_seconds=CALL_SECONDS)
         async with client:
             connected = time.perf_counter() - began
+            # The command is the server itself, so its child is the process to measure.
             child = next(child for child in psutil.Process().children() if child.pid not in before)
             yield Connection(client, Server(child), connected)
 
@@ -146,6 +149,7 @@ async def http_server(launch: Launch) -> AsyncIterator[tuple[str, Server]]:
     finally:
         started.terminate()
         try:
+            # The server gets time to end its transactions and close its database.
             started.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             started.kill()
@@ -177,6 +181,7 @@ def _free_port() -> int:
 async def _until_listening(started: "subprocess.Popen[bytes]", port: int, launch: Launch) -> None:
     with anyio.fail_after(START_SECONDS):
         while True:
+            # A server that has ended never listens, and its log says why.
             if started.poll() is not None:
                 tail = launch.log.read_text(encoding="utf-8")[-2000:]
                 raise RuntimeError(f"{launch.name} ended with code {started.returncode} before it listened:\n{tail}")

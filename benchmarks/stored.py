@@ -47,6 +47,7 @@ async def _all_messages(connection: Connection, thread: str) -> list[dict[str, A
     messages: list[dict[str, Any]] = []
     following: dict[str, Any] | None = {"offset": 0}
     while following:
+        # At a low detail more messages fit into a page.
         page = await connection.call(
             "get_messages", thread_id=thread, limit=_PAGE, detail="low", format="json", **following
         )

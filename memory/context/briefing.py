@@ -71,11 +71,13 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
         key = attempts.check_key(engine, task_key)[0]
     else:
         key = ""
+    # The briefing repeats the task, so secrets in it are masked as in a stored message.
     task, _ = engine.masked(task)
     kept = await working_memory.read_current(engine, scope.of_person, "resource")
     profile = drop_expired_lines(kept, engine.now())
     recalled = await _recall(engine, scope, thread_id, task)
     found = Briefing(task, thread_id, profile=profile, recalled=recalled)
+    # A new thread has no rows; the profile and the recalled lines are a briefing all the same.
     with contextlib.suppress(NotFound):
         open_plan = await plan.read_open_plan(engine, scope, thread_id)
         page = await engine.database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
@@ -90,6 +92,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
             total_messages=page.total,
             attempts=logged.attempts if logged else (),
             total_attempts=logged.total if logged else 0,
+            # Notes on up to 400 messages take long enough to hold up other calls of the event loop.
             notes=await asyncio.to_thread(_list_notes, task, rows, unnoted),
         )
     return found
@@ -99,6 +102,7 @@ async def _read_noted(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observ
     """What is noted of a thread, shown or waiting; and the newest messages of which nothing is."""
     thread = await threads.find(tx, scope, thread_id)
     rows = await observations.read(tx, scope, thread.thread_uid, "active", "buffered")
+    # Waiting notes reach further than the observed ones, and no message may be noted twice.
     after = max(thread.buffered_seq, thread.observed_seq)
     _, unnoted = await windows.between(
         tx, scope, thread, after=after, before=thread.next_seq, first=0, newest=MOST_NOTED
@@ -131,6 +135,7 @@ def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Messag
         for row in newest
     ]
     ruling = _sort_rules(task, [note for note in (*extracts, *noted) if note.rules])
+    # One of each in turn: neither the extracts nor an observer's notes push the others out.
     others = zip_longest(_without_rules(extracts), _without_rules(noted))
     rest = [replace(note, stands=(_BEHIND_RULES, *note.stands)) for pair in others for note in pair if note]
     return [*ruling, *rest][:_MOST_NOTES]
@@ -174,6 +179,7 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
     if len(task) <= _SOUGHT_CHARS:
         request = [task]
     else:
+        # A long task says its aim at the beginning or at the end; between them stands material.
         request = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
     prepared = await prepare_memory(engine, scope, request, asking=thread_id)
     if prepared is None:
@@ -184,6 +190,7 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
         recalled = join_memory(recalled, person.recalled)
     now = engine.now()
     lines = [RecalledLine(render_entry(entry, now)) for entry in recalled.entries]
+    # Entries stand in no doubt, but weak hits would mislead a sub-agent.
     if recalled.confidence == "nothing":
         return lines
     for hit in drop_repeated(recalled.hits)[:_MOST_RECALLED]:
@@ -197,6 +204,7 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
         else:
             where = f"thread {quote_line(hit.message.thread_id)}"
         said = f"- [{where}, {age(hit.message.said_at, now)}] {str(line).strip()}"
+        # With its seq the line is dropped where the briefing shows that message whole.
         lines.append(RecalledLine(said, hit.message.seq if own else 0))
     return lines
 
@@ -233,6 +241,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     far as they exist; an unknown thread has none of them. And what is open elsewhere."""
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
+    # Work of other threads would distract from an open plan of this one.
     if own_plan is None or not is_open(own_plan):
         found = await plan.read_elsewhere(engine, scope, thread_id)
         if found:

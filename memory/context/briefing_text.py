@@ -175,8 +175,10 @@ def _choose(
         )
     pieces = _order(found)
     room = max_tokens - needed - _LEFT_OUT_TOKENS
+    # Each piece is counted once: to render every beginning of the list would take quadratic time.
     costs = [counter.text(render(piece)) + 1 for piece in pieces]
     frames = {section: counter.text(frame(section)) + 2 for section in SECTIONS}
+    # From the piece that shows a message whole on, other pieces from that message are dropped.
     tellers = {piece.tells: at for at, piece in enumerate(pieces) if piece.tells}
     spent, fits = 0, 0
     live: Counter[Section] = Counter()
@@ -185,6 +187,7 @@ def _choose(
         section = pieces[at].section
         before = live[section]
         live[section] += sign
+        # The frame of a section costs tokens only while a piece of the section is shown.
         if (before == 0) != (live[section] == 0):
             framed = frames[section]
         else:
@@ -196,6 +199,7 @@ def _choose(
             spent += count(at, 1)
         if piece.tells:
             spent += sum(count(each, -1) for each in range(at) if pieces[each].told == piece.tells)
+        # A longer beginning may fit where a shorter one did not: a whole message replaces several pieces.
         if spent <= room:
             fits = at + 1
     # Pieces may count otherwise together than each alone.
@@ -219,6 +223,7 @@ def _order(found: Briefing) -> list[_Piece]:
     tried = _list_attempts(found)
     woven, recalled = _weave(first, _list_recalled(found))
     said, answered = _list_messages(found)
+    # The first three pieces of a plan begin its goal, its phase and its step.
     ahead = [woven, plan[:3], tried[:1], said[:1]]
     soon = [profile[:_FIRST], recalled[:_FIRST], tried[1:_FIRST], said[1:_FIRST]]
     rest = [
@@ -325,6 +330,7 @@ def _split(section: Section, place: int, text: str) -> list[_Piece]:
         if len(text) <= _STRETCH:
             end = len(text)
         else:
+            # Without a space rfind gives -1, and the sum 0: the word is then cut.
             end = text.rfind(" ", _STRETCH // 2, _STRETCH) + 1 or _STRETCH
         found.append(text[:end])
         text = text[end:]
@@ -357,6 +363,7 @@ def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> BriefingSections:
 
 
 def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> BriefingPlan | None:
+    # The answer's type requires a goal and a phase, so a plan without room for both is left out.
     if not found.plan or 0 not in kept or 1 not in kept:
         return None
     plan: BriefingPlan = {

@@ -55,6 +55,7 @@ class _Blocks:
     def within(self, most: int) -> str:
         made = self._made.get(most)
         if made is None:
+            # Budgets differ from call to call, and the texts of one thread must not pile up.
             if len(self._made) >= _BLOCKS:
                 self._made.clear()
             made = self._made[most] = self._make(most)
@@ -71,6 +72,7 @@ class NotedMessages:
 
     def within(self, most: int) -> str:
         """The block in at most ``most`` tokens: its most important notes."""
+        # More room than the notes take gives the same text, so it must not be another key.
         return self._blocks.within(min(most, self.tokens))
 
 
@@ -87,6 +89,7 @@ class ThreadObservations:
     def before(self, seq: int, counter: TokenCounter) -> NotedMessages:
         """The active ones, and of those that were made ahead the ones that tell of a message before the seq."""
         ahead = [row for row in self._ahead if row.from_seq < seq]
+        # A later seq has all notes of an earlier one, so their number distinguishes the sets.
         noted = self._before.get(len(ahead))
         if noted is None:
             if len(self._before) >= _BLOCKS:
@@ -155,6 +158,7 @@ class ThreadExtracts:
             weighed = chain.from_iterable(noted.weighed for noted in by_message.values())
             self._ranked = rank_rated(each for each in weighed if self._tells(each.note))
             self._by_message = by_message if former else {}
+            # The messages are large and needed no more: the cache holds their notes alone.
             self._sample, self._former = (), None
         if not self.seqs or self.seqs[-1] < seq:
             return self._ranked
@@ -237,6 +241,7 @@ class ExtractCache:
 
     def _find_former(self, scope: Scope, part: _ThreadPart) -> ThreadExtracts | None:
         """The extracts that were made last from another part of the same thread."""
+        # The part used last shares most messages with the new one, since a window moves forward.
         for other_scope, other in reversed(self._threads.list_keys()):
             if other_scope == scope and (other.thread_uid, other.is_whole) == (part.thread_uid, part.is_whole):
                 return self._threads.find((scope, other), None)
@@ -265,6 +270,7 @@ class WindowMessages:
 
     def make(self, thread_id: str, row: Row) -> Message:
         """The message of a row of ``messages.COLUMNS``, the same one again as long as every column is."""
+        # Every edit changes a column of the row, so an equal hash stands for an equal message.
         known, hashed = self._read.get(row[0]), hash(tuple(row))
         if known is None or known.row != hashed:
             known = self._read[row[0]] = _ReadMessage(hashed, message_of(thread_id, row))
@@ -273,6 +279,7 @@ class WindowMessages:
     def weigh(self, message: Message, counter: TokenCounter) -> Message:
         """The message as ``weigh_message`` weighs it."""
         known = self._read.get(message.seq)
+        # A window may have cut or lightened its copy, and the cached texts are of the uncut message.
         if known is None or known.message is not message:
             return weigh_message(message, counter)
         if known.weighed is None:
@@ -341,6 +348,7 @@ class AnswerCache:
 
     def find(self, scope: Scope, request: Hashable, version: Hashable | None, now: int) -> str | None:
         """The answer to the query; None if it may have changed."""
+        # Without a version nothing shows whether the answer is still right.
         if version is None:
             return None
         return self._answers.find((scope, request), (version, now // MINUTE_MS))

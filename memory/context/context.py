@@ -121,6 +121,7 @@ def _entry(message: Message) -> ContextMessage:
     entry: ContextMessage = {"role": message.role, "parts": message.parts}
     if message.name:
         entry["name"] = message.name
+    # Predefined messages have no place in the thread: their seq is 0 or less.
     if message.seq > 0:
         entry["id"] = message.id
         entry["seq"] = message.seq
@@ -246,11 +247,14 @@ async def get_context(
         version = await engine.database.version()
     else:
         version = None
+    # The zone is part of the key, since the text names days as the caller's zone has them.
     wanted = (scope.person, thread_id, query, max_tokens, reserved, current_zone())
+    # The version was read before the material, so a commit in between makes the cached text old, not wrong.
     known = answers.find(scope, wanted, version, began)
     if known is not None:
         return known
     shaped, degraded = await _make_context(engine, scope, thread_id, query, max_tokens, reserved, format)
+    # A degraded answer may be complete at the next call without any commit, so it is made again.
     if isinstance(shaped, str) and not degraded:
         answers.keep(scope, wanted, version, began, shaped)
     return shaped
@@ -264,6 +268,7 @@ async def _make_context(
         questions = [query]
     else:
         questions = []
+    # Without a query the memories are those that fit what the thread's user said last.
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
@@ -274,12 +279,14 @@ async def _make_context(
         max_tokens - reserved,
         engine.now(),
         prepared,
+        # Images and files get a quarter of the answer's bytes; in a text notes stand for them.
         0 if format == "text" else most // 4,
         format in _SHAPES,
         person,
     )
     while True:
         material = await engine.database.read(gather_context, scope, engine, request)
+        # Long hits are cut to lines, which takes time beside the window itself.
         hits = sum(hit.message.tokens for hit in material.recalled.hits)
         if request.max_tokens + hits + material.left_out.waiting <= _INLINE_TOKENS:
             shaped, size = _measure(material, engine, request.max_tokens + reserved, format)
@@ -311,6 +318,7 @@ def _shape(
     report = make_report(placed)
     if format == "text":
         closing = render_report_line(report, material.thread_id, max_tokens)
+        # A closing line longer than planned takes its room from the messages, so they are placed once more.
         more = engine.tokens.text(closing) - CLOSING_TOKENS
         if more > 0:
             less = replace(material, shares=replace(material.shares, room=max(0, material.shares.room - more)))

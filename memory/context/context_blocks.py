@@ -145,6 +145,7 @@ def _choose_plan_lines(plan: Plan, lines: Sequence[str], fits: Callable[[str], b
         return step is not current, not is_open, place if is_open else -place
 
     order = [*range(head), *(head + place for place in sorted(places, key=rank))]
+    # Goal and phase are never dropped: steps mean nothing without them.
     for kept in range(len(order), head - 1, -1):
         chosen = [lines[place] for place in sorted(order[:kept])]
         if fits("\n".join(chosen)):
@@ -154,6 +155,7 @@ def _choose_plan_lines(plan: Plan, lines: Sequence[str], fits: Callable[[str], b
 
 def make_attempts_piece(logged: AttemptPage, counter: TokenCounter) -> ContextPiece:
     """The attempts as a block, by task, the newest where not all fit."""
+    # The log is in order of tasks; the block drops the oldest attempts, whatever their task.
     newest = sorted(logged.attempts, key=lambda attempt: (attempt.created_at, attempt.attempt))
     rows = [
         f"{quote_line(attempt.task_key)}: {line}"
@@ -223,6 +225,7 @@ def _cut(text: str, shown: Callable[[str], str], most: int, counter: TokenCounte
         over = counter.text(made) - most
         if over <= 0:
             return made
+        # Tokens do not add up: a text and its frame together may take more than each alone.
         left -= over
     return ""
 
@@ -253,6 +256,7 @@ def render_message(message: Message) -> str:
 def weigh_message(message: Message, counter: TokenCounter) -> Message:
     """Give the message the most tokens that it takes, less OVERHEAD. A short one is counted as it is shown; stored counts
     leave out names, brackets and addresses, and may be of another encoding."""
+    # The parts are in the key, since a cut copy of a message shares its id but not its tokens.
     seen = (message.seq, message.role, message.name, message.tokens, message.encoding, repr(message.parts))
     tokens = counter.once(hash(seen), lambda: _count_tokens(message, counter))
     if tokens == message.tokens:
@@ -263,6 +267,7 @@ def weigh_message(message: Message, counter: TokenCounter) -> Message:
 def _count_tokens(message: Message, counter: TokenCounter) -> int:
     if message.tokens <= _SHORT:
         line = render_message(message)
+        # The break may merge with the last token or be one more: the larger count is safe.
         return max(counter.text(line), counter.text(f"{line}\n")) - OVERHEAD
     if message.encoding == counter.name:
         tokens = message.tokens
@@ -343,6 +348,7 @@ class ShownAlready:
     ) -> None:
         self._thread_id = thread_id
         self._messages = messages
+        # A cut or blanked message does not show all that it says, so memories may repeat it.
         self._seqs = frozenset(each.seq for each in messages if each.seq not in cut and not _is_blanked(each))
         self._asked = request
         self._blocks = blocks
@@ -406,6 +412,7 @@ class MemoryFitter:
         self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
         self._texts = [hit.texts for hit in recalled.hits]
         self._scores = {find_place(hit.message): hit.score for hit in recalled.hits}
+        # An iterator, so that hits are ranked only as far as the room lasts.
         self._coming = rank_messages(self._texts)
         self._ranked: list[int] = []
         self._lines: dict[int, MemoryLine] = {}
@@ -417,6 +424,7 @@ class MemoryFitter:
         says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
+        # The frame and a line of doubt are set aside first; entries and lines share the rest.
         room = most - count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         said = [find_said_words(entry) for entry, line in self._entries if line in fitting]
@@ -454,6 +462,7 @@ class MemoryFitter:
         listed = ShownTexts()
         new: list[bool] = []
         for place in self._list_places():
+            # Better hits are judged first: among those that say the same only the best is shown.
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
                 is_new = not shown.has(texts) and not repeats_entry(texts.message, said)
@@ -479,6 +488,7 @@ def repeats_entry(message: Message, said: Sequence[Set[str]]) -> bool:
     the message that it quotes."""
     if not said or is_note(message):
         return False
+    # One word more than the limit shows that the message says more than an entry.
     words = find_query_words(plain_text(message.parts), most=_MOST_REPEATED + 1)
     return 0 < len(words) <= _MOST_REPEATED and any(entry >= set(words) for entry in said)
 

@@ -98,6 +98,7 @@ def _cut_questions(question: str, most_bytes: int) -> list[str]:
         if question.strip():
             return [question]
         return []
+    # The cut may split a character: its bytes are dropped.
     return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
 
 
@@ -149,6 +150,7 @@ def _fit(
     blocks = list(kept)
     while True:
         text = "\n".join(filter(None, [*(block for block, _ in blocks), lines.render()]))
+        # Joined blocks may count otherwise than each alone, so the whole text is counted.
         tokens = counter.text(text)
         if tokens <= max_tokens:
             break
@@ -196,6 +198,7 @@ def _drop_told(block: str, told: Collection[str]) -> str:
     """The block without the lines that were already shown; "" if no other is left."""
     lines = block.split("\n")
     values = set(_find_value(lines))
+    # Tags and descriptions stay: only the lines of the value can be known already.
     kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in told]
     if any(at in values and lines[at].strip() for at in kept):
         return "\n".join(lines[at] for at in kept)
@@ -210,6 +213,7 @@ def _mark_lines(block: str) -> frozenset[str]:
 def _find_value(lines: Sequence[str]) -> Iterator[int]:
     """The places of a block's own lines, between its tags."""
     if "<value>" in lines:
+        # The last two lines close the value and the block.
         return iter(range(lines.index("<value>") + 1, len(lines) - 2))
     return iter(())
 
@@ -220,6 +224,7 @@ def _mark_message(message: Message) -> str:
 
 
 def _mark(what: str) -> str:
+    # A host keeps the marks between prompts: eight bytes are short, and disclose no text.
     return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

@@ -231,10 +231,12 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
         tx, engine, scope, thread, request.person, min(request.max_tokens, room + REPORT_TOKENS)
     )
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
+    # A new thread has no window, but the profile, open work and memories all the same.
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
         return ContextMaterial(request.thread_id, policy, note, pieces, given, shares, recalled=recalled)
+    # Reads for the whole room, since min_messages may lift the policy's own limit below.
     window = await _read_window(tx, scope, engine, thread, policy, request.max_tokens - REPORT_TOKENS)
     if policy.limit == "tokens" and policy.min_messages:
         # These are shown even if they exceed the limit (seed 001).
@@ -268,6 +270,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
         window.run,
         window.whole,
         window.shortened,
+        # If everything fits, no message is left out, and the window needs no settled start.
         settled=_find_settled(thread, window, shares.settled, policy) if others > left else 0,
         gap=window.gap,
         summary_tokens=window.summary_tokens,
@@ -316,6 +319,7 @@ def _count_all(thread: Thread) -> int:
 def _find_settled(thread: Thread, window: _ReadWindow, budget: int, policy: WindowPolicy) -> int:
     """The seq where messages begin that surely fit the budget."""
     costs = {message.seq: message.tokens + OVERHEAD for message in window.loaded.run}
+    # Positions count from the thread's beginning: they stay the same when messages are added.
     position = _count_all(thread) - sum(costs.values())
     positions: dict[int, int] = {}
     for seq, cost in costs.items():
@@ -340,6 +344,7 @@ async def _find_left_out(
     observed = policy.limit == "observed"
     if not before or not (policy.summarise or observed):
         return LeftOut(noted)
+    # Messages that the policy keeps from the beginning are shown, so no note stands for them.
     kept = max((message.seq for message in material.first if message.seq < before), default=0)
     if noted:
         after = max(kept, thread.observed_seq, thread.buffered_seq)
@@ -350,6 +355,7 @@ async def _find_left_out(
     def blank(message: Message) -> Message:
         return blank_results([message], 0, engine.tokens)[0]
 
+    # The window blanks old tool results under this policy, and extracts must not bring them back.
     if policy.blank_tool_results:
         lighten = blank
     else:
@@ -499,6 +505,7 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
 
     def take(message: Message) -> bool:
         nonlocal left, to_read
+        # From the end: the newest images get the room first.
         for place, part in reversed([*list_media(message.parts, message.seq)]):
             if place not in request:
                 continue
@@ -506,6 +513,7 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
             if fits:
                 left -= len(part["data"])
             found[place] = part if fits else make_media_note(part, place)
+        # Bytes that do not fit were read all the same, so the reading ends after READ_BYTES.
         to_read -= sum(map(media_bytes, message.parts))
         return to_read > 0
 

@@ -84,6 +84,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
     rounds = _ROUNDS
 
     def take_notes(window: FittedMessages) -> NotesOnLeftOut:
+        # Notes also stand for the words that a shortened message no longer shows.
         cut = [message for message in material.run if message.seq in window.shortened]
         return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
 
@@ -108,6 +109,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         already = list_shown(window, shown)
         # Where all messages are shown, memories have what they leave.
         memory = memories.fit(already, left if len(window.messages) == len(material.run) else shares.memory)
+        # Messages and notes may take more than their share: memories then get the rest.
         if memory.tokens > left:
             memory = memories.fit(already, left)
         # A wider window leaves no more than they take, in which it cannot be seen that these are all.
@@ -117,10 +119,12 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
             claimed = memory.tokens
         else:
             claimed = shares.memory
+        # A window that keeps its start must not move with what is recalled, so its notes keep their share.
         if not material.keeps_start:
             most_notes = shares.notes + max(0, int((shares.memory - claimed) * _SPARE_FOR_NOTES))
         wider = windows.fit(shares.room - min(most_notes, notes.tokens) - claimed)
         rounds -= 1
+        # Two windows may alternate without end, so the rounds are limited.
         if not rounds or wider == window:
             break
         window = wider
@@ -147,6 +151,7 @@ def _fit_predefined(predefined: Sequence[Message], most: int, counter: TokenCoun
     run = list(predefined)
     while run and count_messages(run) > most:
         run.pop(0)
+    # Providers refuse a tool result whose call is missing.
     return tuple(strip_orphans(run, counter))
 
 

@@ -54,11 +54,13 @@ async def load_window(
     """What the window of the policy is made of, as far as ``budget`` tokens can hold it. ``known``: what the thread's
     last window held, which becomes what this one holds."""
     run = await _read_newest(tx, scope, thread, policy, budget, counter, known)
+    # Messages that left the window are forgotten: the cache stays as large as one window.
     known.keep(run)
     lead: list[Message] = []
     if run and run[0].seq > 1 and len(run) < thread.message_count:
         first = await windows.first(tx, scope, thread, most=count_leading(policy))
         lead = [message for message in first if message.seq < run[0].seq]
+        # A model must see the request that it works on, even if many tool calls came after it.
         if find_newest_from_user(run) is None:
             request = await windows.latest_from_user(tx, scope, thread)
             if request is not None and all(message.seq != request.seq for message in lead):
@@ -76,6 +78,7 @@ async def _read_newest(
     known: WindowMessages,
 ) -> list[Message]:
     most = _count_most(policy, thread)
+    # By the average of the thread one read mostly has enough rows for the budget.
     average = thread.token_count / max(1, thread.message_count) + OVERHEAD
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []
@@ -260,6 +263,7 @@ class NotesOnLeftOut:
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
             if tokens > left:
+                # The tokens of the line beside the note's own text, and the mark, stay out of the room for its words.
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
                 if counter.known(text) >= _FEWEST:
                     kept.append((note, render_notes([replace(note, text=f"{text.rstrip()}…")])))
@@ -271,6 +275,7 @@ class NotesOnLeftOut:
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
     """The notes that stand for the messages before the seq, and for those that are shown ``cut``."""
+    # A message that is shown cut needs notes, too, though it lies behind the others.
     furthest = max([before, *(message.seq + 1 for message in cut)])
     if source.noted:
         observations = source.noted.before(furthest, counter)

@@ -104,6 +104,7 @@ def judge_person(sentence: Sentence, place: SpokenPlace, request: bool) -> Judge
     judged = _judge_words(sentence, request)
     if judged is None or not of_user:
         return judged
+    # People ask for facts about themselves after a long time, so these weigh more than plain words.
     told = "fact" in sentence.kinds and not sentence.question
     if told:
         marker: Marker
@@ -149,6 +150,7 @@ def _find_act(sentence: Sentence) -> Act | None:
 
 def _judge_act(sentence: Sentence, act: Act, weights: Mapping[Act, float]) -> Judgement | None:
     """Judge what a sentence does; None for a question without anything that it asks for."""
+    # "Really?" and "And then?" ask, but name nothing that a note could keep.
     if act == "question" and sentence.content_words <= 1 and not sentence.values:
         return None
     return Judgement("completion" if act == "done" else "important", weights[act] + sentence.worth, "word")
@@ -177,6 +179,7 @@ def _judge_among_people(sentence: Sentence) -> Judgement | None:
 
 def judge_agent(sentence: Sentence, place: SpokenPlace, first: bool) -> Judgement | None:
     """Judge an agent's sentence; ``first``: nothing before it in its message is noted."""
+    # "Let me look at the file" is followed by the call itself, which has a note of its own.
     announces = "announced" in sentence.kinds and place.calling
     if _is_filler(sentence) or sentence.text.endswith((":", "：")) or announces:
         return None
@@ -208,6 +211,7 @@ def judge_call(call: DigestCall) -> Judgement:
     kind: NoteKind = "result"
     marker: Marker
     if call.state == "error":
+        # A failure that the same tool made good needs no more attention.
         marker, weight = ("important", 1.6) if call.overcome else ("critical", 4.2)
         if call.overcome:
             kind = "result"
@@ -288,11 +292,13 @@ class MessageNotes(NamedTuple):
 def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]) -> dict[int, MessageNotes]:
     """The input of ``take_notes``, by the messages' seqs. ``known``: earlier notes of the thread, which are reused if
     the message, its place and its calls are the same."""
+    # Blocks that came from this memory must not become notes a second time.
     messages = strip_messages(messages)
     calls = read_calls(messages)
     found: dict[int, MessageNotes] = {}
     for message, place in zip(messages, _find_places(messages, calls), strict=True):
         own = calls.get(message.seq, ())
+        # A later call may overcome an earlier one, so the notes of an old message can change, too.
         made_of = hash((message.revision, message.tokens, place, *own))
         before = known.get(message.seq)
         if before is None or before.made_of != made_of:
@@ -314,6 +320,7 @@ def _find_places(messages: Sequence[Message], calls: Mapping[int, Sequence[Diges
             closing.add(at)
             sought = False
         sought = sought or messages[at].role == "user"
+    # Without an assistant's message, several names mean a chat between people.
     among_people = not closing and len({message.name for message in messages if message.role == "user"}) > 1
     places: list[SpokenPlace] = []
     succeeded = failed = False
@@ -338,12 +345,14 @@ def _note_sentences(message: Message, place: SpokenPlace) -> list[DigestNote]:
         if part["type"] != "text":
             continue
         agent = place.role in ("assistant", "tool")
+        # A user's text is read whole: a rule may stand in the middle of a long one.
         text = bound_text(part["text"], whole=place.role == "user" and not place.among_people)
         for sentence in _read_plainly(text) if agent or place.among_people else read_of_person(text):
             if agent:
                 judged = judge_agent(sentence, place, not found)
             else:
                 judged = judge_person(sentence, place, request)
+            # Only a noted question makes the ones after it weigh less.
             if judged:
                 request = request or asks(sentence)
                 found.append(_note(message, judged, sentence.text))
@@ -367,6 +376,7 @@ def _choose(found: list[DigestNote], place: SpokenPlace) -> list[DigestNote]:
         most = MOST_OF_A_PERSON
     else:
         most = MOST_A_MESSAGE
+    # With this number of notes none of the limits applies.
     if len(found) <= (_MOST_WORDS if of_user else most):
         return found
     facts, words = (MOST_FACTS, _MOST_WORDS) if of_user else (most, most)
@@ -432,6 +442,7 @@ def _rank(ordered: Sequence[Rated]) -> list[int]:
     for at, each in enumerate(ordered):
         other = chosen.get(each.said)
         if other is None or each.note.weight >= ordered[other].note.weight:
+            # Notes come in the order of their seqs, so among equals the newest stays.
             chosen[each.said] = at
     ranks = [(ordered[at].note.kind not in _RULING, -ordered[at].worth, -at) for at in chosen.values()]
     return [-at for _, _, at in sorted(ranks)]
@@ -467,6 +478,7 @@ def digest(notes: Iterable[DigestNote], counter: TokenCounter, most_tokens: int)
     left = most_tokens
     for at in _rank([*map(rate_note, ordered)]):
         line = f"{_line(ordered[at])}\n"
+        # A line that cannot fit is not counted: that would cost the most for the longest lines.
         if len(line) <= left * _CHARS_A_TOKEN:
             left -= counter.text(line)
         else:

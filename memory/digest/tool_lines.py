@@ -61,6 +61,7 @@ def _find_errors(text: str, begin: int, end: int) -> Iterator[str]:
             return
         starts = max(begin, text.rfind("\n", begin, found.start()) + 1)
         ends = text.find("\n", found.end(), starts + _LONGEST_LINE)
+        # A file of one line has no breaks: then a stretch from the error on stands for its line.
         if ends < 0:
             starts, ends = found.start(), min(end, max(found.end(), found.start() + _STRETCH))
         yield text[starts:ends]
@@ -75,6 +76,7 @@ def find_named_error(lines: Sequence[str]) -> str:
 def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -> tuple[str, bool, bool]:
     """The most informative lines, in at most ``most`` characters; whether they give something that was not ``given``,
     and whether one of them speaks of an error."""
+    # Lines that differ only in numbers, hashes and paths are rows of one list.
     shapes = [_VARYING.sub("#", line) for line in lines]
     often = Counter(shapes)
     worth = {at: _weigh(line, given, often[shapes[at]]) for at, line in enumerate(lines) if _MAY_TELL.search(line)}
@@ -83,6 +85,7 @@ def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -
     left = most
     for at in best[:_MOST_LINES]:
         cost = len(_shown(lines[at])) + 2
+        # The best line is shown even if it must be cut.
         if not kept or cost <= left:
             kept.append(at)
             left -= cost
@@ -238,6 +241,7 @@ def read_calls(messages: Sequence[Message]) -> dict[int, list[DigestCall]]:
                 halves.append(latest[part["id"]])
             elif part["type"] == "tool_result":
                 called = latest.get(part["tool_call_id"])
+                # A second result of one id stands on its own, so that none is lost.
                 if called and called.result is None:
                     called.result = part
                 else:
@@ -247,6 +251,7 @@ def read_calls(messages: Sequence[Message]) -> dict[int, list[DigestCall]]:
 
 def _describe_calls(halves: Sequence[_Half]) -> dict[int, list[DigestCall]]:
     ended = [_describe_ending(half) for half in halves]
+    # Only the last success counts: a failure behind it was not made good.
     last_ok = {each.name: at for at, each in enumerate(ended) if each.state == "ok"}
     failing: set[str] = set()
     found: defaultdict[int, list[DigestCall]] = defaultdict(list)
@@ -299,6 +304,7 @@ def _changes(name: str) -> bool:
 
 
 def _describe_call(half: _Half, ending: _Ending) -> str:
+    # The result says more than the arguments here, so it gets their room.
     if ending.gives or ending.warns or ending.state == "error":
         most = _ARGUMENTS_BESIDE
     else:
@@ -339,6 +345,7 @@ def _plain(result: Any) -> Any:
     inner = result_parts(result)
     if inner:
         result = "\n".join(part["text"] for part in inner if part["type"] == "text")
+    # Many tools send JSON as a text; to parse a very long one costs more than its note is worth.
     if isinstance(result, str) and len(result) <= _JSON_CHARS and result.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(result)
@@ -362,6 +369,7 @@ def _says_failed(result: Any) -> bool:
         if len(result) <= 2 * _SHORT:
             ends = result
         else:
+            # Programs report a failure in their first or last lines; between them stands what they read.
             ends = f"{result[:_SHORT]}\n{result[-_SHORT:]}"
         return bool((_failed().match(ends) and not _UNTRUE.match(ends)) or _COUNTED.search(ends))
     if not isinstance(result, Mapping):
@@ -382,6 +390,7 @@ def _describe_failure(result: Any, given: frozenset[str]) -> str:
     """The line that names the error: of a traceback the last, of JSON what is under ``error``, however deep."""
     if isinstance(result, str):
         lines = read_lines(result)
+        # The last line of a Python traceback names the exception.
         if result.lstrip().startswith("Traceback"):
             if lines:
                 return lines[-1]
@@ -421,8 +430,10 @@ def _describe_text(result: str, given: frozenset[str]) -> tuple[str, bool, bool]
     """The outcome of a call according to a text; whether it gives an id or an address, and whether it speaks of an
     error."""
     lines = read_lines(result)
+    # Base64 would fill the note, and says nothing to a reader.
     if not lines or _ENCODED.fullmatch(lines[0]):
         return "", False, False
+    # A test run ends with its counts, which say more than any line before them.
     counted = next((line for line in lines[-3:] if _PASSED.search(line)), None)
     if counted:
         return shorten(counted, _OUTCOME), False, False
@@ -445,6 +456,7 @@ def _describe_success(result: Any, given: frozenset[str]) -> str:
 def _list_ids(entries: Sequence[Any]) -> list[str]:
     """The names of a list's objects."""
     named = [each for each in entries if isinstance(each, Mapping)]
+    # The first name that any of the objects has: ids before urls, and names last.
     keys = (key for key in ("key", "id", "number", "sha", "url", "name") if any(each.get(key) for each in named))
     key = next(keys, None)
     if key:
@@ -453,6 +465,7 @@ def _list_ids(entries: Sequence[Any]) -> list[str]:
 
 
 def _arguments(arguments: Json, most: int) -> str:
+    # Arguments that were no JSON are stored as the text that the model wrote.
     raw = arguments.get(UNREAD_ARGUMENTS)
     if len(arguments) == 1 and isinstance(raw, str):
         return shorten(_line(raw[:2000]), most)

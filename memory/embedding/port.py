@@ -73,6 +73,7 @@ def normalize_rows(values: Any, rows: int, dimension: int) -> Vectors:
     """Vectors as float32 of length 1. ``dimension`` 0 accepts any. Raises EmbeddingFailed for anything else."""
     try:
         if rows:
+            # Lengths are computed in float64: squares of very large or small numbers overflow or vanish in float32.
             vectors = np.array(values, dtype=np.float64).reshape(rows, -1)
         else:
             vectors = np.zeros((0, dimension))

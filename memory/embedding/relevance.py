@@ -132,4 +132,5 @@ def measure_unknown(rows_with_word: Sequence[int], weights: Sequence[float]) -> 
 
 
 def _logistic(value: float) -> float:
+    # exp overflows far beyond these bounds, where the result is 0 or 1 anyway.
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, value))))

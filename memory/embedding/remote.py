@@ -65,6 +65,7 @@ _ADDRESSED_LATER = ("azure_ai", "chatgpt", "cometapi", "github_copilot")
 
 def load_litellm() -> Any:
     """The module, to be called in a worker thread. Raises ImportError."""
+    # Two workers may load at once, and the patches must be in place before the first request.
     with _loading:
         os.environ.update(_VARIABLES)
         os.environ.pop(_OTHER_ENCODINGS, None)
@@ -161,6 +162,7 @@ class RemoteEmbedder:
         self._options: dict[str, Any] = {
             "model": model,
             "timeout": timeout_seconds,
+            # The tries are counted here: retries of the library and of the provider would multiply them.
             "max_retries": 0,
             "num_retries": 0,
             # Not every provider knows encoding_format, which others need: Ollama has one form only.
@@ -239,6 +241,7 @@ def _in_order(answer: Any, count: int) -> list[Any]:
         raise EmbeddingFailed("the model answered with something that holds no vectors") from None
     if len(numbered) != count:
         raise EmbeddingFailed(f"the model answered with {len(numbered)} vectors for {count} texts")
+    # Providers may answer in another order, and a vector under the wrong text would never be noticed.
     by_index = dict(numbered)
     if sorted(by_index) != list(range(count)):
         raise EmbeddingFailed("the model did not say which vector belongs to which text")

@@ -47,6 +47,7 @@ class UnpackedModel:
                 self._backend = _open(place)
                 return
             except (OSError, ValueError, EOFError, AttributeError):
+                # Damaged, or written by an interrupted process: it is made anew below.
                 shutil.rmtree(place, ignore_errors=True)
         unpack_apart(folder)
         self._backend = _open(place)
@@ -58,6 +59,7 @@ class UnpackedModel:
 def _open(place: Path) -> "_MappedBackend":
     """Raises AttributeError if a file is missing."""
     backend = _MappedBackend(place)
+    # A missing file shows only once its attribute is used.
     backend.encode([""])
     return backend
 
@@ -87,6 +89,7 @@ class _MappedBackend(NumpyBackend):  # type: ignore[misc]
 def _open_table(path: Path) -> "_RowsOfFile | NDArray[np.uint8]":
     """The table, to be asked for rows. Raises ValueError or OSError for a file that is damaged."""
     mapped: np.memmap[Any, np.dtype[np.uint8]] = np.load(path, mmap_mode="r", allow_pickle=False)
+    # Windows has no pread, so the mapping serves there.
     if not hasattr(os, "pread"):
         return mapped
     return _RowsOfFile(path, mapped)
@@ -99,10 +102,12 @@ class _RowsOfFile:
     def __init__(self, path: Path, mapped: np.memmap[Any, np.dtype[np.uint8]]) -> None:
         self._begins, self._width = mapped.offset, mapped.shape[1]
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        # An open file descriptor outlives its Python object unless something closes it.
         weakref.finalize(self, os.close, self._file)
 
     def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The rows with these numbers: uint8 [numbers, width]."""
+        # Words repeat within a text: each row is read once.
         distinct, places = np.unique(numbers, return_inverse=True)
         file, begins, width = self._file, self._begins, self._width
         read = b"".join([os.pread(file, width, begins + width * number) for number in distinct.tolist()])
@@ -194,6 +199,7 @@ class UseEmbedder:
         with self._loading:
             if not self._loaded:
                 self._model = self._model or self._open()
+                # The first call takes longer than the others, and no query should wait for it.
                 self._encode([""])
                 self._loaded = True
 

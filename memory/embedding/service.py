@@ -52,9 +52,11 @@ class Worker:
             if self._stopped:
                 future.set_exception(WorkerStopped())
                 return future
+            # Queries that ran out of patience must not pile up while the model hangs.
             while self._queue and self._queue[0][0].cancelled():
                 self._queue.popleft()[0].set_running_or_notify_cancel()
             self._queue.append((future, work))
+            # A new thread starts only if all others have work already.
             if len(self._threads) < self._most and len(self._began) + len(self._queue) > len(self._threads):
                 thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
@@ -79,6 +81,7 @@ class Worker:
         """Waiting work fails with WorkerStopped; the threads end after their present batch."""
         with self._changed:
             self._stopped = True
+            # The futures are ended outside the lock, since their callbacks run at once.
             left = [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
             self._queue.clear()
             self._changed.notify_all()
@@ -162,6 +165,7 @@ class RowQueue:
                 task = asyncio.create_task(self._work(embed), context=contextvars.Context())
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+            # Shielded: a caller that gives up must not cancel the future that others wait for.
             return sum([await asyncio.shield(each.ended) for each in request])
         finally:
             for each in request:
@@ -356,6 +360,7 @@ class EmbeddingService:
             return None, failed
         if self._queries.is_stalled(_STALLED):
             return None, self._too_late_reason()
+        # Past its patience the work goes on, so that the same query finds its vector the next time.
         work = self._queries.submit(functools.partial(self._embed_query, text))
         with anyio.move_on_after(self._patience_ms / 1000):
             try:
@@ -412,6 +417,7 @@ class EmbeddingService:
     def forget(self, scope: Scope) -> None:
         """Forget what it remembers of a scope; and all queries, which do not say whose they were."""
         self.refused.pop(scope, None)
+        # A query's text may repeat an erased text, so all of them go.
         self._cache.forget(lambda _: True)
 
     async def close(self) -> None:
@@ -429,6 +435,7 @@ class EmbeddingService:
 
     def _join(self) -> None:
         until = time.monotonic() + (_LINGER if self.embedder.local else _REMOTE_LINGER)
+        # Both share one time limit, so that closing takes no longer with two workers.
         for worker in (self._queries, self._batches):
             if not worker.join(max(0.0, until - time.monotonic())):
                 log.info("the embedder was left at work: it ends with what it does, or with the process")
@@ -456,10 +463,12 @@ class EmbeddingService:
         try:
             vector = self._embed_checked([text])[0]
         except Exception as error:
+            # The model works, and only this text was refused: other queries need no pause.
             if isinstance(error, EmbeddingFailed) and error.refused:
                 raise
             raise _pause_after(self._query_backoff, error) from error
         self._note_success()
+        # The cache hands the same array to several callers.
         vector.setflags(write=False)
         made = QueryVector(self.embedder.name, vector)
         return self._cache.keep(text, made.model, made)
@@ -479,6 +488,7 @@ class EmbeddingService:
         some: list[str] = []
         characters = 0
         for text in texts:
+            # Only a local model competes with queries for the cores; a remote one saves requests with full batches.
             full = self.embedder.local and characters + len(text) > SLICE_CHARACTERS
             if some and (full or len(some) == SLICE_TEXTS):
                 yield some

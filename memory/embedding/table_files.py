@@ -54,7 +54,9 @@ def unpack(folder: Path) -> None:
     if place.is_dir():
         return
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    # Before the new files are written, so that the disk never holds two versions.
     _remove_old(folder)
+    # A name of its own: two processes may unpack at once, and the rename lets one of them win.
     made = folder / f".{FORMAT}.{uuid.uuid4().hex}"
     made.mkdir(mode=0o700)
     try:

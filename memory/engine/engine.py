@@ -99,6 +99,7 @@ class Denials:
         """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. Lines written
         since the last time wait for the next, unless ``all_of_them``."""
         due: list[tuple[Denial, int]] = []
+        # A copy, since kinds without new calls are removed in the loop.
         for kind, counted in list(self._counted.items()):
             if counted.written_now and not all_of_them:
                 counted.written_now = False
@@ -132,11 +133,13 @@ class Caches:
         """The cache of a kind, made if it is not there yet. Threads may ask at the same time."""
         found = self._made.get(kind)
         if found is None:
+            # If two threads make one at once, setdefault decides which of them stays.
             found = self._made.setdefault(kind, kind())
         return cast("C", found)
 
     def forget(self, scope: Scope) -> None:
         """Have every cache forget a scope."""
+        # A copy, since another thread may add a cache meanwhile.
         for cache in list(self._made.values()):
             cache.forget(scope)
 
@@ -317,6 +320,7 @@ class Engine:
 
         answer = await journal_lines.write(self.database, self.hmac_key, scope, sent.origin, now, asked)
         if self.embedding is not None:
+            # After the commit, since the embedding task reads what is stored.
             self.written.notify(scope)
         self.wake.notify()
         return answer
@@ -345,6 +349,7 @@ class Engine:
         if not sent.key:
             return None
         check_id(sent.key, "idempotency_key", self.limits.id_chars)
+        # Only a keyed hash is stored: a plain hash of a short text can be guessed.
         body = to_json([sent.origin.tool, [sent.thread, *arguments]]).encode()
         return Request(sent.key, hmac.new(self.hmac_key, body, hashlib.sha256).hexdigest())
 
@@ -376,6 +381,7 @@ async def keep_reporting_denials(engine: Engine) -> None:
     """Write the calls that were only counted to the journal, until cancelled. Raises nothing."""
     while True:
         await engine.denials.wait()
+        # A flood of refused calls writes one line a second, not one a call.
         await anyio.sleep(PAUSE_SECONDS)
         for denial, calls in engine.denials.take():
             await _write_denial(engine, denial, calls)
@@ -411,6 +417,7 @@ class UndoId(TypedDict, total=False):
 
 def make_undo_id(engine: Engine) -> str:
     """A new id, short enough for a person to type: ``u_`` and eight letters and digits."""
+    # UUIDv7s of one moment begin alike, so their hash is used; five bytes make eight letters without padding.
     return UNDO_PREFIX + base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
 
 
@@ -423,6 +430,7 @@ async def record_act(
     tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
 ) -> UndoId:
     """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is stored."""
+    # With 0 days a delete erases at once, so nothing can be undone.
     if not parts or engine.deleted_days == 0:
         return {}
     kept_since = undoable_since(engine, now)
@@ -441,6 +449,7 @@ def said(engine: Engine, message: Message) -> str:
         for part in message.parts
         if part["type"] == "text"
     )
+    # Masked once more: a secret may be whole only after a block between its parts was removed.
     return engine.derived_text("\n".join(filter(None, texts)))
 
 

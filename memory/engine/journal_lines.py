@@ -49,6 +49,7 @@ def count_written(answer: Mapping[str, Any]) -> dict[str, int]:
 def _number(value: Any) -> int:
     if isinstance(value, list):
         return len(value)
+    # A bool is an int, too, and counts nothing.
     if type(value) is int:
         return value
     return 0
@@ -79,6 +80,7 @@ def make_line(
     """The line of a write, or of a refusal. ``error`` is the class of what went wrong. A job, which uses no tool, is
     named by its kind."""
     whose = resource_mark(hmac_key, scope.resource_id)
+    # The principal of a JWT contains the resource's id, which the journal must not disclose.
     principal, own = origin.principal, f"jwt:{scope.resource_id}@"
     if principal.startswith(own):  # whose token it is, is whose memory it is
         principal = f"jwt:{whose}@{principal.removeprefix(own)}"
@@ -105,6 +107,7 @@ async def write(
 
     try:
         return await database.write(journaled, scope)
+    # The journal is in the same database: a line about this failure could not be written either.
     except StorageUnavailable:
         raise
     except Exception as error:

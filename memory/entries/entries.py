@@ -123,6 +123,7 @@ async def embed_soon(engine: Engine, content: str) -> tuple[EmbeddedText | None,
 
 
 def _similarity(new: Vectors, known: Vectors) -> float:
+    # Every chunk of the new text needs a close chunk of the known one: any new part makes another entry.
     return float((new @ known.T).max(axis=1).min())
 
 
@@ -147,12 +148,15 @@ async def keep_entry(
     for the same thing, if there is exactly one.
     """
     known = await entries.of_content(tx, scope, new.content, new.subject)
+    # Extraction may read old messages again: it must not bring back what the user dropped after them.
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
         return KeptEntry("forgotten", known.entry_id)
     wrong = None if known is not None and known.status == "active" else await _find_wrong(tx, scope, new.content)
+    # Only the user's own newer words outweigh the user's mark.
     if wrong is not None and (new.trust != "user" or (new.origin == "extracted" and said_at <= wrong.seen_at)):
         return KeptEntry("wrong", wrong.entry_id)
     own = "" if known is None else known.entry_id
+    # A similarity of 0 turns deduplication off; 1.0 keeps the division by it defined.
     near = await _find_near(tx, scope, new.content, embedded, similarity or 1.0)
     found = await entries.read_seen(tx, scope, [*near, *corrects])
     current = {entry_id: entry for entry_id, entry in found.items() if entry_id != own and not entry.is_expired(now)}
@@ -188,6 +192,7 @@ async def keep_entry(
         await entries.revive(tx, scope, known, new, now=now, search_text=search_text)
     if embedded:
         await _store_vectors(tx, scope, entry_id, embedded)
+    # After the new entry is stored, since the old rows name it.
     await entries.supersede(tx, scope, corrected.gone, entry_id, now=now)
     pinned = await entry_curation.inherit_pin(tx, scope, entry_id, corrected.gone, now=now)
     await _mark_contradicted(tx, scope, entry_id, new.seen_at, against)
@@ -233,6 +238,7 @@ def _find_corrected(
         meant = [entry_id for entry_id in dict.fromkeys(corrects) if entry_id in seen]
     elif new.kind == "correction":
         meant = [entry_id for entry_id in nearest if is_other_value(new.content, seen[entry_id].content)]
+        # The one that is meant cannot be known, so none is replaced and the caller chooses.
         if len(meant) > 1:
             return _CorrectionEffect(rivals=tuple(meant))
     else:
@@ -262,6 +268,7 @@ async def _find_near(
 
 async def _find_by_vectors(tx: Tx, scope: Scope, embedded: EmbeddedText) -> dict[str, float]:
     row_ids = [
+        # The signs of the numbers choose the candidates, and the whole vectors decide below.
         await vectors.nearest(
             tx, scope, embedded.model, np.packbits(chunk > 0).tobytes(), most=NEAREST, kinds=("entry",)
         )
@@ -293,6 +300,7 @@ async def _find_sharing_words(tx: Tx, scope: Scope, content: str) -> dict[str, f
 async def _store_vectors(tx: Tx, scope: Scope, entry_id: str, embedded: EmbeddedText) -> None:
     """Store the vectors at once, so that the next entry can be compared with this one."""
     dimension = len(embedded.chunks[0])
+    # Vectors of another length under the same model name cannot be compared.
     if await vectors.agree_on_dimension(tx, embedded.model, dimension) != dimension:
         return
     new = [
@@ -342,6 +350,7 @@ def tells_of_user(content: str, kind: str = "") -> bool:
     the user or in the first person. An entry about a decision, or about this project, belongs to the project."""
     if kind == "decision" or _this_project().search(content):
         return False
+    # Notes name their subject within the first three words: "The user prefers tea."
     return kind == "preference" or bool(
         _of_myself().search(content) or any(user_word().fullmatch(word) for word in split_words(content)[:3])
     )

@@ -48,6 +48,7 @@ async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str,
     rows, reached = await engine.database.read(_read_page, scope, engine, before, limit, words)
     fitting = fit_entries([row for _, row in rows], engine.limits.answer_bytes)
     if len(fitting) < len(rows):
+        # The next page begins behind the last row that fits, not behind the last one that was read.
         last = rows[len(fitting) - 1][0]
         reached = (last.created_at, last.entry_id)
     page: EntryPage = {"entries": fitting}
@@ -71,6 +72,7 @@ async def list_with_person(engine: Engine, scope: Scope, *, limit: int, cursor: 
         return {"next_cursor": found.get("next_cursor", _PERSONS), "entries": found["entries"]}
     more = _mark(await list_entries(engine, scope.of_person, limit=left, cursor="", query=query), "you")
     both = [*found["entries"], *more["entries"]]
+    # The project's rows may leave too few bytes for the person's, which then begin the next page.
     fits = len(fit_entries(both, engine.limits.answer_bytes)) == len(both)
     if not fits:
         found["next_cursor"] = _PERSONS
@@ -137,6 +139,7 @@ async def _read_page(
             most = _LOOKED_AT
         else:
             most = limit
+        # One more than the page shows whether another page follows.
         page = await entry_curation.read_page(tx, scope, before=before, limit=most + 1)
         for entry in page[:most]:
             if _has_words(engine, entry, words):
@@ -153,6 +156,7 @@ async def _read_page(
 
 def _has_words(engine: Engine, entry: Entry, words: Sequence[str]) -> bool:
     if words:
+        # Searched as it is shown: a masked secret must not be found by a guess at it.
         text = engine.derived_text(entry.content).casefold()
     else:
         text = ""
@@ -256,6 +260,7 @@ async def _find_pairs(tx: Tx, scope: Scope, ids: Collection[str]) -> tuple[dict[
 def _read_place(cursor: str) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest entry")
     match read_cursor(cursor, unknown):
+        # int() also matches True, which no cursor has.
         case [int(created_at), str(entry_id)] if not isinstance(created_at, bool) and abs(created_at) < _LATEST:
             return created_at, check_text(entry_id, "cursor")
     raise unknown
@@ -289,10 +294,12 @@ async def mark_entry(
     now, undo_id = engine.now(), make_undo_id(engine)
 
     async def write(tx: Tx) -> MarkedEntry:
+        # Held before the entry is read, so that no other call changes its marks in between.
         await scopes.hold(tx, owner)
         was = await entry_curation.read_markable(tx, owner, entry_id)
         if was is None:
             raise _unknown(entry_id)
+        # Checked again here, since the mark may be from an earlier call.
         if pinned and was.status == "wrong" and wrong is None:
             raise Conflict(
                 f"entry {entry_id!r} is marked as wrong, so it cannot be pinned; wrong=false takes that mark back"
@@ -334,6 +341,7 @@ async def set_mark(tx: Tx, engine: Engine, scope: Scope, is_pin: bool, entry_id:
     elif marked:
         await entry_curation.mark_wrong(tx, scope, entry_id, now=now)
     else:
+        # A wrong entry is not in the search index, so it needs its texts again.
         await entry_curation.unmark_wrong(tx, scope, entry_id, search_text=engine.search_text_of)
 
 

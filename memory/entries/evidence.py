@@ -71,12 +71,14 @@ def find_places(
     and the assistant's before the user's. Text in a block that is named like one of ours is not evidence."""
     sought = _fold(_unwrap(evidence))[0].strip(" ")
     signs = [character for character in sought if character.isalnum()]
+    # A single letter stands in nearly every text; a single Han character is a word.
     if not signs or (len(signs) == 1 and _is_in_word(signs[0])):
         return
     for role in ROLES_OF[label]:
         for message in sorted(said, key=lambda message: -message.seq):
             if message.role != role:
                 continue
+            # Blanks keep the offsets: the span must fit the message as it is stored.
             text = blank_blocks(message.text)
             if place := _find_place(sought, text):
                 if text == message.text:
@@ -153,6 +155,7 @@ def _fold(text: str) -> tuple[str, list[int]]:
         elif INVISIBLE.match(character):
             continue
         else:
+            # NFD makes composed and decomposed accents equal; one character may become several.
             made = unicodedata.normalize("NFD", character.casefold())
         found.append(made)
         origins += [at] * len(made)
@@ -167,6 +170,7 @@ async def add_quotes(
     ids = _list_entries(shown)
     if not ids:
         return list(shown)
+    # A quotation from the conversation of another subject would disclose it to this one.
     others = (await find_others(tx, scope, subject)).uids
     found = await entries.sources_of(tx, scope, ids)
     sources = {id_: [source for source in each if source.thread_uid not in others] for id_, each in found.items()}
@@ -203,6 +207,7 @@ async def add_contradicted(tx: Tx, scope: Scope, shown: Sequence[Message]) -> li
     pairs = {older: newer for older, newer in pairs.items() if older in there and newer in there}
     found = list(shown)
     for older, newer in pairs.items():
+        # Places are read anew for each pair, since an insertion moves the rest.
         at = {message.id: place for place, message in enumerate(found)}
         if older not in at:
             found.insert(at[newer] + 1, there[older])

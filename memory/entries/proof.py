@@ -55,6 +55,7 @@ def list_unproven(content: str, texts: Sequence[str]) -> list[str]:
 def _list_identifying(content: str) -> Iterator[str]:
     """The tokens that have a digit or a capital inside, consist of capitals, or begin with one within a sentence."""
     for found in _TOKEN.finditer(content):
+        # In "l'Italie" and "Anna's" the longest part is the name.
         token = max(_APOSTROPHE.split(found[0]), key=len)
         if _is_identifying(token, _read_before(content, found.start())):
             yield token
@@ -87,12 +88,14 @@ class _Quoted:
     """The content of quotations: their words, their numbers, and all their letters and digits in a row."""
 
     def __init__(self, text: str) -> None:
+        # An entry may say "May" where the message has 2024-05-01.
         folded = _fold(_ISO_MONTH.sub(lambda date: f"{date[0]} {month_name[int(date[1])]}", text))
         words = [word for word in _NO_WORD.split(folded) if word]
         self._row = "".join(words)
         # The unit of "5MB" is a word, too.
         self._words = {*words, *_UNIT.findall(folded)}
         self._numbers = [_drop_zeros(each) for each in _DIGITS.findall(folded)]
+        # 1,000 and 1 000 and 1000 are one number.
         joined = _BETWEEN_DIGITS.sub("", folded)
         self._joined = _DIGITS.findall(joined)
         self._scripts = [script for script in _ALPHABETS if script.search(text)]
@@ -145,6 +148,7 @@ def _drop_zeros(digits: str) -> str:
 
 def _fold(text: str) -> str:
     """A text in lower case, without accents, with the digits of every script as 0 to 9."""
+    # The dotless i of Turkish has no decomposition.
     decomposed = unicodedata.normalize("NFKD", text.casefold().replace("ı", "i"))
     plain = (character for character in decomposed if not unicodedata.combining(character))
     return "".join(str(unicodedata.digit(each)) if each.isdigit() else each for each in plain)
@@ -240,6 +244,7 @@ def _find_accepted(
     refused = _find_nothing(label)
     for message, span in find_places(quotation, label, said):
         quoted = message.text[span.starts : span.ends]
+        # A bare "yes" has no content word, but accepts a proposal.
         is_answer = label == ACCEPTED and quoted.strip() == message.text.strip()
         if not is_answer and not has_content(quoted):
             refused = EvidenceRefused("content", "has only words such as 'the' or 'it': quote the words that say it")
@@ -282,6 +287,7 @@ def only_asks(text: str, starts: int, ends: int) -> bool:
             reason = _reason().search(fold_sentence(text[begin:end]))
         else:
             reason = None
+        # The quotation may begin with the very word that introduces the reason.
         if reason and begin + reason.start() <= max(begin, starts) + len("because "):
             return False
         asks = asks or asks_from >= 0
@@ -343,6 +349,7 @@ def find_saying(content: str, said: Sequence[EvidenceText]) -> tuple[str, Label]
         for sentence in _list_sentences(role, said):
             sentence_words = split_words(sentence)
             share = _measure_share(words, sentence_words)
+            # The share costs least, so the slower checks see few sentences.
             if share <= most or share < LEAST_SHARED:
                 continue
             says_it = denies == (not _denials().isdisjoint(sentence_words))

@@ -122,6 +122,7 @@ async def remember(
     masked += again
     label: Label = request.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), make_undo_id(engine)
+    # Stored messages are masked, so a quotation is found in them only if it is masked alike.
     quotations = tuple(engine.masked(each)[0] for each in list_quotations(request.evidence))
     quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not request.by_person)
     expires_at = read_expiry(request.expires_at, now) if request.expires_at else None
@@ -130,14 +131,17 @@ async def remember(
     if quotations:
         # A quotation that is refused waits for no vector.
         await engine.database.read(_find_evidence, scope, engine, thread_id, quoted, lock=False)
+    # Before the transaction: a slow embedder must not hold its locks.
     vectors, missing = await keeping.embed_soon(engine, content)
     elsewhere: FoundEvidence | None = None
     if owner.resource_id != scope.resource_id:
+        # A transaction has one scope, so the project's evidence is found in one of its own.
         elsewhere = await engine.database.write(_find_evidence, scope, engine, thread_id, quoted)
         # The place is the project's, and stays there.
         elsewhere = replace(elsewhere, sources=())
 
     async def write(tx: Tx) -> RememberedEntry:
+        # Once more, under the thread's lock: a message may have changed since it was first read.
         found = elsewhere or await _find_evidence(tx, owner, engine, thread_id, quoted)
         trust = "user" if request.by_person else found.trust
         await scopes.hold(tx, owner)
@@ -174,6 +178,7 @@ async def remember(
                 f"nothing was kept: entry {kept.entry_id!r}, which says this, is marked as wrong; if it is right after all, the "
                 "user's own words as evidence (source='user_assertion') bring it back"
             )
+        # An entry that only repeats another one changed nothing that a reader could see.
         if kept.outcome != "similar":
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
@@ -238,6 +243,7 @@ async def _keep_sources(
     was, now = set(split_words(old.content)), set(split_words(content))
     kept: list[EntrySource] = []
     for place, quoted in zip(places, shown.metadata["sources"], strict=True):
+        # A quotation proves nothing of a text that drops a word which both had.
         proven = was & set(split_words(quoted.get("quote", "")))
         if proven and proven <= now:
             kept.append(EntrySource(place.thread_uid, place.seq, place.revision, place.starts, place.ends, place.label))
@@ -395,6 +401,7 @@ async def _find_evidence(
     if not quoted.quotations and not quoted.searches:
         return FoundEvidence()
     try:
+        # Locked, so that no quoted message is edited or deleted before the entry is stored.
         thread = await (threads.lock if lock else threads.find)(tx, scope, thread_id)
     except NotFound:
         if not quoted.quotations:
@@ -431,6 +438,7 @@ def _make_evidence(
     thread: Thread, said_there: Sequence[tuple[Message, EvidenceText]], quoted: Quotation, found: Proof
 ) -> FoundEvidence:
     texts = [text for _, text in said_there]
+    # A quotation may be the user's while the content repeats what an assistant said.
     retold = is_retold(quoted.content, quoted.label, texts)
     label: Label
     if retold:
@@ -450,6 +458,7 @@ def _make_evidence(
             for span in found.spans
         ),
         label,
+        # An entry is trusted no more than the least trusted message that it quotes.
         find_lowest_trust([of_label, *map(find_trust, quoted_messages)]),
         max(message.said_at for message in quoted_messages),
         max(message.created_at for message in quoted_messages),

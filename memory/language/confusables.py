@@ -45,6 +45,7 @@ def fold_look_alike(character: str) -> str:
 def _ascii(character: str) -> str:
     if character.isascii():
         return character
+    # Combining marks and invisible characters change no look that a name is recognised by.
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return ""
     found = _MORE.get(character) or _table().get(character)
@@ -56,6 +57,7 @@ def _ascii(character: str) -> str:
     named = _letter().fullmatch(unicodedata.name(character, ""))
     if named:
         return named[1]
+    # The table lists many letters in one case only, so the small form is tried as well.
     lower = character.lower()
     if lower == character or len(lower) > 1:
         return lower
@@ -110,6 +112,7 @@ class LookAlikeNames:
                 if letter == "-" and read.endswith("-"):
                     continue
                 read += letter
+                # No name begins so: most places of a text are left after one character.
                 if read not in self._beginnings:
                     return None
             end += 1

@@ -58,8 +58,10 @@ class PastDays:
 def find_past_days(text: str, now: int) -> list[PastDays]:
     """The days that a question, or a few words, name from ``now`` (milliseconds since 1970); none for a text that is a
     statement."""
+    # casefold makes "i" and a combining dot of the Turkish capital.
     low = text.casefold().replace("’", "'").replace("i\u0307", "i")
     named = list(_find_named(low, find_date(now)))
+    # "I saw her yesterday" reports a day, and must not narrow the search to it.
     if not named or (len(split_words(text)) > _FEW_WORDS and measure_speech_acts(text).asks < _ASKING):
         return []
     return [
@@ -98,6 +100,7 @@ def _place_weekday(found: "linear_re.Match", low: str, today: date) -> _Days:
     if not found["last"] and not _is_past(low):
         return None
     weekday = ordered_words("dates.weekdays", "en").index(found["weekday"])
+    # On a Tuesday "last Tuesday" is a week ago, not today.
     return _one(today, (today.weekday() - weekday) % 7 or 7)
 
 
@@ -130,6 +133,7 @@ def _place_calendar_day(found: "linear_re.Match", low: str, today: date) -> _Day
     for year in [int(found["year"])] if found["year"] else [today.year, today.year - 1]:
         try:
             named = date(year, month, day)
+        # 29 February is in few years, and "the 31st of June" in none.
         except ValueError:
             continue
         if named <= today:

@@ -42,6 +42,7 @@ def find_words(text: str) -> list[str]:
     """The words of a text in lower case, and the commas, semicolons and colons between them, in order."""
     bare = text.lower().translate(_SPACED)
     for mark in ",;:":
+        # Marks become words of their own, since a clause begins behind them.
         if mark in bare:
             bare = bare.replace(mark, f" {mark} ")
     return bare.split()
@@ -74,6 +75,7 @@ def _add_phrase(known: Signs | None, kind: Kind, rest: list[str], *, begins: boo
     if rest:
         longer = signs.longer.setdefault(rest[0], [])
         longer.append((tuple(rest), begins, kind))
+        # The longest first, so that the search stops at the first length that fits.
         longer.sort(key=lambda entry: -len(entry[0]))
         return signs
     alone = signs.alone if begins else signs.alone | {kind}

@@ -66,6 +66,7 @@ def split_words(text: str) -> list[str]:
     """The words of a text, folded, in order, repeats included; those with a sign of their own and signs are spelled as
     ``spell_signs`` does."""
     if text.isascii():
+        # Most texts are plain ASCII: one translation splits them, without an expression.
         if not (_ASCII_SIGN.search(text) or ("-" in text and _ASCII_MINUS.search(text))):
             return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
         parted = _ASCII_WORD.findall(text.lower())
@@ -84,6 +85,7 @@ def split_words(text: str) -> list[str]:
 
 def _fold(text: str) -> str:
     cased = text.casefold().replace(_DOTLESS_I, "i")
+    # Decomposed to drop the accents, then composed: Hangul would stay split into its letters.
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _DRAWING.sub("", cased)))
     composed = unicodedata.normalize("NFC", plain)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), composed)
@@ -101,6 +103,7 @@ def _cut_word(run: str, signs: str) -> list[str]:
         return found
     last = pieces[-1]
     signed = last[: LONGEST_WORD - len(spell_signs(signs))] + spell_signs(signs)
+    # A minus may be a hyphen that lost its word, so only "+" and "#" change what a short word means.
     needs_sign = len(last) <= _NEEDS_SIGN and last.isalpha() and signs[0] in "+#"
     if needs_sign:
         return [*found[:-1], signed]
@@ -191,8 +194,10 @@ def find_query_words(text: str, *, most: int = 32) -> list[str]:
     text = _ordinal().sub("", with_days)
     found = list(dict.fromkeys(split_words(text)))
     kept = find_names(text)
+    # Names are left out of the guess: "IT" and "Will" would pass for function words.
     stop_words = find_stop_words([word for word in found if word not in kept]) - kept
     content_words = [word for word in found if word not in stop_words]
+    # "Who was it?" has function words alone, and they are better than an empty query.
     return (content_words or found)[:most]
 
 

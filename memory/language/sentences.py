@@ -143,6 +143,7 @@ def split_sentences(text: str, *, loosely: bool = False) -> list[str]:
     """Split a text into sentences, each on one line and without the signs of lists, headings and bold type; of code
     between fences only the lines that name an error. ``loosely``: a sentence may begin small, or behind a smiley."""
     if "```" in text:
+        # Only speech makes notes, but an error in a block of code is often the reason for the message.
         text = _FENCE.sub(lambda code: "\n".join(_LOGGED.findall(code[0])), text)
     found: list[str] = []
     for each in text.splitlines():
@@ -155,6 +156,7 @@ def split_sentences(text: str, *, loosely: bool = False) -> list[str]:
             line = _BOLD.sub(r"\1", line)
         start = 0
         for end in (_LOOSE_END if loosely else _END).finditer(line):
+            # Eight characters before the stop are enough for the short forms that end no sentence.
             if line[end.start()] != "." or not _NO_END.search(line[max(start, end.start() - 8) : end.start() + 1]):
                 found.append(line[start : end.end() - 1])
                 start = end.end()
@@ -189,6 +191,7 @@ def read_sentence(text: str, *, marked: bool = True) -> Sentence:
         kinds.update(kind for kind, phrase in unspaced_phrases() if phrase in text)
         if _WIDE_CONTRAST.search(text):
             kinds.add("correction")
+        # These scripts put no spaces between words: three characters count as one word.
         content_words += wide // 3
     return Sentence(text, kinds, content_words, len(values), len(_NAME.findall(text)))
 
@@ -221,6 +224,7 @@ def read_of_person(text: str) -> Iterator[Sentence]:
     opened: Sentence | None = None
     for each in split_sentences(text, loosely=True):
         pasted = _PASTED.match(each) is not None
+        # A pasted line is cut and not split: its rest would make notes without a meaning.
         for stretch in [shorten(each)] if pasted else _split_long(each):
             sentence = read_sentence(stretch, marked=marked)._replace(pasted=pasted)
             if opened and not pasted:
@@ -264,6 +268,7 @@ def _split_long(text: str) -> list[str]:
     """A sentence, or where it is longer than a note its stretches: each ends behind a mark, else behind a word."""
     found: list[str] = []
     while len(text) > LONGEST:
+        # Four characters are for the marks at both ends of a stretch.
         room = text[: LONGEST - 4]
         ends = [end.end() for end in _CLAUSE_END.finditer(room, LONGEST // 3)]
         if ends:
@@ -296,6 +301,7 @@ def _kinds(words: Sequence[str], firsts: Set[str]) -> set[Kind]:
             if (begins or not opens) and tuple(words[at + 1 : at + 1 + len(rest)]) == rest:
                 here = here | {kind} if longest else {kind}
                 longest = len(rest)
+        # The phrase takes back what its words say, so no phrase may begin within it.
         if longest and "nothing" in here:
             skipped = at + 1 + longest
         else:
@@ -322,6 +328,7 @@ def _replaces(words: Sequence[str], at: int) -> bool:
     """Whether what the word here denies is named with what is true instead of it."""
     denial, after = words[at], words[at + 1]
     stating = word_set("clauses.stating")
+    # Turkish denies behind the word, and "değil mi?" only asks for assent.
     if denial == "değil":
         return at > 0 and not after.startswith("m")
     if after in MARKS or after in word_set("clauses.loose"):
@@ -383,6 +390,7 @@ def shorten(text: str, most: int = LONGEST) -> str:
     def kept(start: int) -> int:
         return bisect_right(ends, start + room) - bisect_left(begins, start)
 
+    # A stretch begins a little before a value, so that the words that explain it are in it.
     starts = {0, *(_word_before(text, begin - _LEAD_CHARS) for begin in begins)}
     start = max(starts, key=lambda at: (kept(at), -at))
     end = _end_of_word(text, start, start + room)
@@ -410,6 +418,7 @@ def _end_of_word(text: str, start: int, at: int) -> int:
     word = (len(text) if after < 0 else after) - space - 1
     if space > start and (word <= at - start and not (_WIDE.match(text[at]) and at - space > LONGEST // 4)):
         return space
+    # An accent or a skin colour belongs to the character before it.
     while at > start + 1 and _JOINING.match(text[at]):
         at -= 1
     return at

@@ -108,8 +108,10 @@ def measure_speech_acts(text: str) -> SpeechActs:
     """How far a text only asks, and how far it says nothing; by marks, and by the words of the
     languages."""
     asked = nothing = aside = 0
+    # The part that is not read counts as statement, so that a long text rarely only asks.
     told = max(0, len(text) - _LOOKED_AT)
     low = text[:_LOOKED_AT].lower().replace("’", "'")
+    # A long text without a question mark asks nothing: the expressions need not run.
     if len(text) > _LONGEST_NO_ANSWER and _QUESTION_MARKS.isdisjoint(low) and low.isascii():
         return SpeechActs(0.0, 0.0)
     words = frozenset(low.translate(_NO_LETTERS).split())
@@ -146,6 +148,7 @@ def _find_languages(low: str, words: frozenset[str]) -> list[str]:
     found: list[str] = []
     if not low.isascii() and _OTHER_SCRIPT.search(low):
         found = [language for language, letters in _SCRIPTS.items() if letters.search(low)]
+    # Japanese is written with Chinese characters, too, but Chinese has no kana.
     if "ja" in found and "zh" in found:
         found.remove("zh")
     if not words.isdisjoint(word_set("questions.signs", "tr")) or not _TURKISH_LETTERS.isdisjoint(low):
@@ -217,6 +220,7 @@ def _judge(word: str) -> _FirstWord:
     return _FirstWord(
         _compile(_address()).fullmatch(word, partial=True) is not None,
         word in ("by", "i'm") or (lead is not None and lead.end() > 0),
+        # A partial match keeps every expression that could begin so; most words keep none.
         tuple(each for each in _questions() if _compile_wide(each.expression).match(f"{word} ", partial=True)),
     )
 
@@ -245,6 +249,7 @@ def _count_asking(sentence: str, languages: list[str]) -> int:
     if len(sentence) > _LONGEST_UNMARKED:
         return 0
     exclaimed = sentence.endswith(("!", "！"))
+    # Some languages put the question word anywhere in the sentence.
     if languages and not exclaimed and _asks_anywhere(sentence, languages):
         return len(sentence)
     first = _judge(_read_word(sentence, 0))
@@ -253,6 +258,7 @@ def _count_asking(sentence: str, languages: list[str]) -> int:
     begin = _find_beginning(sentence, 0)
     if _begins_question(sentence, begin, exclaimed):
         return len(sentence) - begin
+    # "Anna, can you call me": a name or a greeting stands before the question.
     addressed, comma, _ = sentence.partition(", ")
     begin = len(addressed) + len(comma)
     if (
@@ -270,6 +276,7 @@ def _begins_question(sentence: str, begin: int, exclaimed: bool) -> bool:
         if exclaimed and each.kind != "request":
             continue
         found = _compile(each.expression).match(sentence, begin)
+        # In other languages a comma follows a subordinate clause, which begins with the same words.
         if found and (each.kind in ("request", "en") or "," not in sentence[found.end() :]):
             return True
     return False
@@ -298,6 +305,7 @@ def _count_marked(sentence: str) -> int:
             return size - begin
     last = clauses[-1]
     tag = _compile(any_expression("questions.tags")).match(sentence, last)
+    # "It is late, isn't it?" states what stands before the last clause.
     if tag is not None and size - tag.end() <= 3:
         return size - last
     if size <= _LONGEST_WHOLE:
@@ -314,6 +322,7 @@ def _count_unknown(sentence: str, languages: list[str]) -> tuple[int, int]:
             spans.extend(_match_clauses(sentence, clauses))
             continue
         for found in _compile(any_expression("no_answers.expressions", language)).finditer(sentence):
+            # The denial belongs to its whole clause, though the expression may match in the middle.
             begin = max(clause for clause in clauses if clause <= found.start())
             spans.append((begin, found.end()))
     if not spans:

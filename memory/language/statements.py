@@ -149,6 +149,7 @@ def read_statement(content: str) -> WordedStatement:
         if match.group() in _QUOTES and text.count(match.group(), 0, match.start()) % 2:
             continue  # It closes a quotation, and does not stand for feet or inches.
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
+        # "A few friends" is not "few friends", so an article depends on the word behind it.
         following = text[match.end() + 1 :].partition(" ")[0].casefold().rstrip(".,;:!?")
         is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an")) and following[:1].isalnum()
         is_filler = is_article or (word.key in word_set("statements.fillers") and word.key not in ("a", "an"))
@@ -173,6 +174,7 @@ def _read_word(text: str, kind: str, *, leads: bool) -> StatementWord:
         text = text.replace("−", "-")
     key = text.casefold()
     same = _equal_words().get(key)
+    # A capital within a sentence may be a name, which has no equal words.
     if same is not None and (leads or text == text.lower()):
         return StatementWord(same, same, "number" if same.isdecimal() else kind, leads)
     return StatementWord(text, key, kind, leads)
@@ -198,6 +200,7 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 def _name_user(word: StatementWord, single: bool) -> list[StatementWord]:
     """The word, a first person as the user."""
+    # "My" is read as "the user's", so that both persons of a note are compared.
     user = StatementWord(USER, USER, "word", word.leads)
     if word.text in {"I", "me"}:
         return [StatementWord(USER, USER, FIRST_PERSON, word.leads)]
@@ -282,6 +285,7 @@ def _is_same(words: Words, others: Words, any_case: bool) -> bool:
     ]
     if not unlike:
         return True
+    # The verb is the second word, behind the user; any other difference makes another statement.
     return unlike == [1] and is_other_person(words, others)
 
 
@@ -310,6 +314,7 @@ def _is_rearranged(words: Words, others: Words, any_case: bool) -> bool:
     """Whether two parts of the one have changed places in the other: "at Bosch as an engineer"."""
     if len(words) > _MOST_REARRANGED or len(words) != len(others):
         return False
+    # Cheap to compare, and it saves the cubic search for most pairs.
     if sorted(each.key for each in words) != sorted(each.key for each in others):
         return False
     starts = 0
@@ -339,6 +344,7 @@ def _can_move(moved: Words, passed: Words, *, whole: bool) -> bool:
         for each in part
     ):
         return False
+    # Two parts with the same preposition may not mean the same in the other order.
     if len(opened) == len(parts):
         return moved[0].key != passed[0].key
     return whole and len(opened) == 1
@@ -367,6 +373,7 @@ def is_other_value(new: str, known: str) -> bool:
     if found is None:
         return False
     frame, (value, was) = found
+    # A number cannot correct a name, so the two say different things.
     if value[0].kind != was[0].kind:
         return False
     if not _is_plain(value, was):

@@ -90,6 +90,7 @@ class Topic:
     def _required(self) -> frozenset[int]:
         """The places of which a text must have a word: identifiers, without them names and numbers."""
         identifiers = frozenset(word.place for word in self.words if word.kind == "identifier")
+        # An identifier says more than any name beside it, so it alone must stand in the text.
         return identifiers or frozenset(word.place for word in self.words if word.kind != "word")
 
     @cached_property
@@ -116,6 +117,7 @@ class Topic:
 
     def _stands_as_one(self, text: str) -> bool:
         if self.as_one:
+            # With spaces around it, so that 10.4.0.9 is not found in 10.4.0.99.
             said = f" {' '.join(split_words(text))} "
         else:
             said = ""
@@ -147,6 +149,7 @@ def find_topic(query: str) -> Topic:
     language = find_language(folded)
     request = query[_end_of_request(query, find_stop_words(folded) - find_names(query)) :]
     sought = find_query_words(request) or find_query_words(query)
+    # Single Latin letters are in every text, and this match deletes.
     telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
     telling = (
         [word for word in telling if word not in word_set("topics.always_request") | word_set("topics.titles")]
@@ -190,6 +193,7 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
     end = 0
     for token in _TOKEN.finditer(query):
         folded = split_words(token[0])
+        # Behind "about" the subject begins, whatever stood before it.
         if any(word in word_set("topics.about") for word in folded):
             if query[token.end() :].strip():
                 return token.end()
@@ -197,6 +201,7 @@ def _end_of_request(query: str, passing: frozenset[str]) -> int:
         if any(word in word_set("topics.request") for word in folded):
             if query[token.end() :].strip():
                 end = token.end()
+        # The first word that belongs to no request is the subject.
         elif not passing.issuperset(folded):
             return end
     return end
@@ -269,6 +274,7 @@ def _find_stems(word: str, inflected: bool) -> frozenset[str]:
         stem = word.removesuffix(ending)
         if stem != word and len(stem) >= (least if inflected else of_any):
             found.add(stem)
+            # "Planned" and "planning" double the last letter of "plan".
             if ending in ("ed", "ing") and stem[-1] == stem[-2]:
                 found.add(stem[:-1])
     for ending, other, least in _CHANGED:

@@ -20,6 +20,7 @@ _PART = linear_re.compile(r"\{([a-z_]+)\}")
 
 @cache
 def _read(language: str) -> dict[str, Any]:
+    # Through importlib, since the package may be installed as an archive.
     text = files(__package__).joinpath("words", f"{language}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 

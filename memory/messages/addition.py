@@ -54,6 +54,7 @@ async def add_messages(
     read = read_messages(raw, engine.limits)
     incoming = read.messages
     skipped = _show_skipped(read.skipped)
+    # Messages that say nothing make no thread, so a new thread stays unknown.
     if not incoming:
         nothing: AddedMessages = {"thread_id": thread_id, "messages": []}
         if skipped:
@@ -66,6 +67,7 @@ async def add_messages(
         for each in incoming
     ]
     now, new_uid = engine.now(), engine.new_id()
+    # Prepared before the transaction, in which other writers of the thread wait for its lock.
     answered = await _read_answered(engine, scope, thread_id, incoming)
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
@@ -80,6 +82,7 @@ async def add_messages(
             now=now,
             search_text=engine.search_text_of,
         )
+        # Jobs are requested in this transaction: none is lost if the process ends after the commit.
         noted = await observation_text.request_observation(
             tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
         )
@@ -114,6 +117,7 @@ async def _name_subject(
     """Give a thread the subject that its first message names, unless it has one. Returns the events of that."""
     first = appended.stored[0]
     subject = subject_in(drafts[0].metadata)
+    # A later message must not move the thread, and what is remembered of it, to another subject.
     if (first.seq, first.status) != (1, "added") or not subject or subject_in(appended.thread.metadata):
         return []
     change = Description(None, {KEY: subject})
@@ -165,6 +169,7 @@ def _make_drafts(
     engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json]
 ) -> tuple[list[Draft], int]:
     entered = [_mask(engine, message) for message in incoming]
+    # A result is found by the words of its call, too, which may be in an earlier message.
     calls = _list_answered([each.parts for each in entered], answered)
     drafts: list[Draft] = []
     for message, masked, of_others in zip(incoming, entered, calls, strict=True):
@@ -180,6 +185,7 @@ def _make_drafts(
             parts=masked.parts,
             metadata=masked.metadata,
             said_at=message.created_at,
+            # A custom message is never shown to a model, so it takes no room of a context.
             tokens=0 if message.role == CUSTOM else engine.tokens.parts(seen),
             encoding=engine.tokens.name,
             indexed=engine.search_text(masked.name, seen, masked.metadata, said_at, of_others),
@@ -300,6 +306,7 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
         return True
     request = [draft.parts for draft, _ in added if draft.role == "user"]
     if not request:
+        # A host may send the user's message and the answer in two calls.
         before = await message_pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
         since: list[list[Json]] = []
         for message in reversed(before):
@@ -307,6 +314,7 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
                 request = [message.parts]
                 break
             since.append(message.parts)
+        # Rather a job without a result than a turn that is never read.
         if not request or any(map(overflow.works, since)):
             return True
     return any(map(overflow.tells, request))
@@ -333,6 +341,7 @@ def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft
 
 def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
     added = _list_added(appended, drafts)
+    # Behind an earlier message the user's part of the turn may be stored already.
     request = bool(added) and added[0][1] > 1
     for draft, _ in added:
         if draft.role == "user":

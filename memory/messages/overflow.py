@@ -82,6 +82,7 @@ def _tells(text: str) -> bool:
     sentences = [read_sentence(each) for each in split_sentences(text)]
     if any(_holds_something(each) for each in sentences):
         return True
+    # An objection corrects something, even if the rest of the text asks.
     objects = text.lower().startswith(_OBJECTIONS)
     return any(_states(each) for each in sentences) and (objects or measure_speech_acts(text).asks < _ASKS)
 
@@ -95,6 +96,7 @@ def _holds_something(sentence: Sentence) -> bool:
     if "self" not in kinds:
         return False
     if sentence.question:
+        # "Did you know that my dog is called Rex?" says something, though it asks.
         return sentence.content_words > 2 and sentence.names > 0
     return "ask" not in kinds or sentence.names > 0
 
@@ -102,6 +104,7 @@ def _holds_something(sentence: Sentence) -> bool:
 def _states(sentence: Sentence) -> bool:
     if sentence.question or "ask" in sentence.kinds:
         return False
+    # Thanks have a few content words themselves: "Thank you, that helped."
     return sentence.content_words > (3 if "polite" in sentence.kinds else 0)
 
 

@@ -351,8 +351,10 @@ async def _answer(
         return {**head, "messages": ordered, "total": total, **end}
 
     if request.max_tokens is not None and entries:
+        # The longest form of the frame, so that the page fits with any.
         frame = answer(entries, more=True, cut=True)
         most = request.max_tokens - request.reserved - engine.tokens.text(_render_frame(frame, request))
+        # To count the tokens of a full page takes too long for the event loop.
         entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
         more = more or len(entries) < len(page.entries)
     return answer(entries, more=more, cut=cut)
@@ -392,6 +394,7 @@ class _Filling:
         entry = noted
         if self._asked.detail == "high":
             entry = PageEntry(self._show(message, "high"))
+            # The first message is shown in any case: notes stand for its images where these do not fit.
             if entry.bytes > self._left and not self.entries:
                 entry = PageEntry({**entry, "parts": replace_media(message.parts, message.seq)})
         if entry.bytes > self._left and self.entries:
@@ -406,6 +409,7 @@ class _Filling:
         self.entries.append(entry)
         self.costs.append(self._cost(noted, message))
         self._left -= entry.bytes
+        # Images are read whole even if notes stand for them, so their bytes end the page, too.
         self._to_read -= sum(map(media_bytes, message.parts))
         return True
 

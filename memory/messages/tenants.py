@@ -50,6 +50,7 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
     words = check_text(search.query, "query").casefold().split()
     place = _read_place(search.cursor, 2)
     after = (place[0], place[1])
+    # The list is of no single agent or resource, so its journal line names none.
     now, tenant, nobody = engine.now(), Tenant(tenant_id), Scope(tenant_id, "", "")
 
     async def look(tx: Tx, tenant: Tenant) -> MemoryPage:
@@ -58,6 +59,7 @@ async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, or
         rows = fit_entries([_show(pair, counted[pair]) for pair in found], engine.limits.answer_bytes)
         if len(rows) < len(found):
             reached = found[len(rows) - 1]
+        # In the transaction of the read: an operator sees nothing without a line in the journal.
         line = make_line(engine.hmac_key, nobody, origin, "done", now, counts={"memories": len(rows)})
         await journal_rows.append(tx, nobody, line)
         page: MemoryPage = {"memories": rows}
@@ -87,10 +89,12 @@ async def _find(
             if all(word in f"{pair[0]}\n{pair[1]}".casefold() for word in words):
                 found.append(pair)
             if len(found) == search.limit:
+                # One pair more than needed was read: if it is there, another page follows.
                 return found, pair if at + 1 < len(pairs) else None
         looked_at += most
         if len(pairs) <= most:
             return found, None
+        # A rare word in a large tenant: the page ends early, and its cursor continues the search.
         if looked_at >= _MOST_LOOKED_AT:
             return found, after
 
@@ -204,6 +208,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
 def _show_thread(owned: OwnedThread) -> TenantThreadRow:
     thread = owned.thread
     naming: ThreadNaming = {}
+    # Invisible characters in a title could hide text from the operator.
     title = make_visible(thread.title or "")
     if title:
         naming["title"] = title
@@ -225,6 +230,7 @@ def _read_thread_place(cursor: str, request: list[object]) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
     match read_cursor(cursor, unknown):
         case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) < _LATEST:
+            # With other filters or in another order the place would skip or repeat rows.
             if made_for != request:
                 raise InvalidInput("cursor: it belongs to a list with other filters; repeat them, or leave it out")
             return value, check_text(uid, "cursor")

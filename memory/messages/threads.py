@@ -49,6 +49,7 @@ async def read_repaired(
     uids = [thread.thread_uid for thread in threads_in(found) if is_ahead(thread, now)]
     if not uids:
         return found
+    # While nothing can be written, an answer with wrong times is better than none.
     with suppress(StorageUnavailable):
         await engine.database.write(_mend_all, scope, uids, now)
         found = await engine.database.read(read, scope)
@@ -56,6 +57,7 @@ async def read_repaired(
 
 
 async def _mend_all(tx: Tx, scope: Scope, uids: list[str], now: int) -> None:
+    # Locked in one order, so that two calls never wait for each other.
     for uid in sorted(uids):
         if (thread := await threads.lock_uid(tx, scope, uid)) is not None:
             await mend(tx, scope, thread, now)
@@ -158,6 +160,7 @@ async def list_threads(
     listed = await read_repaired(engine, scope, read, lambda listed: listed.threads)
     shown, after = fit_entries(listed.shown, engine.limits.answer_bytes), listed.after
     if len(shown) < len(listed.shown):
+        # The cursor names the last thread that is shown, not the last one that was read.
         last = listed.threads[len(shown) - 1]
         after = threads.order_value(last, order_by), last.thread_uid
     page: ThreadPage = {"threads": shown}
@@ -195,11 +198,13 @@ def _parse_place(cursor: str, order: list[Any]) -> tuple[Any, str]:
     if not isinstance(place, list) or len(place) != 3:
         raise unknown
     made_for, value, uid = place
+    # The place is a value of the column that the list was sorted by: in another order it means nothing.
     if made_for != order:
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
     if order[0] == "title":
         fits = isinstance(value, str)
     else:
+        # The database refuses larger numbers, and a bool passes for an int.
         fits = type(value) is int and abs(value) < _LARGEST
     if not fits or not isinstance(uid, str):
         raise unknown
@@ -250,6 +255,7 @@ async def update_thread(
         changed = [name for name, value in given if value is not None]
         updated = NewEvent("thread_updated", {"changed": changed})
         await events.record(tx, scope, thread, [updated], origin=sent.origin, now=now)
+        # The log of the resource has it, too, for readers that follow no single thread.
         for_resource = NewEvent("thread_updated", {"thread_id": thread_id, "changed": changed})
         await events.record_of_resource(
             tx, scope, for_resource, thread_uid=thread.thread_uid, origin=sent.origin, now=now

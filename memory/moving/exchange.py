@@ -72,6 +72,7 @@ class SharedExchange:
         await self._read()
         for row in list(self._rows.values()):
             gone = row.entry_id is not None and row.entry_id not in self._entries
+            # An entry that was erased here is forgotten for the others, too.
             if gone or (row.entry_id is not None and row.share_id not in self._lines):
                 self._forget(row.share_id)
         told = sorted(entry_id for entry_id, found in self._entries.items() if found.told)
@@ -150,6 +151,7 @@ class SharedExchange:
 
     def _write_own(self, entry: Entry, quotes: Sequence[Json]) -> None:
         id_ = entry.entry_id
+        # A forgotten id stays forgotten in every copy of the file, so the entry needs another one.
         if id_ in self._rows or not ID.fullmatch(id_):
             id_ = self._make_id(id_)
         if entry.origin in ORIGINS:
@@ -160,6 +162,7 @@ class SharedExchange:
 
     def _write_again(self, id_: str, entry: Entry, quotes: Sequence[Json]) -> None:
         row, line = self._rows[id_], self._lines[id_]
+        # Later than the line that it changes, even if the clock of this machine is behind.
         changed_at = max(entry.seen_at, line["changed_at"] + 1)
         if row.own:
             shown = list(quotes)
@@ -257,6 +260,7 @@ class SharedExchange:
                 return "skipped"
             self.touched.add(self._forget(id_))
             return "forgotten"
+        # It was forgotten here, which beats any other line of the id.
         if known is None and row is not None:
             return "unchanged"
         if known is not None and later(known, line) == known:
@@ -298,6 +302,7 @@ class SharedExchange:
         """Have what took the place of pinned entries be pinned in their stead."""
         for old in self._pinned:
             by = self._entries[old].entry.superseded_by
+            # Entries may have taken each other's place in a circle.
             passed = {old}
             while by is not None and by not in passed and by in self._entries:
                 if self._entries[by].entry.status == "active":
@@ -536,6 +541,7 @@ async def list_shared(engine: Engine, scope: Scope) -> dict[str, Line]:
         exchange = SharedExchange(tx, of, engine, seed, now)
         await exchange.begin()
         await exchange.end()
+        # The database may run the unit again, and the lines of a first run must not stay.
         found.clear()
         found.update(exchange.list_lines())
 

@@ -60,6 +60,7 @@ async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
     while some := await engine.database.read_installation(place_rows.scopes_after, after, _ROWS):
         found += [scope for scope in some if scope.tenant_id == tenant_id]
         after = some[-1]
+        # Scopes come in the order of their tenants: only those of others follow.
         if after.tenant_id > tenant_id:
             break
     return found
@@ -91,6 +92,7 @@ async def _write_scope(engine: Engine, scope: Scope) -> AsyncIterator[list[Line]
 
 
 async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator[list[Line]]:
+    # It may have been deleted since the list of threads was read.
     row = await engine.database.read(shown_rows.read_thread, scope, uid)
     if row is None:
         return
@@ -100,10 +102,12 @@ async def _write_thread(engine: Engine, scope: Scope, uid: str) -> AsyncIterator
     while some := await engine.database.read(shown_rows.read_messages, scope, uid, name, after=last, most=_MESSAGES):
         yield [_message_line(name, message) for message in some]
         last = some[-1].seq
+    # Behind the messages, since rows of a log may refer to them.
     for of in (*LOGS, RUN):
         async for rows in _read_all(engine, scope, of, uid):
             yield [make_row_line(of, each, thread=name) for each in rows]
     while True:
+        # Repeated until no new message is left, so that the notes agree with the messages before them.
         ending = await engine.database.read(_read_ending, scope, uid, name, last)
         yield [_message_line(name, message) for message in ending.messages]
         if ending.lines is not None:
@@ -171,6 +175,7 @@ async def _read_versions(tx: Tx, scope: Scope, of: MovedTable, uid: str, **more:
     names = await shown_rows.names_of(tx, scope, sorted({run.thread_uid for run in runs}))
     sources: dict[int, list[Line]] = {}
     for run in runs:
+        # A deleted thread is not in the export, so nothing in it may name the thread.
         if run.thread_uid in names:
             place = {"thread": names[run.thread_uid], "from_seq": run.from_seq, "to_seq": run.to_seq}
             sources.setdefault(run.version, []).append(place)
@@ -222,5 +227,6 @@ async def _write_resource_events(engine: Engine, scope: Scope) -> AsyncIterator[
             for row in rows
             if not row["thread_uid"] or row["thread_uid"] in names
         ]
+    # Where the log is imported its numbers go on from here, so that none means two events.
     last = await engine.database.read(events.last_of_resource, scope)
     yield [{RECORD: "resource_state", "next_event_seq": last + 1}]

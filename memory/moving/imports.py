@@ -93,8 +93,10 @@ class Import:
     async def take(self, lines: Sequence[NumberedLine]) -> None:
         """Store some lines. Raises InvalidInput for lines of another format, LimitExceeded beyond the quota,
         StorageUnavailable."""
+        # Lines refer to earlier ones, so their order stays; those of one kind in a row share a transaction.
         for kind, group in groupby(lines, key=lambda each: each.line.get(RECORD)):
             some = list(group)
+            # Only messages are stored in the background: other lines wait, since they may refer to these.
             if kind == "message":
                 await self._take_messages(some)
                 continue
@@ -154,6 +156,7 @@ class Import:
 
     async def _begin_thread(self, each: NumberedLine) -> None:
         line, where = each.line, f"line {each.number}"
+        # If this thread cannot be read, its lines must not go to the thread before it.
         scope, self._thread = self._where, None
         try:
             name = check_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
@@ -174,6 +177,7 @@ class Import:
             uid = put.uid
             if uid is not None:
                 self.report.add("thread", "added" if put.made else "replaced" if put.changed else "unchanged")
+        # A thread of the same name here keeps its own uid, and the imported lines go to that.
         places = ThreadPlaces(uid or "", uid == row["uid"])
         self._thread = _OpenThread(name, uid, DraftMaker(self._engine), places)
         if uid is not None:
@@ -188,6 +192,7 @@ class Import:
         found: list[moved_threads.ThreadPut] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
+            # Assigned anew, since the database may run the unit again.
             found[:] = [await moved_threads.put_thread(tx, self._where, moved, self._mode, new_uid=new_uid)]
             return {}
 
@@ -209,6 +214,7 @@ class Import:
     async def _take_erased(self, each: NumberedLine) -> None:
         hashes = each.line.get("id_hashes")
         thread = self._open(each, "erased")
+        # The hashes were made with the uid of the thread, so they mean nothing under another one.
         if thread is None or self._dry or not thread.places.same_uid or not isinstance(hashes, list):
             return
         wanted = [value for value in hashes if isinstance(value, str) and len(value) == 64]
@@ -225,18 +231,21 @@ class Import:
             some = list(group)
             thread = self._open(some[0], "message")
             if thread is None:
+                # The first line is in the report by now; the others are counted, too.
                 for each in some[1:]:
                     self._open(each, "message")
                 continue
             ready = await thread.drafts.make(some)
             for skipped in ready.skipped:
                 self.report.skip("message", skipped.where, skipped.why)
+            # A message that is left out makes the notes of the thread unfit: see _put_ending.
             thread.left_out += len(ready.skipped)
             self.report.masked += ready.masked
             await self.settle()
             if self._dry:
                 await self._count_new(thread, ready)
             elif ready.moved:
+                # The next batch is parsed and masked while this one is stored.
                 self._writing = asyncio.create_task(self._put_messages(thread, ready))
 
     async def _count_new(self, thread: _OpenThread, ready: ReadyMessages) -> None:
@@ -251,6 +260,7 @@ class Import:
         try:
             puts = await self._put_some(thread, ready.moved)
             self._note_puts(thread, ready, puts)
+        # One message in conflict must not keep out its batch, so each is stored alone.
         except Conflict:
             for at, moved in enumerate(ready.moved):
                 one = ReadyMessages([ready.numbers[at]], [moved], [ready.changed[at]], [], 0)
@@ -307,6 +317,7 @@ class Import:
             self.report.masked += masked
             if row.get("message_seq") is not None:
                 place = thread.places.find(row["message_seq"])
+                # A row without its message would point to another one, or to nothing.
                 if place is None:
                     self.report.skip(of.line, f"line {each.number}", "the message that it belongs to is not here")
                     continue
@@ -401,10 +412,12 @@ class Import:
         self, tx: Tx, thread: _OpenThread, state: dict[str, Any], now: int
     ) -> dict[MovedTable, RowsPut]:
         scope, uid = self._where, thread.places.uid
+        # Another process may have deleted the thread since it was begun.
         if await threads.lock_uid(tx, scope, uid) is None:
             return {}
         found: dict[MovedTable, RowsPut] = {}
         notes = {of: thread.rows.get(of.line, []) for of in NOTES}
+        # Notes refer to messages by their seqs: they hold only if each message is where it was.
         whole = thread.places.same and not thread.left_out
         if any(notes.values()):
             if whole:
@@ -418,7 +431,9 @@ class Import:
         for of in (PLAN, SESSION_MEMORY):
             if versions := thread.rows.get(of.line):
                 found[of] = await moved_rows.put_versions(tx, scope, of, uid, versions, thread.runs, self._mode)
+        # Without its notes the thread is to be observed anew, so the cursors stay where they are.
         await moved_threads.put_state(tx, scope, uid, state, cursors=whole, now=now)
+        # The index of notes is made from the rows, so an export has no lines of it.
         await indexed_notes.refresh(tx, scope, uid, self._engine.search_text_of)
         return found
 
@@ -449,6 +464,7 @@ class Import:
 
         await self._write(unit)
         for number, brought, put in zip(numbers, moved, puts, strict=True):
+            # The same content is here under another id: entries that name the old id are changed at the end.
             if put.entry_id != brought.entry.entry_id:
                 self._ids[brought.entry.entry_id] = put.entry_id
             if put.status in ("added", "unchanged", "replaced"):

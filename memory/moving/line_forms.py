@@ -33,6 +33,7 @@ MOST_SMALL = 2**31
 
 def is_number(value: Any, most: int = 2**53) -> TypeGuard[int]:
     """Whether a value is a whole number that any program reads exactly, and with which the databases can count on."""
+    # isinstance would let True pass.
     return type(value) is int and abs(value) < most
 
 
@@ -129,6 +130,7 @@ def check_run(line: Json, where: str, limits: Limits) -> None:
     try:
         check_calls(line.get("pending"), masked)
     except InvalidInput as error:
+        # The check is that of a tool, whose argument has another name than the field of the line.
         raise InvalidInput(f"{where}.{str(error).replace('pending_tool_calls', 'pending', 1)}") from None
     shapes: Mapping[str, Callable[[Any], bool]] = {
         "resumed": _is_answer,
@@ -139,6 +141,7 @@ def check_run(line: Json, where: str, limits: Limits) -> None:
         value = line.get(name)
         if not isinstance(value, list) or not all(map(fits, value)):
             raise InvalidInput(f"{where}.{name}: is not what an export writes there")
+    # A running run is taken over when its claim ends, so it must have one.
     if line.get("status") == "running" and any(line.get(name) is None for name in _CLAIM):
         raise InvalidInput(f"{where}: a run that is running has {', '.join(_CLAIM)}")
 
@@ -231,6 +234,7 @@ class LineForms:
         if not isinstance(line.get("metadata", {}), dict):
             raise InvalidInput(f"{where}.metadata: must be an object, not {describe(line['metadata'])}")
         title = found["title"]
+        # Masking may have made the title longer than a tool takes it.
         if title is not None and len(title) > 2 * self._engine.limits.title_chars:
             raise LimitExceeded(f"{where}.title: {len(title):,} characters are too many")
         uid = line.get("uid")
@@ -266,6 +270,7 @@ class LineForms:
                 size, most = len(value.encode()), self._most.get((table, name), self._most["", ""])
                 if size > most:
                     raise LimitExceeded(f"{where}.{name}: {size:,} bytes; at most {most:,} are allowed")
+                # With "derived", texts stay as they were sent, and only what was made from them is masked.
                 if self._engine.redaction == "all" or (self._engine.redaction == "derived" and not content.as_sent):
                     value, count = self._content.mask(content.form, value)
                     masked += count
@@ -310,6 +315,7 @@ def _check(table: str, column: MovedColumn, value: Any, where: str, is_json: boo
 def _exact(value: Any, where: str) -> str:
     try:
         text = to_json(value)
+        # Half of a surrogate pair passes as JSON, but cannot be stored as UTF-8.
         text.encode()
     except (ValueError, RecursionError):
         raise InvalidInput(f"{where}: is no JSON that can be stored") from None
@@ -423,6 +429,7 @@ class ImportReport:
             last = self.skipped[-1]
         else:
             last = None
+        # A thousand messages that are left out for one reason take one entry of the report.
         if last is not None and (last.kind, last.why) == (kind, why):
             self.skipped[-1] = replace(last, count=last.count + number)
         elif len(self.skipped) < MOST_SKIPPED:
@@ -500,6 +507,7 @@ class DraftMaker:
         try:
             incoming = parse_messages([_raw(each) for each in lines], self._limits)
             read = list(zip(lines, incoming, strict=True))
+        # One bad line must not keep out its batch, so each is tried alone.
         except InvalidInput:
             for each in lines:
                 try:
@@ -513,6 +521,7 @@ class DraftMaker:
         answered = [part for calls in self._calls for part in calls]
         drafts, masked = await make_drafts(self._engine, [message for _, message in read], self._engine.now(), answered)
         for draft in drafts:
+            # A result may answer a call of an earlier batch, at most REACH messages before.
             self._calls.append([part for part in draft.parts if part["type"] == "tool_call"])
         moved = [
             MovedMessage(draft, each.line["seq"], each.line["created_at"], each.line.get("revision", 1))
@@ -544,6 +553,7 @@ def _raw(each: NumberedLine) -> Line:
             most = 53
         if not is_number(value, 2**most) or (value < 1 and name in ("seq", "revision")):
             raise InvalidInput(f"{name}: must be a whole number below 2^{most}, not {describe(value)}")
+    # Without an id a second import would not find the message, and store it twice.
     if not line.get("id"):
         raise InvalidInput("id: is missing")
     return {name: line[name] for name in _SAID if name in line}

@@ -59,6 +59,7 @@ def make_gone(id_: str) -> Line:
 
 def later(one: Line, other: Line) -> Line:
     """The one of two lines of an id that counts."""
+    # It depends on the two lines alone, so every machine chooses the same one.
     return max(one, other, key=_rank)
 
 
@@ -77,6 +78,7 @@ def add_line(lines: dict[str, Line], line: Line) -> None:
 def render_lines(lines: Mapping[str, Line]) -> Iterator[str]:
     """The lines of a file: a header, which is always the same, and each in the order of its text."""
     yield to_json({"format": FORMAT, RECORD: "header", "version": VERSION}) + "\n"
+    # Sorted, so that git shows a change only where a line changed.
     for line in sorted(map(to_json, lines.values())):
         yield line + "\n"
 
@@ -139,6 +141,7 @@ class SharedForms:
         if by is not None and (not isinstance(by, str) or not ID.fullmatch(by)):
             raise InvalidInput(f"{where}.superseded_by: must be an id, not {describe(by)}")
         most = 2 * self._engine.entries.max_entry_length
+        # A character has at most four bytes.
         content, masked = self._text(line.get("content"), f"{where}.content", 4 * most)
         if not content.strip() or len(content) > most:
             raise LimitExceeded(
@@ -183,6 +186,7 @@ class SharedForms:
                 found.pop(name, None)
         if masked:
             found["changed_at"] += 1
+        # One order of names, since lines are compared as texts.
         return {name: found[name] for name in names if name in found}, masked
 
 

@@ -61,6 +61,7 @@ def render_observations(rows: Sequence[Observation], counter: TokenCounter, most
     shown = _choose_fitting(rows, most_tokens)
     text = _render_block(shown)
     while shown and counter.text(text) > most_tokens:
+        # Tokens were counted row by row, and the whole block may take a few more.
         shown.remove(max(shown, key=_rank))
         text = _render_block(shown)
     return text
@@ -91,6 +92,7 @@ def _render_block(rows: Sequence[Observation]) -> str:
     lines: list[str] = []
     today = ""
     for row in rows:
+        # Without its parent in the block a note stands on its own, with marker and time.
         child = row.parent_id in shown
         if not child and day(row.said_at) != today:
             today = day(row.said_at)
@@ -145,6 +147,7 @@ async def list_observations(engine: Engine, scope: Scope, thread_id: str, before
         wanted = rows[: max(0, before)]
     else:
         wanted = rows
+    # The newest are to fit first; then the page is in the order of the thread again.
     shown = fit_entries([_show_observation(row) for row in reversed(wanted)], engine.limits.answer_bytes)[::-1]
     left = len(wanted) - len(shown)
     page: ObservationPage = {
@@ -209,13 +212,16 @@ async def request_observation(
     if more_raw <= 0:
         return []
     happened: list[NewEvent] = []
+    # The count passes each step once, so a long thread requests a job a step and not one a message.
     rose = raw // rules.step > (raw - more_raw) // rules.step
     passed = raw >= rules.message_tokens > raw - more_raw
+    # Notes that were made ahead take effect at once, without a wait for a model.
     if raw >= rules.message_tokens and thread.buffered_seq > thread.observed_seq:
         thread, happened = await activate_observations(tx, scope, thread, rules, now=now)
     wanted: list[tuple[Kind, int, int]] = []
     if rose or passed:
         wanted.append(("observe", thread.next_seq - 1, now))
+        # If no model takes notes in time, extracts stand in for them.
         if thread.raw_tokens >= rules.stand_in_tokens:
             wanted.append(_digest(thread, now))
     if wanted:

@@ -151,7 +151,6 @@ class Sessions:
 
     def _path(self, scope: Scope, session: str) -> Path:
         named = json.dumps([scope.agent_id, scope.resource_id, session])
-        # Lone surrogates can occur in a host's ids, and a strict encoding would raise for them.
         digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
         return self._folder / f"{digest}.json"
 

@@ -172,7 +172,6 @@ def _digest(folder: str, process: Mapping[str, str], config: str, variables: Map
     return _hash([folder, settings, config, {name: variables[name] for name in variables if matters(name)}])
 
 
-# Surrogates come from file names that are not valid UTF-8.
 def _hash(value: object) -> str:
     return blake2b(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 

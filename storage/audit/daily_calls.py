@@ -67,7 +67,7 @@ async def add(tx: Tx, tenant: Tenant, counts: Sequence[tuple[Scope, Sequence[Cal
     # In one order, so that two writers of the same scopes never wait for each other.
     for scope, of_it in sorted(counts, key=lambda each: (each[0].agent_id, each[0].resource_id)):
         own = {**of_scope(scope), "tenant_id": tenant.tenant_id}
-        # An erased scope gets no new rows: no later erasure would find them.
+        # A scope that was erased meanwhile gets no new rows: nothing of it may be left.
         if not await _is_known(tx, own):
             continue
         rows = [

@@ -58,7 +58,7 @@ async def once(
         answer = await write(tx)
         await tx.run(_KEEP, **of, new_answer=to_json(answer))
         return answer, False
-    # The claim met a row, so an earlier request of this key has committed its answer.
+    # The claim met a row, so an earlier request of this key has stored its answer.
     first = await find_kept(tx, scope, request)
     assert first is not None
     return cast("Answer", first), True

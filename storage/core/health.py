@@ -51,7 +51,7 @@ class Health:
             self._set_alarm(LATE_SECONDS)
         try:
             yield
-            # Any other exception is the caller's own and says nothing about the database.
+            # Only a success and StorageUnavailable say anything: other exceptions are the caller's own.
             self._last_well = time.monotonic()
         except StorageUnavailable as error:
             self.failed(str(error))

@@ -501,6 +501,7 @@ _FORGET = delete(entry_sources).where(_sources)
 _without_source = ~exists().where(
     *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id"))
 ).correlate(entries)
+# Own words need no source, so they stay.
 _ERASE_UNSOURCED = delete(entries).where(in_scope(entries), ~IS_OWN_WORD, _without_source)
 
 
@@ -512,6 +513,7 @@ async def follow_replaced(
     of = of_thread(scope, thread_uid)
     if same_text:
         await tx.run(_FOLLOW, **of, seqs=list(same_text))
+    # The ids are read before the sources go, which lead to them.
     if other_text and (ids := await sourced_from(tx, scope, thread_uid, other_text)):
         await tx.run(_FORGET, **of, seqs=list(other_text))
         await drop_sources(tx, scope, ids, erased=True)

@@ -167,7 +167,6 @@ _WRONG = (
     .where(_this, entries.c.status == "active")
     .values(status="wrong", seen_at=bindparam("now"), pinned_at=None)
 )
-# As the caller's own word it needs no source to be seen.
 _ACCEPT = update(entries).where(_this, entries.c.trust == "shared").values(trust="user", origin="caller")
 # When it was marked took the place of when it was seen.
 _RIGHT = update(entries).where(_this, entries.c.status == "wrong").values(status="active", seen_at=entries.c.created_at)

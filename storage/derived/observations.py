@@ -143,6 +143,7 @@ _DISCARD = delete(observations).where(
 )
 
 
+# Number, newest id and sum of the ids tell two sets of rows apart without a read of their texts.
 _STATE = (
     select(
         observations.c.status,
@@ -206,6 +207,7 @@ async def add(
     ids."""
     of = of_thread(scope, thread_uid)
     if made:
+        # The thread is held, so no other writer takes these ids.
         first = (await tx.scalar(_LAST_ID, **of) or 0) + 1
     else:
         first = 1
@@ -419,6 +421,7 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[int]) -> 
     of = of_thread(scope, thread_uid)
     rows = await tx.all(_SHOWN, **of)
     gone = set(ids)
+    # Rows that one of these replaced say the same in other words, so they go, too.
     while below := {id_ for id_, by, _, _ in rows if by in gone} - gone:
         gone |= below
     await tx.run(_SOURCES_WITHOUT_PARENT, **of, ids=sorted(gone))

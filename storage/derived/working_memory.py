@@ -165,6 +165,7 @@ Change = Literal["replace", "append", "restore", "clear"]
 _ERASED = "cleared"
 FORGETTING = "forget"
 """The tool of a clear that hides the versions before it: they hold what was forgotten. Only an undo of it reads them."""
+# Under another name the clear hides nothing any more.
 _UNDONE = "undone forget"
 
 Rule = Callable[[str, str], str]
@@ -243,6 +244,7 @@ def _of(table: Table) -> _Statements:
     there = version_there(table)
     full = select(*shown, table.c.content).where(own, there)
     this = table.c.version == bindparam("which")
+    # Versions before the newest forget hold what was forgotten, so readers do not see them.
     hiding = table.alias("hiding")
     last_hiding = (
         select(func.coalesce(func.max(hiding.c.version), 0))
@@ -299,9 +301,11 @@ async def change(
     (0: none yet), NotFound for a version that is not kept (and for the thread, see above), and whatever ``rule``
     raises; then nothing happened.
     """
+    # A restore or a clear makes no thread: there is nothing in a new one.
     thread = await _held(tx, scope, thread_id, None if how in ("restore", "clear") else new_uid, now)
     statements, of = _owner(scope, thread)
     before = _version(await tx.one(statements.newest, **of))
+    # Under the lock, so that no other writer comes between the check and the write.
     _expect(before, expected_version)
     request = None
     if restore_version is not None:

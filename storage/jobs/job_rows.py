@@ -99,6 +99,7 @@ _open = and_(jobs.c.requested_seq > jobs.c.done_seq, jobs.c.dead_at.is_(None))
 _free = or_(jobs.c.lease_until.is_(None), jobs.c.lease_until <= bindparam("now"))
 _held = jobs.c.lease_until > bindparam("now")
 _this = and_(in_thread(jobs), jobs.c.kind == bindparam("of_kind"))
+# A holder that was fenced off has a lower epoch, so its statements change no row.
 _ours = and_(_this, jobs.c.epoch == bindparam("of_epoch"), jobs.c.holder.is_not(None))
 
 
@@ -125,12 +126,14 @@ def _request(revive: bool, gathers: bool = False) -> Executable:
         else_=jobs.c.due_at,
     )
     changed: dict[str, Any] = {
+        # A later request for less takes nothing back.
         "requested_seq": case(
             (wanted.requested_seq > jobs.c.requested_seq, wanted.requested_seq), else_=jobs.c.requested_seq
         ),
         "due_at": due_at,
         "updated_at": wanted.updated_at,
     }
+    # A dead job begins anew: without its failures, and due when this request says.
     if revive:
         dead = jobs.c.dead_at.is_not(None)
         changed |= {
@@ -223,6 +226,7 @@ _TAKE = (
         updated_at=bindparam("now"),
     )
 )
+# The resource goes to the end of the queue.
 _SERVE = insert_or_update(
     job_turns,
     {name: bindparam(name) for name in (*_KEY[:3], "served_at")},
@@ -349,11 +353,13 @@ _FAIL = (
         dead_at=bindparam("new_dead_at"),
     )
 )
+# The claim goes on: its holder may try again until the lease ends.
 _NOTE_FAILURE = (
     update(jobs)
     .where(_ours)
     .values(attempts=jobs.c.attempts + 1, error=bindparam("new_error"), updated_at=bindparam("now"))
 )
+# due_at and attempts stay, so that another worker may have the job at once.
 _HAND_BACK = update(jobs).where(_ours).values(**_ended)
 
 

@@ -58,6 +58,7 @@ async def of_next(tx: Tx, scope: Scope, thread_id: str, ids: Collection[str]) ->
 async def attach(tx: Tx, scope: Scope, thread_uid: str, found: Sequence[Message]) -> list[Message]:
     """Messages of a thread with the calls that their results answer and that are not in the same message."""
     wanted = {message.seq: result_ids(message.parts) - call_ids(message.parts) for message in found}
+    # Most messages answer no call, and then nothing is read.
     asking = [seq for seq, ids in wanted.items() if ids]
     if not asking:
         return list(found)
@@ -229,6 +230,7 @@ async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     """How many messages a thread has of some roles. It counts those that models are shown itself, and those of user
     interfaces are searched for only where seqs are missing."""
     request: list[str] = of["roles"]
+    # The thread counts all roles together, so its number serves only if all are wanted.
     if not {*ROLES} <= {*request}:
         return int(await tx.scalar(_COUNT, **of))
     if CUSTOM not in request or thread.next_seq - 1 == thread.message_count:

@@ -173,6 +173,7 @@ async def _read(
     most: int,
     make: MakeMessage = message_of,
 ) -> list[Message]:
+    # No message can lie there.
     if most < 1 or before - after < 2:
         return []
     of = {**of_thread(scope, thread.thread_uid), "after": after, "before": before, "most": most}
@@ -183,6 +184,7 @@ async def _read(
 
 
 _PAGE = 50
+# The newest first, since the message is mostly from one of the last calls.
 _ADDED = (
     select(events.c.payload).where(in_thread(events), events.c.type == "messages_added").order_by(events.c.seq.desc())
 )

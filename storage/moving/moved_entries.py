@@ -97,6 +97,7 @@ async def _put(
     sources = [each for each in moved.sources if await _lies(tx, scope, each)]
     if entry.origin not in kept.OWN_WORD and not sources:
         return EntryPut("unproven", entry.entry_id)
+    # One content is one entry, whatever id it had elsewhere.
     known = await kept.of_content(tx, scope, entry.content, entry.subject or "")
     if known is None:
         # Another content may have this id here.
@@ -114,6 +115,7 @@ async def _put(
     denied = known.status in ("dropped", "wrong") and known.status != entry.status
     if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
         return EntryPut("forgotten", known.entry_id)
+    # A pin on either side holds.
     if mode == "merge" and known.status == entry.status == "active":
         entry = replace(entry, pinned_at=max(known.pinned_at or 0, entry.pinned_at or 0) or None)
     more = await _add_sources(tx, scope, known.entry_id, sources)
@@ -178,6 +180,7 @@ _ALL = (
 )
 _OF_ENTRIES = (
     select(shared_lines.c.entry_id, shared_lines.c.line)
+    # Only lines of others: the messages that own lines quote are here.
     .where(in_scope(shared_lines), shared_lines.c.own == 0, any_of(shared_lines.c.entry_id, "ids"))
     .order_by(shared_lines.c.share_id)
 )

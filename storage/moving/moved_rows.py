@@ -292,6 +292,7 @@ async def put_versions(
     stored = [dict(zip(of.columns, row, strict=True)) for row in await tx.all(_versions(of), **owner)]
     there = {row[number]: _said(of, row) for row in stored}
     brought = sorted((dict(row) for row in rows), key=lambda row: int(row[number]))
+    # Two histories are one only if the versions that both have are the same.
     agree = all(there.get(row[number], _said(of, row)) == _said(of, row) for row in brought)
     new = [row for row in brought if row[number] not in there]
     if agree and (not stored or not new or new[0][number] > stored[-1][number]):
@@ -363,6 +364,7 @@ async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next
     known = [row for row in rows if row["seq"] < at]
     for row in known:
         found = await tx.one(_one(RESOURCE_EVENT), **of_scope(scope), **_key(RESOURCE_EVENT, row))
+        # A first line that differs means another log, so nothing of it fits here.
         if found is None or dict(zip(RESOURCE_EVENT.columns, found, strict=True)) != dict(row):
             return RowsPut(kept=len(rows))
     new = [row for row in rows if row["seq"] >= at]

@@ -316,6 +316,7 @@ async def _show(
     those that were there before and are no more."""
     of = of_thread(scope, thread.thread_uid)
     seqs = await tx.scalars(_HIDDEN_SEQS, **of, deletion_uid=deletion_uid)
+    # All are shown first: only then do the halves that are left alone show.
     await tx.run(_MOVE, **of, seqs=seqs, new_deletion_uid=None)
     emptied = await orphans.settle(tx, scope, thread, (), search_text, now=now)
     for half in emptied:
@@ -327,6 +328,7 @@ async def _show(
 
 _EXPIRED = (
     select(deletions.c.thread_uid, deletions.c.deletion_uid, deletions.c.kind)
+    # At 0 are the marks of an erasure, which takes them away itself.
     .where(in_scope(deletions), deletions.c.deleted_at < bindparam("before"), deletions.c.deleted_at > 0)
     .order_by(deletions.c.deleted_at)
     .limit(bindparam("most"))

@@ -248,6 +248,7 @@ _marks = select(
     threads_table.c.thread_uid.label("deletion_uid"),
     literal_column("'thread'"),
     threads_table.c.message_count,
+    # At time 0 a delete can neither be undone nor expire.
     literal_column("0"),
 ).where(in_scope(threads_table))
 _columns = [*THREAD, "deletion_uid", "kind", "message_count", "deleted_at"]
@@ -384,7 +385,7 @@ async def purge(tx: Tx, scope: Scope, *, most: int = PORTION) -> int:
     if erased:
         await installation.owe_rewrite(tx)
     else:
-        # Nothing writes to these counts any more, so their parts can become one.
+        # Nothing marked is left, so the counts can be brought into as few rows as there can be.
         await stored_bytes.fold(tx, scope)
     return erased
 

@@ -238,6 +238,7 @@ async def _move_sources(tx: Tx, of: dict[str, Any], made: Mapping[int, Change]) 
         source["revision"] += 1
         # Two places may become one in the masked text.
         sources.setdefault(tuple(source[column.name] for column in entry_sources.primary_key), source)
+    # Removed and written anew, since a moved place may take the key of another one.
     await tx.run(_FORGET_SOURCES, **of, seqs=list(made))
     await tx.many(_ADD_SOURCE, list(sources.values()))
 

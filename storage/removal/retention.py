@@ -102,6 +102,7 @@ _NEWEST_BY_TIME = (
     .offset(bindparam("skipped"))
     .limit(1)
 )
+# Messages of user interfaces do not count, but they go with their time like all others.
 _BEFORE_TIME = (
     _FOUND.where(in_scope(messages), _visible, tuple_(*_order) > _place("after"), tuple_(*_order) < _place("before"))
     .order_by(*_order)

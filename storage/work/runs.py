@@ -193,6 +193,7 @@ _UPDATE = _change(
 _ANSWER = _change(*_ANSWERS, updated_at=_now)
 _FINISH = _change(
     *(*_ENDED, "status", "reason"),
+    # An ended run is not resumed, so the large parts of its checkpoint go.
     state=None,
     pending="[]",
     resumed="[]",

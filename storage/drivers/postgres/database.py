@@ -271,6 +271,7 @@ class PostgresDatabase:
             except UNABLE as error:
                 raise StorageUnavailable(unable(error)) from error
             if time.monotonic() + delay > give_up:
+                # After a COMMIT without an answer the caller must not simply write again.
                 if unknown is None:
                     advice = "try again"
                 else:

@@ -44,6 +44,7 @@ def binding(whose: Scope | Tenant) -> str:
         tokens = " ".join(scope_token(whose, kind) for kind in KINDS)
         of_scope = {"tenant": whose.tenant_id, "agent": whose.agent_id, "resource": whose.resource_id}
         values = {**of_scope, "reach": "scope", "tokens": tokens}
+    # Until the transaction ends: behind a pooler the connection then serves another one.
     settings = (f"set_config('layerlore.{name}', {_literal(value)}, true)" for name, value in values.items())
     return f"SELECT {', '.join(settings)}"
 
@@ -82,6 +83,7 @@ class PostgresTx:
             for row in rows:
                 if not take(cast("Row", row)):
                     return
+            # Fewer rows than wanted are the last ones, which saves a round trip.
             if len(rows) < ask:
                 return
             # The next rows may all be as long as the longest one so far.

@@ -142,7 +142,6 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
     Raises:
         DatabaseError: the file is not a database, cannot be opened, or is busy.
     """
-    # interrupt() comes from another thread, hence check_same_thread.
     connection = driver.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=False)
     try:
         for pragma in (
