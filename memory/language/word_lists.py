@@ -6,6 +6,7 @@ expression may name a part that its table defines: ``{facts}`` stands for ``fact
 """
 
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,7 +20,7 @@ _PART = linear_re.compile(r"\{([a-z_]+)\}")
 
 
 @cache
-def _read(language: str) -> dict[str, Any]:
+def _read(language: str) -> Mapping[str, Any]:
     # Through importlib, since the package may be installed as an archive.
     text = files(__package__).joinpath("words", f"{language}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
