@@ -404,6 +404,8 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteR
     if not claims:
         # This is a write, so that the journal has a line of the refused call.
         await engine.write(scope, sent, body, now, _refuse_unknown)
+        # It returns only if the same request, sent twice at once, has just been answered.
+        raise Conflict("job_id: the same request was answered meanwhile; send it again for its answer")
     live = [claim for claim in claims if claim.lease_until > now]
     if not live:
         raise Conflict(f"job_id: the lease ended at {iso(claims[0].lease_until)}; nothing was stored; {_AGAIN}")
