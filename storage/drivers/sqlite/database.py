@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -184,7 +185,9 @@ class SqliteDatabase:
         # A reader that stays too long keeps the write-ahead log from being reused, so that it grows without end.
         alarm = asyncio.get_running_loop().call_later(READ_SECONDS, reader.interrupt)
         try:
+            # The unit runs in another thread, and reads the time zone of the call there.
             unit = partial(
+                copy_context().run,
                 _read_unit,
                 start=start,
                 codes=self._codes,

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,8 @@ class QueuedUnit:
     answer: asyncio.Future[Any]
     give_up: float
     """By the monotonic clock, when it has waited long enough."""
+    context: Context
+    """Of the caller: the function reads the call's time zone there, though it runs in the writer's thread."""
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ def _run_members(connection: driver.Connection, calls: Sequence[QueuedUnit]) -> 
     for call in calls:
         connection.execute("SAVEPOINT member")
         try:
-            outcome = Outcome(value=drive(call.start(tx)))
+            outcome = Outcome(value=call.context.run(drive, call.start(tx)))
         except Exception as error:  # whatever a member raises is its caller's, not the group's
             if not connection.in_transaction:
                 raise TransactionLost(error) from error
@@ -117,7 +120,7 @@ class Writer:
     async def submit(self, start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]) -> Any:
         """Wait until the function's transaction is committed. Raises what it raised, or StorageUnavailable."""
         loop = asyncio.get_running_loop()
-        call = QueuedUnit(start, loop.create_future(), time.monotonic() + self.deadline)
+        call = QueuedUnit(start, loop.create_future(), time.monotonic() + self.deadline, copy_context())
         self._waiting.append(call)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._drain())

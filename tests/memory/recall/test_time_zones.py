@@ -99,6 +99,12 @@ async def test_an_answer_says_that_nothing_was_said_on_the_day_that_is_asked_for
         assert f"Nothing was said on {day}. Of other days:" in context
 
 
+async def test_the_day_without_messages_is_named_in_the_users_zone(tools: Tools) -> None:
+    await _tell_of_two_days(tools)
+    found = await tools("recall_memory", query="What did I say on 3 November? kettle", meta=TOKYO)
+    assert "Nothing was said on 2026-11-03. Of other days:" in found
+
+
 async def test_a_day_on_which_something_was_said_has_no_such_line(tools: Tools) -> None:
     await _tell_of_two_days(tools)
     assert "Nothing was said" not in await tools(
