@@ -15,7 +15,8 @@ demo: .venv/.ready
 test: .venv/.ready
 	.venv/bin/python -m pytest -n auto --dist worksteal -m "not programs" --ignore tests/interop --ignore tests/explorer
 
-# What takes long since it starts whole programs: servers, commands, chats, the steps of the guides.
+# What takes long, since it starts whole programs (servers, commands, chats, the steps of the guides) or measures how work
+# grows with its text.
 test-programs: .venv/.ready
 	.venv/bin/python -m pytest -n auto --dist worksteal -m programs --ignore tests/interop --ignore tests/explorer
 

@@ -79,7 +79,8 @@ WHOLE_SOAK_MINUTES = 30
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: long: only `make soak` runs it")
     config.addinivalue_line(
-        "markers", "programs: starts whole programs, for seconds: only `make test-programs` runs it"
+        "markers",
+        "programs: takes seconds, as it starts whole programs or measures growth: only `make test-programs` runs it",
     )
     config.addinivalue_line("markers", "databases: a test of a tool that runs on both databases")
     config.addinivalue_line("markers", "eras: a test of a tool that runs in both eras of the protocol")

@@ -22,7 +22,9 @@ def measure_cpu(work: Callable[[Any], object], text: Any) -> int:
     return time.thread_time_ns() - begin
 
 
-def grows_too_fast(work: Callable[[Any], object], begin: Any, unit: Any, end: Any) -> bool:
+def grows_too_fast(
+    work: Callable[[Any], object], begin: Any, unit: Any, end: Any, *, doublings: int = _DOUBLINGS
+) -> bool:
     """Whether each doubling of a text takes more than GROWTH times the CPU. The text, of characters or bytes, is a
     beginning, a unit many times over, and an end. One doubling that does not is enough to say no: other work on the
     machine makes single measurements longer, never shorter."""
@@ -35,7 +37,7 @@ def grows_too_fast(work: Callable[[Any], object], begin: Any, unit: Any, end: An
         length *= 2
         if length > LONGEST:
             return False
-    for doubled in range(_DOUBLINGS):
+    for doubled in range(doublings):
         short, long = text(length << doubled), text(length << (doubled + 1))
         # In turn, so that a busy moment makes both of them longer.
         pairs = [(measure_cpu(work, short), measure_cpu(work, long)) for _ in range(_ROUNDS)]

@@ -143,6 +143,7 @@ WORKS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("work", WORKS)
 def test_twice_the_text_takes_no_work_much_more_than_twice_the_time(work: str) -> None:
     slow = [unit for unit in UNITS for end in ("", "!\x00") if grows_too_fast(WORKS[work], "", unit, end)]

@@ -21,7 +21,7 @@ from layerlore.server.tools.toolsets import ALL_TOOLS
 
 from ..gated_server import ANA, BEN, EVE, PATIENCE, Told, answer, connected, served, settings_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.programs, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 COACH = replace(ANA, name="key:coach", agents=frozenset({"coach"}))
 PEOPLE = {"ana": ANA, "ben": BEN, "eve": EVE, "coach": COACH}

@@ -32,7 +32,7 @@ from ..gated_server import (
 from ..limited_server import limited_over_http, only
 from ..unread import INITIALIZED, Unread, call
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.programs, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 LARGE = 200_000  # far more than the sockets of these tests take
 PAGE = {"thread_id": "t", "format": "json"}

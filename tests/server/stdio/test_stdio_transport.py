@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import ResourceUpdatedNotification
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 OLDER = "2025-11-25"

@@ -30,7 +30,7 @@ from .calling import Json
 from .isolation_filling import NOTED, Filling, Words
 from .isolation_world import SETTINGS, Person, World, world
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 EACH = 1000
 BY: tuple[By, ...] = ("thread", "resource", "agent")

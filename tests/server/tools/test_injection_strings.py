@@ -18,7 +18,7 @@ from .calling import Connect, Json, Tools, text_of
 from .injection_strings import STRINGS, UNSTORABLE
 from .sample_calls import SAMPLE_CALLS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 SHARE = 60
 """One string of so many is tried in an argument."""
