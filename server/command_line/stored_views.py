@@ -16,7 +16,7 @@ from layerlore.memory.work import plan as open_work
 from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.resources.kinds import read_entries
-from layerlore.server.tools.call import Call, drop_empty
+from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.messages import get_messages
 from layerlore.server.tools.plan import plan
@@ -98,7 +98,7 @@ def _of(request: ViewRequest) -> Json:
 
 
 async def _ask(call: Call, tool: Declaration, **arguments: Any) -> Json:
-    answer: Json = await tool.function(call, **drop_empty(arguments))
+    answer: Json = await tool.function(call, **arguments)
     return answer
 
 

@@ -33,12 +33,6 @@ class AnswerWithMedia:
     thread_id: str
 
 
-def drop_empty(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that say something. A command of the terminal checks its own options, so it calls a tool's function with
-    these and the function's defaults; the SDK, which checks the arguments of clients, takes half a second to load."""
-    return {name: value for name, value in arguments.items() if value or value is False}
-
-
 def _describe_nothing() -> ProcessState:
     return {}
 

@@ -9,8 +9,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,10 +19,8 @@ import typer
 from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
 from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
-from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.commands.recall import PATIENCE_MS
-from layerlore.server.command_line.known_engine import open_known_memory
+from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.command_line.tables import print_table
@@ -31,16 +28,11 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
-from layerlore.server.tools.call import Call, drop_empty
-from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.call import Call
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope
 
-Plain = Callable[..., Awaitable[Any]]
-"""A function that takes a Call first, as a tool does."""
-Ask = Callable[..., Awaitable[Any]]
-"""Calls a tool, or a function that takes a Call, with arguments by name. Returns its answer."""
 Edited = Literal["entries", "profile", "session", "thread"]
 
 _ID = linear_re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -52,30 +44,6 @@ _UNDONE = {
     "documents": ("document", "documents"),
     "plans": ("plan", "plans"),
 }
-
-
-@asynccontextmanager
-async def calling(
-    settings: Settings, scope: Scope, *, off: str, absent: str, by_meaning: bool = False
-) -> AsyncIterator[Ask]:
-    """The tools, called as the person at this machine; ``by_meaning``: with the embedder, which takes a moment to load.
-    Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
-    change: Json = {"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS}
-    # The embedder takes seconds to load, and ids need no search.
-    embedding = settings.embedding.model_copy(update=change if by_meaning else {"embedder": "none"})
-    settings = settings.model_copy(update={"embedding": embedding})
-    async with open_known_memory(settings, off=off, absent=absent) as engine:
-        caller = make_terminal_caller(scope, settings.thread)
-
-        async def ask(tool: Declaration | Plain, **arguments: Any) -> Any:
-            engine_of_agent = engine.for_agent(scope.agent_id)
-            if not isinstance(tool, Declaration):
-                return await tool(Call("edit", engine_of_agent, settings, caller, frozenset()), **arguments)
-            values = drop_empty(arguments)
-            call = Call(tool.name, engine_of_agent, settings, caller, frozenset(values))
-            return await tool.function(call, **values)
-
-        yield ask
 
 
 @dataclass(frozen=True, slots=True)

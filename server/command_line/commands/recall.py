@@ -8,20 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.command_line.known_engine import open_known_memory
+from layerlore.server.command_line.known_engine import calling
 from layerlore.server.command_line.options import AsJson, TenantOption, read_settings
 from layerlore.server.command_line.owner import scope_of
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.relay.server_query import MOST_TOKENS, mask_controls
 from layerlore.server.settings.settings import Settings
-from layerlore.server.tools.call import Call, drop_empty
 from layerlore.server.tools.recall import recall_memory
 from layerlore.storage.core.records import Json, Scope
 
-PATIENCE_MS = 20_000
-"""Long enough to load the embedder: a person prefers a full answer to a quick one."""
 # The parts of a score before and after its signals. A signal that added nothing has no column.
 _FIRST, _LAST = ("relevance", "ranking"), ("cosine", "recency")
 _NO_NUMBERS = ("query", "words", "context_words")
@@ -65,19 +61,11 @@ def run_recall(
     return 0
 
 
-async def _call(settings: Settings, scope: Scope, request: list[Json]) -> list[Any]:
+async def _call(settings: Settings, scope: Scope, requests: list[Json]) -> list[Any]:
     """Call the tool once with each set of arguments. Returns its answers."""
-    # Both waits: a fresh process has to load the embedder before it can embed the query.
-    patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS, "load_patience_ms": PATIENCE_MS})
-    settings = settings.model_copy(update={"embedding": patient})
-    async with open_known_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
-        caller = make_terminal_caller(scope, settings.thread)
-        answers = []
-        for arguments in request:
-            values = drop_empty(arguments)
-            call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, frozenset(values))
-            answers.append(await recall_memory.function(call, **values))
-        return answers
+    absent = {"off": "nothing can be recalled", "absent": "nothing is remembered"}
+    async with calling(settings, scope, **absent, by_meaning=True) as ask:
+        return [await ask(recall_memory, **arguments) for arguments in requests]
 
 
 def _show(hits: list[Json]) -> None:

@@ -93,6 +93,7 @@ def test_a_document_and_a_title_are_edited_with_a_look_at_the_difference(run: Ru
     assert run("undo", answer["undo"])[1]["documents"] == 1
     assert shown(run, "profile")["content"] == "likes tea\nhas a cat"
     assert run("edit", "thread", "home", "--text", "Home", "--yes")[1]["title"] == "Home"
+    assert "title" not in run("edit", "thread", "home", "--text", "", "--yes")[1]
     assert run("edit", "session", "home", "--text", "at the gate", "--yes")[1]["version"] == 1
 
 
