@@ -343,7 +343,7 @@ class LitellmChat:
     async def _repaired(self, litellm: Any, model: str, material: "Material", first: Turn) -> Turn:
         assert first.wrong is not None
         form = await self._form(litellm, model, material.schema)
-        request = render("repair", wrong=first.wrong.for_model, schema=material.schema).text
+        correction = render("repair", wrong=first.wrong.for_model, schema=material.schema).text
         try:
             return await self._turn(
                 litellm,
@@ -351,7 +351,7 @@ class LitellmChat:
                 material,
                 form,
                 {"role": "assistant", "content": clip_text(first.reply.text, _MOST_SHOWN)},
-                {"role": "user", "content": clip_text(request, len(request))},
+                {"role": "user", "content": clip_text(correction, len(correction))},
             )
         except ChatFailed as error:
             error.spent = first.reply.spent + error.spent

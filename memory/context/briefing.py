@@ -177,15 +177,15 @@ async def _find_memory(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedR
 async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> list[RecalledLine]:
     """The memories that fit the task, the likeliest first."""
     if len(task) <= _SOUGHT_CHARS:
-        request = [task]
+        pieces = [task]
     else:
         # A long task says its aim at the beginning or at the end; between them stands material.
-        request = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
-    prepared = await prepare_memory(engine, scope, request, asking=thread_id)
+        pieces = [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
+    prepared = await prepare_memory(engine, scope, pieces, asking=thread_id)
     if prepared is None:
         return []
     recalled = await engine.database.read(_find_memory, scope, engine, prepared)
-    person = await read_person(engine, scope, request, prepared.request.subject)
+    person = await read_person(engine, scope, pieces, prepared.request.subject)
     if person is not None:
         recalled = join_memory(recalled, person.recalled)
     now = engine.now()

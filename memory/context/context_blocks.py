@@ -334,13 +334,13 @@ class FoldedTexts:
 
 class ShownAlready:
     """The part of a context that is not memory: these messages (predefined ones too; of those ``cut`` not all)
-    and these blocks. What came from the seq ``asked`` on is what is being answered."""
+    and these blocks. The caller's model answers what came from the seq ``answered_from`` on."""
 
     def __init__(
         self,
         thread_id: str,
         messages: Sequence[Message],
-        request: int,
+        answered_from: int,
         blocks: Sequence[str],
         folded: FoldedTexts,
         *,
@@ -350,7 +350,7 @@ class ShownAlready:
         self._messages = messages
         # A cut or blanked message does not show all that it says, so memories may repeat it.
         self._seqs = frozenset(each.seq for each in messages if each.seq not in cut and not _is_blanked(each))
-        self._asked = request
+        self._answered_from = answered_from
         self._blocks = blocks
         self._folded = folded
 
@@ -369,7 +369,7 @@ class ShownAlready:
         if (
             message.whose != "you"
             and message.thread_id == self._thread_id
-            and (message.seq in self._seqs or 0 < self._asked <= message.seq)
+            and (message.seq in self._seqs or 0 < self._answered_from <= message.seq)
         ):
             return True
         text = texts.folded

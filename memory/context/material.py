@@ -120,8 +120,8 @@ class ContextShares:
     settled: int
 
 
-def share_rest(room: int, claim: MemoryClaim, messages: int, request: int, *, keeps_start: bool) -> ContextShares:
-    """Share out what the blocks leave. ``messages``: what all of them would take that may be shown; ``asked``: what the
+def share_rest(room: int, claim: MemoryClaim, messages: int, question: int, *, keeps_start: bool) -> ContextShares:
+    """Share out what the blocks leave. ``messages``: what all of them would take that may be shown; ``question``: what the
     user's newest takes, for which notes make room within a half of all."""
     memory = claim.within(room)
     notes = int(min(room * _MOST_NOTES, room * _NOTES + _MORE_NOTES))
@@ -129,7 +129,7 @@ def share_rest(room: int, claim: MemoryClaim, messages: int, request: int, *, ke
         notes = int(room * _NOTES_BESIDE_SETTLED)
     settled = room - memory - notes
     if not keeps_start:
-        notes = min(notes, room - memory - min(int(request / ASKED_SHARE) + 1, room // 2))
+        notes = min(notes, room - memory - min(int(question / ASKED_SHARE) + 1, room // 2))
     return ContextShares(room, max(notes, room - memory - messages), memory, settled)
 
 
@@ -499,7 +499,7 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
     seqs = [message.seq for message in window if any(_list_places(message.parts))]
     if not seqs:
         return tuple(window)
-    request = {place for message in window for place in _list_places(message.parts)}
+    places = {place for message in window for place in _list_places(message.parts)}
     found: dict[str, Json] = {}
     left, to_read = most, READ_BYTES
 
@@ -507,7 +507,7 @@ async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Mess
         nonlocal left, to_read
         # From the end: the newest images get the room first.
         for place, part in reversed([*list_media(message.parts, message.seq)]):
-            if place not in request:
+            if place not in places:
                 continue
             fits = len(part["data"]) <= left
             if fits:

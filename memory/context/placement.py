@@ -89,11 +89,11 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
 
     def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
-        request = find_newest_from_user(window.messages)
-        if request is None:
+        newest_user = find_newest_from_user(window.messages)
+        if newest_user is None:
             begins = 0
         else:
-            begins = window.messages[request].seq
+            begins = window.messages[newest_user].seq
         texts = [each.text for each in (*blocks, *notes)]
         shown = (*predefined, *window.messages)
         return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
@@ -202,8 +202,10 @@ class _WindowFitter:
 
 def _begin_settled(run: Sequence[Message], settled: int, floor: int) -> Sequence[Message]:
     """The messages from the settled place on, the newest ``floor``, and the user's newest."""
-    request = find_newest_from_user(run)
+    newest_user = find_newest_from_user(run)
     newest = len(run) - floor
     return [
-        message for place, message in enumerate(run) if message.seq >= settled or place >= newest or place == request
+        message
+        for place, message in enumerate(run)
+        if message.seq >= settled or place >= newest or place == newest_user
     ]

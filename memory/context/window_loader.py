@@ -62,9 +62,9 @@ async def load_window(
         lead = [message for message in first if message.seq < run[0].seq]
         # A model must see the request that it works on, even if many tool calls came after it.
         if find_newest_from_user(run) is None:
-            request = await windows.latest_from_user(tx, scope, thread)
-            if request is not None and all(message.seq != request.seq for message in lead):
-                lead.append(request)
+            newest_user = await windows.latest_from_user(tx, scope, thread)
+            if newest_user is not None and all(message.seq != newest_user.seq for message in lead):
+                lead.append(newest_user)
     return LoadedWindow(tuple(lead), tuple(run), max(0, thread.message_count - len(run) - len(lead)))
 
 
@@ -83,14 +83,14 @@ async def _read_newest(
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []
     while len(run) < most:
-        request = min(rows, most - len(run))
+        count = min(rows, most - len(run))
         if run:
             before = run[0].seq
         else:
             before = None
-        page = await windows.newest(tx, scope, thread, most=request, before=before, make=known.make)
+        page = await windows.newest(tx, scope, thread, most=count, before=before, make=known.make)
         run = [*page, *run]
-        if len(page) < request or _is_enough(run, policy, budget, counter):
+        if len(page) < count or _is_enough(run, policy, budget, counter):
             break
     return run
 

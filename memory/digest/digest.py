@@ -87,8 +87,8 @@ def asks(sentence: Sentence) -> bool:
     return sentence.question or "ask" in sentence.kinds
 
 
-def judge_person(sentence: Sentence, place: SpokenPlace, request: bool) -> Judgement | None:
-    """Judge a user's sentence (or a system message's). ``asked``: a question stands before it in its message.
+def judge_person(sentence: Sentence, place: SpokenPlace, asked_before: bool) -> Judgement | None:
+    """Judge a user's sentence (or a system message's). ``asked_before``: a question stands before it in its message.
 
     Requests between people do not bind an agent: there what they say of themselves weighs
     most (*Don't give up! Let's meet soon. How was Rome?*)."""
@@ -101,7 +101,7 @@ def judge_person(sentence: Sentence, place: SpokenPlace, request: bool) -> Judge
         return Judgement("critical", _CORRECTED + sentence.worth, "correction")
     if sentence.ruling:
         return Judgement("critical", (_RULED if of_user else _RULED_BY_SYSTEM) + sentence.worth, "rule")
-    judged = _judge_words(sentence, request)
+    judged = _judge_words(sentence, asked_before)
     if judged is None or not of_user:
         return judged
     # People ask for facts about themselves after a long time, so these weigh more than plain words.
@@ -118,12 +118,12 @@ def judge_person(sentence: Sentence, place: SpokenPlace, request: bool) -> Judge
     return replace(judged, weight=judged.weight + _WORD)
 
 
-def _judge_words(sentence: Sentence, request: bool) -> Judgement | None:
+def _judge_words(sentence: Sentence, asked_before: bool) -> Judgement | None:
     kinds, worth = sentence.kinds, sentence.worth
     if _is_filler(sentence):
         return None
     if act := _find_act(sentence):
-        return _judge_act(sentence, act, _ASKING_AGAIN if request else _OF_USER)
+        return _judge_act(sentence, act, _ASKING_AGAIN if asked_before else _OF_USER)
     weight = 0.5 + worth
     if "fact" in kinds or "self" in kinds:
         weight = 0.9 + worth
@@ -337,7 +337,7 @@ def _find_places(messages: Sequence[Message], calls: Mapping[int, Sequence[Diges
 def _note_sentences(message: Message, place: SpokenPlace) -> list[DigestNote]:
     """Note a message's sentences and the names of its files."""
     found: list[DigestNote] = []
-    request = False
+    asked_before = False
     for part in message.parts:
         if part["type"] == "file" and part.get("file_name"):
             named = Judgement("info", 1.2, "word")
@@ -351,10 +351,10 @@ def _note_sentences(message: Message, place: SpokenPlace) -> list[DigestNote]:
             if agent:
                 judged = judge_agent(sentence, place, not found)
             else:
-                judged = judge_person(sentence, place, request)
+                judged = judge_person(sentence, place, asked_before)
             # Only a noted question makes the ones after it weigh less.
             if judged:
-                request = request or asks(sentence)
+                asked_before = asked_before or asks(sentence)
                 found.append(_note(message, judged, sentence.text))
     return found
 

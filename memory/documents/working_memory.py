@@ -128,10 +128,10 @@ async def read_document(
         )
     except NotFound:
         kept = DocumentHistory(None, None, ())
-    if version and kept.request is None:
+    if version and kept.chosen is None:
         there = ", ".join(str(each.version) for each in kept.versions)
         raise NotFound(f"version {version} is not kept; kept: {there or 'none, nothing was written yet'}")
-    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), kept.request or kept.newest), kept
+    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), kept.chosen or kept.newest), kept
 
 
 def parse_value(document: WorkingMemoryDocument) -> Any:
@@ -515,9 +515,9 @@ def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writa
     """The text that get_working_memory answers. ``writable``: its reader has the tool that changes the document. ``now``: of
     the current version the lines that have expired by then are counted, and not shown."""
     # A version that the caller names is shown as it was, with the lines that have expired.
-    shown = drop_expired_lines(document, now) if kept.request is None else document
+    shown = drop_expired_lines(document, now) if kept.chosen is None else document
     current = kept.newest.version if kept.newest else 0
-    text = render_block(shown, form=writable and kept.request is None and not document.content, current=current)
+    text = render_block(shown, form=writable and kept.chosen is None and not document.content, current=current)
     is_json = document.rules.format == "json"
     # Named in the answer, else a reader would take the hidden lines for deleted ones.
     expired = len(list_lines(document.content, is_json=is_json)) - len(list_lines(shown.content, is_json=is_json))
@@ -526,8 +526,8 @@ def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writa
         return f"{text}\n{lines} expired; get_working_memory(format='json') shows all.".lstrip()
     if text:
         return text
-    if kept.request:
-        return f"Version {kept.request.version} is empty: it was cleared."
+    if kept.chosen:
+        return f"Version {kept.chosen.version} is empty: it was cleared."
     what = "the user profile" if document.scope == "resource" else f"the session memory of {document.thread_id!r}"
     how = f" update_working_memory(content, scope={document.scope!r}) keeps something." if writable else ""
     return f"Nothing is kept in {what} yet.{how}"

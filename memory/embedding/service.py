@@ -158,17 +158,17 @@ class RowQueue:
     async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
         """Wait until the rows are embedded, by ``embed`` unless others asked for them first. Returns how many have a vector
         now; raises what ``embed`` raised."""
-        request = [self._ask(row) for row in rows]
+        awaited = [self._ask(row) for row in rows]
         try:
-            if not all(each.begun for each in request) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
+            if not all(each.begun for each in awaited) and sum(not task.done() for task in self._tasks) < MOST_BATCHES:
                 # Not in the context of the caller that happens to be first.
                 task = asyncio.create_task(self._work(embed), context=contextvars.Context())
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             # Shielded: a caller that gives up must not cancel the future that others wait for.
-            return sum([await asyncio.shield(each.ended) for each in request])
+            return sum([await asyncio.shield(each.ended) for each in awaited])
         finally:
-            for each in request:
+            for each in awaited:
                 each.askers -= 1
 
     async def close(self) -> None:
@@ -182,11 +182,11 @@ class RowQueue:
         self._asked.clear()
 
     def _ask(self, row: PendingRow) -> _AwaitedRow:
-        request = self._asked.get(row.row_id)
-        if request is None:
-            request = self._asked[row.row_id] = _AwaitedRow(row, asyncio.get_running_loop().create_future())
-        request.askers += 1
-        return request
+        awaited = self._asked.get(row.row_id)
+        if awaited is None:
+            awaited = self._asked[row.row_id] = _AwaitedRow(row, asyncio.get_running_loop().create_future())
+        awaited.askers += 1
+        return awaited
 
     async def _work(self, embed: Embed) -> None:
         while batch := self._begin_batch():

@@ -147,8 +147,8 @@ def find_topic(query: str) -> Topic:
     tokens = _TOKEN.findall(query)
     folded = split_words(query)
     language = find_language(folded)
-    request = query[_end_of_request(query, find_stop_words(folded) - find_names(query)) :]
-    sought = find_query_words(request) or find_query_words(query)
+    subject = query[_end_of_request(query, find_stop_words(folded) - find_names(query)) :]
+    sought = find_query_words(subject) or find_query_words(query)
     # Single Latin letters are in every text, and this match deletes.
     telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
     telling = (
@@ -163,7 +163,7 @@ def find_topic(query: str) -> Topic:
         names = _find_capitalised(tokens, language, find_stop_words(folded))
     words = _place(query, [(word, _find_kind(word, names)) for word in telling])
     has_case = all(_HAS_CASE.search(token) or token.isdigit() for token in tokens)
-    as_one = [" ".join(split_words(each)) for each in _WRITTEN_AS_ONE.findall(request) if any(map(str.isdigit, each))]
+    as_one = [" ".join(split_words(each)) for each in _WRITTEN_AS_ONE.findall(subject) if any(map(str.isdigit, each))]
     return Topic(tuple(words), language, has_case, tuple(as_one))
 
 

@@ -304,20 +304,20 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
     added = _list_added(appended, drafts)
     if any(overflow.works(draft.parts) for draft, _ in added):
         return True
-    request = [draft.parts for draft, _ in added if draft.role == "user"]
-    if not request:
+    user_words = [draft.parts for draft, _ in added if draft.role == "user"]
+    if not user_words:
         # A host may send the user's message and the answer in two calls.
         before = await message_pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
         since: list[list[Json]] = []
         for message in reversed(before):
             if message.role == "user":
-                request = [message.parts]
+                user_words = [message.parts]
                 break
             since.append(message.parts)
         # Rather a job without a result than a turn that is never read.
-        if not request or any(map(overflow.works, since)):
+        if not user_words or any(map(overflow.works, since)):
             return True
-    return any(map(overflow.tells, request))
+    return any(map(overflow.tells, user_words))
 
 
 def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:
@@ -342,11 +342,11 @@ def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft
 def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
     added = _list_added(appended, drafts)
     # Behind an earlier message the user's part of the turn may be stored already.
-    request = bool(added) and added[0][1] > 1
+    user_spoke = bool(added) and added[0][1] > 1
     for draft, _ in added:
         if draft.role == "user":
-            request = True
-        elif request and draft.role == "assistant" and _answers(draft):
+            user_spoke = True
+        elif user_spoke and draft.role == "assistant" and _answers(draft):
             return True
     return False
 

@@ -181,9 +181,9 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
     check_metadata(search.metadata, "metadata", engine.limits)
     if search.since is not None and search.until is not None and search.since > search.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
-    request = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
+    conditions = [search.agent, search.resource, search.metadata, search.order_by, search.descending]
     if search.cursor:
-        place = _read_thread_place(search.cursor, request)
+        place = _read_thread_place(search.cursor, conditions)
     else:
         place = None
     now, tenant = engine.now(), Tenant(tenant_id)
@@ -199,7 +199,7 @@ async def list_tenant_threads(engine: Engine, tenant_id: str, search: TenantSear
         await journal_rows.append(tx, named, line)
         page: TenantThreadPage = {"threads": rows}
         if after:
-            page["next_cursor"] = write_cursor([request, *after])
+            page["next_cursor"] = write_cursor([conditions, *after])
         return page
 
     return await engine.database.write(look, tenant)
@@ -226,12 +226,12 @@ def _show_thread(owned: OwnedThread) -> TenantThreadRow:
     }
 
 
-def _read_thread_place(cursor: str, request: list[object]) -> tuple[int, str]:
+def _read_thread_place(cursor: str, conditions: list[object]) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
     match read_cursor(cursor, unknown):
         case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) < _LATEST:
             # With other filters or in another order the place would skip or repeat rows.
-            if made_for != request:
+            if made_for != conditions:
                 raise InvalidInput("cursor: it belongs to a list with other filters; repeat them, or leave it out")
             return value, check_text(uid, "cursor")
     raise unknown

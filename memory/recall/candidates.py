@@ -47,9 +47,9 @@ async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Mes
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:
         return None
-    request = await windows.find_last_said(tx, scope, thread)
-    if request:
-        return (thread, request)
+    newest = await windows.find_last_said(tx, scope, thread)
+    if newest:
+        return (thread, newest)
     return None
 
 
@@ -67,8 +67,8 @@ async def read_asking_rows(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
     found = await find_asking(tx, scope, thread_id)
     if found is None:
         return np.empty(0, np.int64)
-    thread, request = found
-    return await indexed_rows.row_ids_from(tx, scope, thread.thread_uid, request.seq)
+    thread, newest = found
+    return await indexed_rows.row_ids_from(tx, scope, thread.thread_uid, newest.seq)
 
 
 async def read_shown_notes(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
@@ -192,10 +192,10 @@ async def match_words(
     left_out = others
     if in_context:
         if asking:
-            request = await read_asking_rows(tx, scope, asking)
+            own_turn = await read_asking_rows(tx, scope, asking)
         else:
-            request = np.empty(0, np.int64)
-        left_out = sort_distinct(np.concatenate([others, request, await read_shown_notes(tx, scope, asking)]))
+            own_turn = np.empty(0, np.int64)
+        left_out = sort_distinct(np.concatenate([others, own_turn, await read_shown_notes(tx, scope, asking)]))
     sought = [*words, index_lexical.QUIET]
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=index_kinds(kinds))
     quiet = found.pop(index_lexical.QUIET)
@@ -262,12 +262,12 @@ async def gather_candidates(
         reaches = [matches.within]
     else:
         reaches = [matches.within, matches.passing]
-    request = [(query, reach) for reach in reaches for query in queries]
+    searches = [(query, reach) for reach in reaches for query in queries]
     # The lists are longer than needed: the chunks of a few long messages may fill the first places (see _choose_rows).
-    lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in request]
+    lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in searches]
     scanned = [
         _leave_out(matches.asking, await compared.scan(query.vector, reach, matches.quiet, rules.rescored))
-        for query, reach in request
+        for query, reach in searches
     ]
     # All lists share one read, since several queries often find the same rows.
     await compared.read(np.concatenate([*(by_words[:most] for by_words in lexical), *scanned]))
@@ -332,12 +332,12 @@ def _spread(rows: Ints, held: Mapping[int, Place], most: int) -> list[int]:
     return list(dict.fromkeys([*rows[:most].tolist(), *list(_best_row_by_message(rows, held).values())[:most]]))
 
 
-def find_among(row_ids: Ints, request: Ints) -> Flags:
+def find_among(row_ids: Ints, wanted: Ints) -> Flags:
     """Which of the asked rows are among ``row_ids``, which ascend."""
     if not len(row_ids):
-        return np.zeros(len(request), np.bool_)
-    at = np.minimum(np.searchsorted(row_ids, request), len(row_ids) - 1)
-    return cast(Flags, row_ids[at] == request)
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(row_ids, wanted), len(row_ids) - 1)
+    return cast(Flags, row_ids[at] == wanted)
 
 
 def _leave_out(left_out: Ints, row_ids: Ints) -> Ints:
@@ -493,12 +493,12 @@ async def find_unembedded(
     if embedding is None:
         return ()
     left_out = {*embedding.refused.get(scope, ())}
-    request = set(asking.tolist())
+    own_turn = set(asking.tolist())
     rows = await indexed_rows.find_unembedded(
-        tx, scope, embedding.embedder.name, most=_MOST_READ + len(left_out) + len(request)
+        tx, scope, embedding.embedder.name, most=_MOST_READ + len(left_out) + len(own_turn)
     )
     lacking = [row for row in rows if row.row_id not in left_out]
-    others = [row for row in lacking if row.row_id not in request]
+    others = [row for row in lacking if row.row_id not in own_turn]
     # Others would not be seen behind this number of the question's own.
     if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES:
         return others

@@ -54,10 +54,10 @@ async def prepare_memory(
 
     Raises LimitExceeded for a question that is too long.
     """
-    request = [question for question in questions if find_query_words(question)]
-    if not engine.context.memory or not request:
+    searched = [question for question in questions if find_query_words(question)]
+    if not engine.context.memory or not searched:
         return None
-    wanted = RecallRequest(request, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
+    wanted = RecallRequest(searched, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
     # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 

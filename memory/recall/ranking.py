@@ -249,8 +249,8 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
         measures = candidates
     context_has = _find_context(pool, question, rules)
     own, around = _weigh(question, question.has), _CONTEXT_WORD * _weigh(question, context_has)
-    request = float(question.weights.sum())
-    reference = max(float((own + around)[measures].max(initial=0.0)), _LEAST_SHARE * request) or 1.0
+    total = float(question.weights.sum())
+    reference = max(float((own + around)[measures].max(initial=0.0)), _LEAST_SHARE * total) or 1.0
     semantic = _compare_meaning(question, candidates, measures)
     same = asks * _find_sameness(pool, question, semantic)
     by_name = {
@@ -271,7 +271,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
     found |= by_name["answered"] >= _THE_SAME
     first = sum((weight * by_name[name] for name, weight in _FIRST_LOOK.items()), np.zeros(len(pool)))
     by_name["session"] = _best_in_group(pool.sessions, first, found & tells)
-    return Signals(by_name, found, context_has, (own + around) / (request or 1.0), tells)
+    return Signals(by_name, found, context_has, (own + around) / (total or 1.0), tells)
 
 
 def _take(values: Floats, at: Ints) -> Floats:

@@ -166,11 +166,11 @@ async def undo(
     Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
     """
     # With force it is another request, which must not get the answer of the plain one.
-    request = [asked, "force"] if force else [asked]
+    arguments = [asked, "force"] if force else [asked]
     if sent.key:
         # The act may have been in the person's memory, and then its answer is there.
         for of in _list_memories(scope):
-            kept = await engine.kept_answer(of, sent, request)
+            kept = await engine.kept_answer(of, sent, arguments)
             if kept is not None:
                 return cast("Undone", kept)
     found, scope = await _find_act(engine, scope, asked)
@@ -206,7 +206,7 @@ async def undo(
             answer["undo"] = undoing.undo_id
         return answer
 
-    return await engine.write(scope, sent, request, now, write)
+    return await engine.write(scope, sent, arguments, now, write)
 
 
 class _UndoneCounts(TypedDict, total=False):
@@ -359,7 +359,7 @@ class _UndoTransaction:
         thread = await self._find_thread(part.thread_uid)
         history = await plans.read_history(self.tx, self.scope, thread.thread_id, [part.before_version])
         if history:
-            was = history.request.get(part.before_version)
+            was = history.revisions.get(part.before_version)
         else:
             was = None
         if history is None or was is None:

@@ -467,8 +467,8 @@ def fit_messages(
     if not messages or sum(costs) + (reserve if is_part else 0) <= budget:
         return FittedMessages(tuple(messages), ())
     newest = range(find_newest_run(messages, max(1, keep_newest)), len(costs))
-    request = find_newest_from_user(messages)
-    wanted = {*newest, *([] if request is None else [request])}
+    newest_user = find_newest_from_user(messages)
+    wanted = {*newest, *([] if newest_user is None else [newest_user])}
     users = [place for place in wanted if is_from_user(messages[place])]
     whole = newest if keep_newest and not hard else ()
     sizes, free = _share_among_required(costs, wanted, users, budget, whole, FEWEST + overhead, reserve)

@@ -168,11 +168,11 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
         return list(range(len(messages)))
     front = min(first, most)
     places = [*range(front), *range(len(messages) - (most - front), len(messages))]
-    request = find_newest_from_user(messages)
-    if request is not None and request not in places:
+    newest_user = find_newest_from_user(messages)
+    if newest_user is not None and newest_user not in places:
         # One of the newest gives way, so that the number stays the same.
         del places[front if front < most else -1]
-        places = sorted([*places, request])
+        places = sorted([*places, newest_user])
     return places
 
 
@@ -209,9 +209,9 @@ class RunFitter:
     @cached_property
     def _lone(self) -> int | None:
         """The place of the user's newest message, if it lies before the newest."""
-        request = find_newest_from_user(self._run)
-        if request is not None and request < self._newest:
-            return request
+        newest_user = find_newest_from_user(self._run)
+        if newest_user is not None and newest_user < self._newest:
+            return newest_user
         return None
 
     @cached_property
@@ -260,19 +260,19 @@ def _cut_required(
     weigh: Weigh,
 ) -> FittedMessages:
     """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
-    request = find_newest_from_user(run)
-    if request is None:
+    newest_user = find_newest_from_user(run)
+    if newest_user is None:
         question = None
     else:
-        question = run[request]
+        question = run[newest_user]
 
     def count_least(message: Message) -> int:
         return _count_least(message, overhead, int(budget * ASKED_SHARE) if message is question else 0)
 
     required: list[Message] = []
     for start in starts:
-        if request is not None and request < start:
-            lone = [run[request]]
+        if newest_user is not None and newest_user < start:
+            lone = [run[newest_user]]
         else:
             lone = []
         required = [*lone, *run[start:]]
@@ -329,11 +329,11 @@ def _cut_to_fit(
 def _rank(messages: Sequence[Message]) -> list[int]:
     """The places of the user's newest message and of the newest of all, then of the user's from the newest on, then of the
     others."""
-    request = find_newest_from_user(messages)
+    newest_user = find_newest_from_user(messages)
 
     def rank(place: int) -> tuple[bool, bool, bool, int]:
         by_user = messages[place].role == "user"
-        return place != request, place != len(messages) - 1, not by_user, -place
+        return place != newest_user, place != len(messages) - 1, not by_user, -place
 
     return sorted(range(len(messages)), key=rank)
 
@@ -361,13 +361,13 @@ def find_settled_start(
     if not run:
         return 0
     costs = [message.tokens + overhead for message in run]
-    request = find_newest_from_user(run)
+    newest_user = find_newest_from_user(run)
 
     def find_place(wide: int, most: int) -> int:
         begins = _find_grid_place(costs, positions, most, wide)
-        if request is not None and request < begins:
+        if newest_user is not None and newest_user < begins:
             # It is shown wherever it stands.
-            begins = _find_grid_place(costs, positions, most - costs[request], wide)
+            begins = _find_grid_place(costs, positions, most - costs[newest_user], wide)
         return begins
 
     wanted = max(find_place(1, budget), len(run) - floor)

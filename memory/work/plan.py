@@ -491,7 +491,7 @@ async def _write(
     with contextlib.suppress(NotFound):  # the thread was deleted since the first of the repeated requests
         # The kept answer holds no words of the plan, so they come from its history.
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
-    was = kept.request.get(replaced) if kept and replaced else None
+    was = kept.revisions.get(replaced) if kept and replaced else None
     change = _show_change(stored)
     if was:
         change["replaced_goal"] = was.plan["goal"]
@@ -526,10 +526,10 @@ async def review_plan(engine: Engine, scope: Scope, thread_id: str, *, revision:
         if elsewhere:
             answer["elsewhere"] = elsewhere
         return answer
-    if kept is None or revision not in kept.request:
+    if kept is None or revision not in kept.revisions:
         there = f"{kept.oldest} to {kept.newest.revision} are kept" if kept else "there is no plan yet"
         raise NotFound(f"revision: thread {thread_id!r} has no plan of revision {revision}; {there}")
-    return _answer(thread_id, PlanHistory(kept.request[revision], kept.oldest, {}))
+    return _answer(thread_id, PlanHistory(kept.revisions[revision], kept.oldest, {}))
 
 
 async def read_open_plan(engine: Engine, scope: Scope, thread_id: str) -> Plan | None:

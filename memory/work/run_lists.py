@@ -125,8 +125,8 @@ class RunListing:
 
     def fingerprint(self) -> str:
         # The cursor carries this, so that it cannot continue a listing with other filters.
-        request = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
-        return hashlib.sha256(make_equality_key(request).encode()).hexdigest()[:16]
+        conditions = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
+        return hashlib.sha256(make_equality_key(conditions).encode()).hexdigest()[:16]
 
 
 def is_resumable(run: Run, now: int) -> bool:

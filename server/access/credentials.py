@@ -111,14 +111,14 @@ class ByForm:
 
     async def principal(self, token: str) -> Principal | None:
         if token.startswith(API_KEY_PREFIX):
-            request = self._keys
+            checker = self._keys
         elif self._jwt is not None and token.count(".") == _JWT_DOTS:
-            request = self._jwt
+            checker = self._jwt
         else:
-            request = self._local
+            checker = self._local
         # "" means that no credential was sent, and no check may accept that.
-        if request is not None and token:
-            return await request.principal(token)
+        if checker is not None and token:
+            return await checker.principal(token)
         return None
 
 

@@ -89,12 +89,12 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
     else:
         queries = []
     # The last query counts: an earlier text may quote one.
-    request = max((at for at, query in enumerate(queries) if query is not None), default=None)
-    if request is None:
+    last_query = max((at for at, query in enumerate(queries) if query is not None), default=None)
+    if last_query is None:
         # The host may have sent the text without its tag, for example in an older version.
         return [_strip_notes(text, marks).strip() for text in texts]
     # The host wrote every text that stands beside the query.
-    return [_kept_beside(text) if at != request else (queries[at] or "").strip() for at, text in enumerate(texts)]
+    return [_kept_beside(text) if at != last_query else (queries[at] or "").strip() for at, text in enumerate(texts)]
 
 
 def _kept_beside(text: str) -> str:

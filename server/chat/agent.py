@@ -213,8 +213,8 @@ class Agent:
         """One answer of the model, stored before anything that it asks for is done."""
         await run.event("TurnStart", iteration=iteration)
         self.shown = await self.memory.context(self.max_tokens)
-        request = [{"role": "system", "content": INSTRUCTIONS}, *self.shown[0]]
-        reply = await self.model.ask(request, self.tools.for_model(), say)
+        prompt = [{"role": "system", "content": INSTRUCTIONS}, *self.shown[0]]
+        reply = await self.model.ask(prompt, self.tools.for_model(), say)
         if not reply.text and not reply.calls:
             raise ModelFailed(f"{reply.model}: it said nothing")
         message_id = f"{run.id}-{iteration}"

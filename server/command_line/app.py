@@ -205,8 +205,8 @@ def run() -> int:
     return 0
 
 
-def _show_version(request: bool) -> None:
-    if request:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         sys.stdout.write(f"layerlore {VERSION}\n")
         raise typer.Exit
 

@@ -157,10 +157,10 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     thread = call.thread(thread_id, reads=True)
     loaded = await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=BUDGET, format="text")
     assert isinstance(loaded, str)
-    request = ""
+    from_query = ""
     if query.strip():
-        request = f", and answer from it: {quotation.escape_tags(quotation.join_lines(query))!r}"
-    return [_LOAD.format(thread=quotation.escape_tags(repr(thread)), query=request), loaded]
+        from_query = f", and answer from it: {quotation.escape_tags(quotation.join_lines(query))!r}"
+    return [_LOAD.format(thread=quotation.escape_tags(repr(thread)), query=from_query), loaded]
 
 
 @prompt(
@@ -181,16 +181,16 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
     texts = [*work.own, *([work.elsewhere] if work.elsewhere else [])]
     if work.own:
         tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in call.tools]
-        request = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
+        instruction = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
     else:
         if "plan" in call.tools:
             look = "; plan(action='review') with its thread_id reads a plan"
         else:
             look = ""
-        request = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
+        instruction = _OPEN_ELSEWHERE.format(thread=shown, tools=look)
     # The note on the default thread, which is added to the answer later, takes up to this many tokens.
     most = BUDGET - DEFAULT_LINE_TOKENS
-    return await asyncio.to_thread(fit_texts, call.engine.tokens, [request, *texts], most)
+    return await asyncio.to_thread(fit_texts, call.engine.tokens, [instruction, *texts], most)
 
 
 @prompt("Review memory", "Have the model show what is remembered about you, and how to correct or erase it.")

@@ -110,14 +110,14 @@ class Conversation:
             if _ACKNOWLEDGED in line:
                 return self._acknowledge(line)
             return line
-        request = json.loads(answer[1])
-        if isinstance(request, str) and request.startswith(REPLAYED):
+        request_id = json.loads(answer[1])
+        if isinstance(request_id, str) and request_id.startswith(REPLAYED):
             # A replayed subscription: the resource may have changed while no server was there.
-            uri = self._replayed.pop(request, "")
+            uri = self._replayed.pop(request_id, "")
             if uri and answer[2] == b"result":
                 return _updated(uri)
             return b""
-        found = self._open.pop(request, None)
+        found = self._open.pop(request_id, None)
         if found is None:
             return line
         # The host has a result already, and a second answer with its id would confuse it.
@@ -214,11 +214,11 @@ class Conversation:
         params = _params_of(_parse(line))
         meta, heard = params.get("_meta"), params.get("notifications")
         if isinstance(meta, dict):
-            request = meta.get(_SUBSCRIPTION)
+            request_id = meta.get(_SUBSCRIPTION)
         else:
-            request = None
-        if isinstance(request, int | str):
-            found = self._open.get(request)
+            request_id = None
+        if isinstance(request_id, int | str):
+            found = self._open.get(request_id)
         else:
             found = None
         if found is None:
@@ -226,15 +226,15 @@ class Conversation:
         # The first word of this kind is the host's own; later ones come from replays.
         known, found.acknowledged = found.acknowledged, True
         if known and isinstance(heard, dict):
-            return _missed(heard, {"_meta": {_SUBSCRIPTION: request}})
+            return _missed(heard, {"_meta": {_SUBSCRIPTION: request_id}})
         return line
 
 
-def _is_refused(request: int | str) -> bool:
+def _is_refused(request_id: int | str) -> bool:
     """Whether the server refuses a request with this id, in an answer that cannot name it."""
-    if isinstance(request, str):
-        return bool(_SURROGATE.search(request))
-    return isinstance(request, bool)
+    if isinstance(request_id, str):
+        return bool(_SURROGATE.search(request_id))
+    return isinstance(request_id, bool)
 
 
 def _params_of(message: JsonObject) -> JsonObject:
@@ -264,12 +264,12 @@ def _missed(heard: JsonObject, of: JsonObject) -> bytes:
     )
 
 
-def _given_up(request: int | str) -> bytes:
+def _given_up(request_id: int | str) -> bytes:
     text = (
         f"The memory server ended {MOST_DEATHS} times while it worked on this request, which is not sent again. Whether "
         "it was carried out is not known; the server's log may say why it ended"
     )
-    error = {"jsonrpc": "2.0", "id": request, "error": {"code": _INTERNAL_ERROR, "message": text}}
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": _INTERNAL_ERROR, "message": text}}
     return json.dumps(error).encode() + b"\n"
 
 

@@ -199,7 +199,7 @@ class DocumentHistory:
     """The current version, and every kept one newest first, without their contents but the one asked for."""
 
     newest: Version | None
-    request: Version | None
+    chosen: Version | None
     versions: Sequence[Version]
 
 
@@ -307,17 +307,17 @@ async def change(
     before = _version(await tx.one(statements.newest, **of))
     # Under the lock, so that no other writer comes between the check and the write.
     _expect(before, expected_version)
-    request = None
+    restored = None
     if restore_version is not None:
         if forgotten:
             one = statements.one
         else:
             one = statements.one_shown
-        request = _version(await tx.one(one, **of, which=restore_version))
-        if request is None:
+        restored = _version(await tx.one(one, **of, which=restore_version))
+        if restored is None:
             kept = ", ".join(str(version.version) for version in await _listed(tx, statements, of))
             raise NotFound(f"version {restore_version} is not kept; kept: {kept or 'none, nothing was written yet'}")
-    content = rule(before.content if before else "", request.content if request else "")
+    content = rule(before.content if before else "", restored.content if restored else "")
     if content == (before.content if before else ""):
         return DocumentChange(thread, before, before)
     number = (await tx.scalar(statements.last, **of) or 0) + 1
@@ -325,7 +325,7 @@ async def change(
     written = {**asdict(after), "change": _ERASED if erase else how}
     await tx.run(statements.put, **of, **written)
     await tx.run(statements.forget, **of, first_kept=after.version if erase else after.version - MOST_VERSIONS + 1)
-    if words := {"append": before, "restore": request}.get(how):
+    if words := {"append": before, "restore": restored}.get(how):
         if thread:
             uid = thread.thread_uid
         else:
@@ -372,11 +372,11 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0
         thread = None
     statements, of = _owner(scope, thread)
     if version:
-        request = _version(await tx.one(statements.one_shown, **of, which=version))
+        chosen = _version(await tx.one(statements.one_shown, **of, which=version))
     else:
-        request = None
+        chosen = None
     newest = _version(await tx.one(statements.newest, **of))
-    return DocumentHistory(newest, request, await _listed(tx, statements, of) if newest else ())
+    return DocumentHistory(newest, chosen, await _listed(tx, statements, of) if newest else ())
 
 
 async def read_contents(

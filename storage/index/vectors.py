@@ -157,8 +157,8 @@ async def of_rows(
     asked for their ids."""
     tokens = _tokens(scope)
 
-    async def read(request: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:
-        rows = await tx.all(_OF_ROWS, row_ids=to_list(request), model=model, **tokens)
+    async def read(wanted: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:
+        rows = await tx.all(_OF_ROWS, row_ids=to_list(wanted), model=model, **tokens)
         if not rows:
             return np.empty(0, np.int64), np.empty((0, 0), np.float32)
         found, blobs = zip(*rows, strict=True)

@@ -229,11 +229,11 @@ async def fill(
 async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     """How many messages a thread has of some roles. It counts those that models are shown itself, and those of user
     interfaces are searched for only where seqs are missing."""
-    request: list[str] = of["roles"]
+    requested_roles: list[str] = of["roles"]
     # The thread counts all roles together, so its number serves only if all are wanted.
-    if not {*ROLES} <= {*request}:
+    if not {*ROLES} <= {*requested_roles}:
         return int(await tx.scalar(_COUNT, **of))
-    if CUSTOM not in request or thread.next_seq - 1 == thread.message_count:
+    if CUSTOM not in requested_roles or thread.next_seq - 1 == thread.message_count:
         return thread.message_count
     return thread.message_count + int(await tx.scalar(_COUNT, **{**of, "roles": [CUSTOM]}))
 

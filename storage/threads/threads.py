@@ -497,11 +497,11 @@ async def run_ids(tx: Tx, scope: Scope, typed: str, *, most: int) -> tuple[list[
 async def _read_ids(
     tx: Tx, scope: Scope, typed: str, most: int, some: Select[Any], every: Select[Any]
 ) -> tuple[list[str], int]:
-    request = {**of_scope(scope), "typed": typed, "typed_chars": len(typed)}
-    ids = await tx.scalars(some, **request, most=most)
+    bounds = {**of_scope(scope), "typed": typed, "typed_chars": len(typed)}
+    ids = await tx.scalars(some, **bounds, most=most)
     if len(ids) < most:
         return ids, len(ids)
-    return ids, int(await tx.scalar(every, **request))
+    return ids, int(await tx.scalar(every, **bounds))
 
 
 _MOST_LOOKED_AT = 100_000

@@ -78,7 +78,7 @@ class PlanHistory:
 
     newest: Revision
     oldest: int
-    request: dict[int, Revision]
+    revisions: dict[int, Revision]
 
 
 async def change(
@@ -146,8 +146,8 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, revisions: Sequence
         rows = await tx.all(_SOME, **of, revisions=list(revisions))
     else:
         rows = []
-    request = [found for found in map(_revision, rows) if found is not None]
-    return PlanHistory(newest, oldest, {found.revision: found for found in request})
+    found_revisions = [found for found in map(_revision, rows) if found is not None]
+    return PlanHistory(newest, oldest, {found.revision: found for found in found_revisions})
 
 
 async def read_newest(tx: Tx, scope: Scope, thread: Thread) -> Revision | None:

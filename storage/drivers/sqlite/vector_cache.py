@@ -71,11 +71,11 @@ class ScopeCodes:
 
     def distances(self, code: bytes) -> NDArray[np.uint16]:
         """In how many bits each code differs from this one."""
-        request = _split(code, len(code))[:, 0]
+        code_words = _split(code, len(code))[:, 0]
         found = np.zeros(len(self.row_ids), np.uint16)
         for at in range(0, len(found), _AT_ONCE):
             part = found[at : at + _AT_ONCE]
-            for word, of_rows in zip(request, self.words, strict=True):
+            for word, of_rows in zip(code_words, self.words, strict=True):
                 part += np.bitwise_count(of_rows[at : at + _AT_ONCE] ^ word)
         return found
 
@@ -195,21 +195,21 @@ class VectorCache:
         of float32, rounded whether they come from the cache or from the file. The rows must be there in the snapshot
         whose stamp this is."""
         key, known_by = (model, *tokens), (stamp.removed, stamp.schema)
-        request = sort_distinct(row_ids)
+        wanted = sort_distinct(row_ids)
         with self._lock:
             # Rows were removed, or all were made anew: an id may belong to another vector now.
             if known_by != self._known_by:
                 self._known_by = known_by
                 self._clear(0)
             places = self._places.get(key, {})
-            at = np.array([places.get(row_id, -1) for row_id in request.tolist()], np.int64)
+            at = np.array([places.get(row_id, -1) for row_id in wanted.tolist()], np.int64)
             kept = self._kept[at[at >= 0]]
-        if len(kept) == len(request):
-            return request, _widen(kept)
-        found, vectors = await read(request[at < 0])
+        if len(kept) == len(wanted):
+            return wanted, _widen(kept)
+        found, vectors = await read(wanted[at < 0])
         if not len(found):
             if len(kept):
-                return (request[at >= 0], _widen(kept))
+                return (wanted[at >= 0], _widen(kept))
             return (found, vectors)
         fixed = np.rint(vectors * _ONE).astype(np.int16)
         # The vectors were read without the lock, so another reader may have seen a newer file meanwhile.
@@ -218,7 +218,7 @@ class VectorCache:
                 self._keep(key, found, fixed)
         if not len(kept):
             return found, _widen(fixed)
-        row_ids = np.concatenate([request[at >= 0], found])
+        row_ids = np.concatenate([wanted[at >= 0], found])
         order = np.argsort(row_ids)
         return row_ids[order], _widen(np.concatenate([kept, fixed])[order])
 

@@ -22,8 +22,8 @@ def recalled(*texts: str) -> RecalledMemory:
     return RecalledMemory((), hits, {"tea": 1.0})
 
 
-def shown(*messages: Message, request: int = 0, blocks: Sequence[str] = ()) -> ShownAlready:
-    return ShownAlready("main", messages, request, blocks, FoldedTexts())
+def shown(*messages: Message, answered_from: int = 0, blocks: Sequence[str] = ()) -> ShownAlready:
+    return ShownAlready("main", messages, answered_from, blocks, FoldedTexts())
 
 
 def fit(memory: RecalledMemory, beside: ShownAlready, most: int = 2000) -> FittedMemory:
@@ -61,8 +61,8 @@ def test_what_the_context_shows_or_says_anyhow_is_not_told_again() -> None:
 def test_what_is_being_answered_is_not_told() -> None:
     hit = Hit(message(9, "What tea do I like best of all?", "main"), 1.0, lambda: PARTS)
     memory = RecalledMemory((), (hit,), {"tea": 1.0})
-    assert fit(memory, shown(request=9)) == FittedMemory()
-    assert "like best" in text_of(fit(memory, shown(request=10)))
+    assert fit(memory, shown(answered_from=9)) == FittedMemory()
+    assert "like best" in text_of(fit(memory, shown(answered_from=10)))
 
 
 def test_a_repetition_is_shown_once_and_again_where_the_better_hit_is_shown_elsewhere() -> None:

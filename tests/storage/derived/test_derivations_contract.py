@@ -125,7 +125,7 @@ async def test_a_document_falls_back_to_the_newest_version_whose_messages_are_al
     deleted = await drop(database, "main", "ids", ["m5"])
     assert await content(database, of) == "upto 3"
     kept = await database.read(working_memory.read_history, ANA, of, version=3)
-    assert (kept.request, [version.version for version in kept.versions]) == (None, [1])
+    assert (kept.chosen, [version.version for version in kept.versions]) == (None, [1])
     kind: Kind = "session_memory" if of else "profile"
     assert deleted.fell_back == {kind}
     assert await done(database) == {("main", kind): 3}, "what the version does not tell is read again"

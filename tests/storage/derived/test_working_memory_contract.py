@@ -61,12 +61,12 @@ async def test_the_newest_version_is_the_document_and_says_who_made_it(database:
     await change(database, thread_id, "two", now=NOW + 5, how="append", origin=Origin("other", "tool"))
     found = await kept(database, thread_id, version=1)
     assert found.newest == Version(2, "append", "other", "tool", NOW + 5, "two")
-    assert found.request == Version(1, "replace", BY.actor, BY.tool, NOW, "one")
+    assert found.chosen == Version(1, "replace", BY.actor, BY.tool, NOW, "one")
     assert [(each.version, each.change, each.content) for each in found.versions] == [
         (2, "append", ""),
         (1, "replace", ""),
     ]
-    assert (await kept(database, thread_id, version=3)).request is None
+    assert (await kept(database, thread_id, version=3)).chosen is None
 
 
 async def test_what_was_never_written_is_nothing(database: Database) -> None:
@@ -127,8 +127,8 @@ async def test_the_last_twenty_versions_are_kept(database: Database, thread_id: 
     for number in range(1, MOST_VERSIONS + 6):
         await change(database, thread_id, f"text {number}")
     assert numbers((await kept(database, thread_id)).versions) == list(range(25, 5, -1))
-    assert (await kept(database, thread_id, version=6)).request is not None
-    assert (await kept(database, thread_id, version=5)).request is None
+    assert (await kept(database, thread_id, version=6)).chosen is not None
+    assert (await kept(database, thread_id, version=5)).chosen is None
     with pytest.raises(NotFound, match=r"version 5 is not kept; kept: 25, 24, .*, 6$"):
         await change(database, thread_id, "", how="restore", restore_version=5)
 
@@ -248,8 +248,8 @@ async def test_any_text_is_kept_and_restored_as_it_was(database: Database, texts
     await change(database, thread_id, lambda _, was: was, how="restore", restore_version=1, scope=scope)
     found = await kept(database, thread_id, scope=scope, version=1)
     assert found.newest is not None
-    assert found.request is not None
-    assert found.newest.content == found.request.content == texts[0]
+    assert found.chosen is not None
+    assert found.newest.content == found.chosen.content == texts[0]
 
 
 @pytest.mark.parametrize("at_once", [False, True])

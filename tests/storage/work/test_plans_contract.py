@@ -130,7 +130,7 @@ async def test_the_last_hundred_revisions_are_kept(database: Database) -> None:
     found = await kept(database, *range(MOST_REVISIONS + 10))
     assert (found.newest.revision, found.oldest) == (MOST_REVISIONS + 3, 4)
     assert sorted(found.request) == list(range(4, MOST_REVISIONS + 4))
-    assert all(found.request[number].plan == {"n": number - 1} for number in found.request)
+    assert all(found.revisions[number].plan == {"n": number - 1} for number in found.revisions)
     stored = await database.read_installation(rows, "SELECT count(*) FROM plans GROUP BY thread_uid")
     assert stored == [(MOST_REVISIONS,), (MOST_REVISIONS,)]
 
