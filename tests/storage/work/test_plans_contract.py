@@ -61,7 +61,7 @@ async def test_each_change_is_a_revision_and_earlier_ones_stay_as_they_were(data
     found = await kept(database, 1, 2, 3)
     assert (found.newest.revision, found.newest.plan["goal"], found.newest.created_at) == (2, "cake", NOW + 5)
     assert found.oldest == 1
-    assert {number: revision.plan for number, revision in found.request.items()} == {
+    assert {number: revision.plan for number, revision in found.revisions.items()} == {
         1: plan,
         2: {**plan, "goal": "cake"},
     }
@@ -129,7 +129,7 @@ async def test_the_last_hundred_revisions_are_kept(database: Database) -> None:
         await put(database, {"n": number}, "other", scope=BEN)
     found = await kept(database, *range(MOST_REVISIONS + 10))
     assert (found.newest.revision, found.oldest) == (MOST_REVISIONS + 3, 4)
-    assert sorted(found.request) == list(range(4, MOST_REVISIONS + 4))
+    assert sorted(found.revisions) == list(range(4, MOST_REVISIONS + 4))
     assert all(found.revisions[number].plan == {"n": number - 1} for number in found.revisions)
     stored = await database.read_installation(rows, "SELECT count(*) FROM plans GROUP BY thread_uid")
     assert stored == [(MOST_REVISIONS,), (MOST_REVISIONS,)]
