@@ -420,14 +420,15 @@ class MemoryFitter:
     def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
         """The block of what is recalled in at most ``most`` tokens."""
         recalled, counter = self._recalled, self._counter
-        kept = [line for entry, line in self._entries if not shown.has_entry(entry)]
+        kept = [(entry, line) for entry, line in self._entries if not shown.has_entry(entry)]
         says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
         # The frame and a line of doubt are set aside first; entries and lines share the rest.
         room = most - count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
-        fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
-        said = [find_said_words(entry) for entry, line in self._entries if line in fitting]
+        lines = [line for _, line in kept]
+        fitting = _fit_entries(lines, int(room * _ENTRY_SHARE) if says_more else room, counter)
+        said = [find_said_words(entry) for entry, _ in kept[: len(fitting)]]
         packed = pack_ranked(self._list_new(shown, said), counter, room - _count(fitting, counter))
         if packed:
             doubts = render_doubts(recalled.confidence, recalled.silent)

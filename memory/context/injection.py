@@ -164,8 +164,7 @@ def _fit(
 
 def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines:
     counter = engine.tokens
-    # Of an answer without hits, too, entries may be shown: they stand in no doubt.
-    doubts = render_doubts("sure" if recalled.confidence == "sure" else "unsure", recalled.silent)
+    doubts = render_doubts(recalled.confidence, recalled.silent)
     room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
     said: list[Set[str]] = []

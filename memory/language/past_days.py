@@ -129,7 +129,7 @@ def _place_month(found: "linear_re.Match", low: str, today: date) -> _Days:
 
 def _place_calendar_day(found: "linear_re.Match", low: str, today: date) -> _Days:
     """Without a year the last such day."""
-    month, day = _find_number(found["month"], _months()), int(found["day"])
+    month, day = _find_number(found["month"], texts("dates.months").values()), int(found["day"])
     for year in [int(found["year"])] if found["year"] else [today.year, today.year - 1]:
         try:
             named = date(year, month, day)
@@ -180,11 +180,6 @@ def _find_number(written: str, listed: Iterable[str]) -> int:
 def _is_past(low: str) -> bool:
     """Whether a verb of a question is in the past: *on Tuesday* is then the last one."""
     return not word_set("dates.past").isdisjoint(_LATIN_WORD.findall(low))
-
-
-def _months() -> list[str]:
-    """January to December in each language."""
-    return [*texts("dates.months").values()]
 
 
 def _any_language(name: str) -> str:
