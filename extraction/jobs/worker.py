@@ -181,7 +181,8 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
     if result.stays_open:
         await job_rows.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
     else:
-        await job_rows.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
+        done = claim if ended.done_seq is None else replace(claim, seq=ended.done_seq)
+        await job_rows.finish(tx, done, now=now, due_at=ended.due_at)
     return replace(ended, refused=(*result.refused, *ended.refused))
 
 

@@ -263,13 +263,14 @@ class Ended:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
     it, which were stored, which said what is known already, and which were not kept for another reason; ``unproven``:
     which were stored with names or numbers that no message has. No item is repeated, since this is answered and
-    kept."""
+    kept. ``due_at``: when the rest of the job is due (ms since 1970); None: at once."""
 
     done_seq: int | None = None
     kept: tuple[str, ...] = ()
     duplicates: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    due_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

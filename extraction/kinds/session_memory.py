@@ -1,6 +1,6 @@
 """The writer of session memory: what a conversation is for and where it stands. The first turn that has something to keep
 begins the document; after that a model notes what is new in each turn, and writes the notes into the document once they
-are enough."""
+are enough, or once the conversation rests. A turn in which the user corrects something goes into the document at once."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ from layerlore.extraction.kinds.kind import (
     lock_thread,
     read_new,
 )
+from layerlore.memory.documents.newer_lines import corrects_document, find_since
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.text.trust import find_trust
@@ -89,10 +90,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NotesInput:
-    """The messages to make notes of. ``queued``: the notes that wait already."""
+    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: there is no document yet, and
+    a user's words are to begin it."""
 
     reading: Reading
     queued: tuple[Note, ...]
+    begins: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,8 @@ class SessionMemoryWriter:
     name: Kind = "session_memory"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
-        """The messages after the cursor, to be noted; or, while there is no document and once enough notes wait, the
-        document with the notes and, if a user speaks in them, the messages."""
+        """The messages after the cursor, to be noted; or, when the document is to be written, the document with the notes
+        and, if a user speaks in them, the messages."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
             return None
@@ -156,10 +159,11 @@ class SessionMemoryWriter:
             told = found
         else:
             told = None
-        if len(notes) >= COMPACTED or (is_empty and (notes or told)):
+        rests = bool(notes) and (found is None or _rests(engine, notes))
+        if len(notes) >= COMPACTED or rests or (is_empty and (notes or told)) or (told and _corrects(document, told)):
             return _prepare_document(engine, claim, document, notes, queued, began, told)
         if found:
-            return _prepare_notes(claim, document, notes, began, found)
+            return _prepare_notes(claim, document, notes, began, found, begins=is_empty)
         return None
 
     def read(self, answer: ModelAnswer, material: Material) -> NotesResult | DocumentResult:
@@ -191,12 +195,26 @@ class SessionMemoryWriter:
         when messages, notes, cursor or document have changed."""
         thread = await lock_thread(tx, claim)
         if isinstance(result, NotesResult):
-            return await _queue(tx, claim, thread, material.inputs, result, by)
+            return await _queue(tx, engine, claim, thread, material.inputs, result, by)
         return await _store(tx, engine, claim, thread, material.inputs, result, by)
 
 
 def _a_user_speaks(messages: Sequence[Message]) -> bool:
     return any(find_trust(message) == "user" for message in messages)
+
+
+def _rests(engine: Engine, notes: Sequence[Note]) -> bool:
+    """Whether the newest note waits for so long that the conversation rests."""
+    return notes[-1].created_at + engine.working_memory.idle_ms <= engine.now()
+
+
+def _corrects(document: WorkingMemoryDocument, told: NewMessages) -> bool:
+    """Whether the user corrects something in messages that the document does not know."""
+    if document.changed is None:
+        return False
+    since = find_since(document.changed)
+    unknown = [message for message in told.messages if message.created_at > since]
+    return corrects_document(unknown, document.content, is_json=document.rules.format == "json")
 
 
 def _was_cleared(document: WorkingMemoryDocument, note: Note) -> bool:
@@ -206,7 +224,13 @@ def _was_cleared(document: WorkingMemoryDocument, note: Note) -> bool:
 
 
 def _prepare_notes(
-    claim: Claim, document: WorkingMemoryDocument, notes: Sequence[Note], began: int, found: NewMessages
+    claim: Claim,
+    document: WorkingMemoryDocument,
+    notes: Sequence[Note],
+    began: int,
+    found: NewMessages,
+    *,
+    begins: bool,
 ) -> Material:
     content: JobMaterial = {
         "session_memory": parse_value(document),
@@ -216,7 +240,7 @@ def _prepare_notes(
     prompt = render("session_notes", most=MOST_NOTES)
     given = {name: content[name] for name in ("session_memory", "already_noted")}
     turn = TurnPart({"session_notes": True}, NOTES["properties"]["notes"], _read_member_notes, given, found.lines)
-    inputs = NotesInput(_reading(claim, began, found), tuple(notes))
+    inputs = NotesInput(_reading(claim, began, found), tuple(notes), begins)
     return Material(prompt.text, json.dumps(content, ensure_ascii=False), NOTES, prompt.version, inputs, turn=turn)
 
 
@@ -318,7 +342,9 @@ async def _check_reading(tx: Tx, claim: Claim, thread: Thread, reading: Reading)
     check_unchanged(now, reading.messages)
 
 
-async def _queue(tx: Tx, claim: Claim, thread: Thread, inputs: NotesInput, result: NotesResult, by: Author) -> Ended:
+async def _queue(
+    tx: Tx, engine: Engine, claim: Claim, thread: Thread, inputs: NotesInput, result: NotesResult, by: Author
+) -> Ended:
     uid, reading = claim.thread_uid, inputs.reading
     await _check_reading(tx, claim, thread, reading)
     await session_notes.add(
@@ -333,12 +359,18 @@ async def _queue(tx: Tx, claim: Claim, thread: Thread, inputs: NotesInput, resul
         now=result.now,
     )
     await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)
-    # Once enough notes wait, the next job writes them into the document.
-    goes_on = reading.more or len(inputs.queued) + len(result.notes) >= COMPACTED
+    waiting = len(inputs.queued) + len(result.notes)
+    goes_on = reading.more or waiting >= COMPACTED
+    due_at = None
+    # Fewer notes wait until the conversation rests; then the next job writes them into the document.
+    if not goes_on and waiting and not inputs.begins:
+        newest = result.now if result.notes else inputs.queued[-1].created_at
+        due_at = newest + engine.working_memory.idle_ms
     return Ended(
-        claim.seq - 1 if goes_on else None,
+        claim.seq - 1 if goes_on or due_at is not None else None,
         kept=(f"session_memory: {len(result.notes)} notes",) if result.notes else (),
         duplicates=(f"session_memory: {result.repeated} notes",) if result.repeated else (),
+        due_at=due_at,
     )
 
 

@@ -49,6 +49,8 @@ BlockName = Literal[
 
 OPEN_WORK = "Suspended runs, this conversation's first, and unfinished plans of others, changed last first."
 
+# So many tokens of a document are shown before what is newer than it.
+_LEAST_OF_DOCUMENT = 60
 # A block and what stands between it and the next.
 _BETWEEN = 2
 
@@ -98,15 +100,21 @@ def make_piece(
 def make_document_piece(
     document: WorkingMemoryDocument, name: Literal["user-profile", "session-memory"], counter: TokenCounter
 ) -> ContextPiece:
-    """A working memory document as a block, cut at its end with a mark."""
+    """A working memory document as a block, cut at the document's end with a mark."""
     assert document.changed is not None
     readable = render_readable(document)
 
-    def fit(most: int) -> tuple[str, str]:
-        def shown(text: str) -> str:
-            return render_block(document, text=text)
+    without_newer = replace(document, newer=())
 
-        return _cut(readable, shown, most, counter), f"words of {name}"
+    def fit(most: int) -> tuple[str, str]:
+        shown = document
+        if document.newer:
+            # The document's beginning comes first, then what is newer, then the rest: more room never shows less.
+            beginning = counter.cut_words(readable, _LEAST_OF_DOCUMENT) + CUT_MARK
+            if counter.text(render_block(document, text=beginning)) > most:
+                shown = without_newer
+                most = min(most, counter.text(render_block(without_newer, text=beginning)))
+        return _cut(readable, lambda text: render_block(shown, text=text), most, counter), f"words of {name}"
 
     return make_piece(name, render_block(document), counter, fit)
 

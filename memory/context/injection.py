@@ -83,7 +83,7 @@ async def make_injection(
     questions = _cut_questions(question, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
     person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
-    blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens)
+    blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens, gone)
     kept = [
         (shown, marks) for block in blocks if (shown := _drop_told(block.text, told)) and (marks := _mark_lines(shown))
     ]
@@ -110,10 +110,11 @@ async def _gather(
     prepared: PreparedRecall | None,
     person: PersonMemory | None,
     max_tokens: int,
+    gone: int,
 ) -> tuple[list[ShownBlock], RecalledMemory]:
     """The blocks about the user and open work, cut to their share; and what is recalled."""
     thread = await find_thread(tx, scope, thread_id)
-    pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
+    pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now(), seen_after=gone)
     recalled = await find_with_person(tx, engine, scope, prepared, person, thread)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     # The same whatever is recalled: a block that is cut elsewhere would show the line of the cut again.

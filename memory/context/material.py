@@ -22,6 +22,7 @@ from layerlore.memory.context.context_blocks import (
     make_task_piece,
 )
 from layerlore.memory.context.window_loader import LeftOut, LoadedWindow, ModelSummary, find_floor, load_window
+from layerlore.memory.documents.newer_lines import read_newer
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, drop_expired_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES
@@ -440,9 +441,17 @@ async def _claim_memory(
 
 
 async def make_pieces(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, person: PersonMemory | None, *, now: int
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    thread: Thread | None,
+    person: PersonMemory | None,
+    *,
+    now: int,
+    seen_after: int | None = None,
 ) -> list[ContextPiece]:
-    """The blocks that a context has beside its messages, notes and memories. The profile is the person's."""
+    """The blocks that a context has beside its messages, notes and memories. The profile is the person's.
+    ``seen_after``: a host shows its model the messages after this seq by itself."""
     if person:
         written = person.profile
     else:
@@ -458,7 +467,7 @@ async def make_pieces(
     else:
         open_plan = None
     if thread:
-        pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
+        pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now, seen_after=seen_after)
     found: OpenWorkAnswer | None = None
     # Open work of other threads is shown if this one has no plan.
     if open_plan is None or not is_open(open_plan.plan):
@@ -475,12 +484,21 @@ async def make_pieces(
 
 
 async def _make_own_pieces(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread, open_plan: Revision | None, *, now: int
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    thread: Thread,
+    open_plan: Revision | None,
+    *,
+    now: int,
+    seen_after: int | None,
 ) -> list[ContextPiece]:
     """The blocks of the thread itself."""
     counter, rules = engine.tokens, engine.working_memory.of("thread")
     pieces: list[ContextPiece] = []
-    kept = WorkingMemoryDocument("thread", thread.thread_id, rules, await working_memory.read_newest(tx, scope, thread))
+    written = await working_memory.read_newest(tx, scope, thread)
+    newer = await read_newer(tx, scope, thread, written)
+    kept = WorkingMemoryDocument("thread", thread.thread_id, rules, written, newer, seen_after)
     kept = drop_expired_lines(kept, now)
     if kept.content:
         pieces.append(make_document_piece(kept, "session-memory", counter))

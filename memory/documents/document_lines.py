@@ -304,6 +304,15 @@ class ListedVersion(VersionRow):
     undo: NotRequired[str]
 
 
+class NewerRow(TypedDict):
+    """What was said or noted since the document was last changed, and the line of the document that it denies."""
+
+    said_at: str
+    by: str
+    text: str
+    denies: NotRequired[str]
+
+
 class DocumentAnswer(TypedDict):
     """A document with its rules and its versions; without any change it has version 0."""
 
@@ -311,6 +320,7 @@ class DocumentAnswer(TypedDict):
     thread_id: NotRequired[str]
     format: str
     content: Any
+    newer: NotRequired[list[NewerRow]]
     version: int
     change: NotRequired[str]
     changed_at: NotRequired[str]

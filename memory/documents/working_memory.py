@@ -32,6 +32,14 @@ from layerlore.memory.documents.document_lines import (
     remove_lines,
     replace_line,
 )
+from layerlore.memory.documents.newer_lines import (
+    MarkedContent,
+    NewerLine,
+    list_newer,
+    mark_denied,
+    read_with_newer,
+    render_newer,
+)
 from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act, undoable_since
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answers import order_keys, show_masked
@@ -83,12 +91,16 @@ def _blame_stored() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WorkingMemoryDocument:
-    """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet."""
+    """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet. ``newer``: what was
+    said and noted since, where it is read to be shown. ``seen_after``: the reader sees the messages after this seq, so
+    that what they say stands in marks only."""
 
     scope: DocumentScope
     thread_id: str
     rules: DocumentRules
     changed: Version | None = None
+    newer: tuple[NewerLine, ...] = ()
+    seen_after: int | None = None
 
     @property
     def content(self) -> str:
@@ -106,12 +118,8 @@ class WorkingMemoryDocument:
 
 async def read_current(engine: Engine, scope: Scope, of: DocumentScope, thread_id: str = "") -> WorkingMemoryDocument:
     """Read the document of a thread, or with ``of="resource"`` the profile; an unknown thread has an empty one."""
-    try:
-        found = await engine.database.read(working_memory.read_current, scope, thread_id if of == "thread" else "")
-    except NotFound:
-        # A thread without messages may still be written to, so it reads as an empty document.
-        found = None
-    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), found)
+    document, _ = await read_document(engine, scope, of, thread_id, version=0)
+    return document
 
 
 async def read_document(
@@ -122,16 +130,17 @@ async def read_document(
 
     Raises InvalidInput, NotFound for a version that is not kept."""
     check_number(version, "version", 0, note="; 0 is the current one")
+    newer: tuple[NewerLine, ...] = ()
     try:
-        kept = await engine.database.read(
-            working_memory.read_history, scope, thread_id if of == "thread" else "", version=version
-        )
+        kept, newer = await engine.database.read(read_with_newer, scope, thread_id if of == "thread" else "", version)
     except NotFound:
+        # A thread without messages may still be written to, so it reads as an empty document.
         kept = DocumentHistory(None, None, ())
     if version and kept.chosen is None:
         there = ", ".join(str(each.version) for each in kept.versions)
         raise NotFound(f"version {version} is not kept; kept: {there or 'none, nothing was written yet'}")
-    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), kept.chosen or kept.newest), kept
+    rules = engine.working_memory.of(of)
+    return WorkingMemoryDocument(of, thread_id, rules, kept.chosen or kept.newest, newer), kept
 
 
 def parse_value(document: WorkingMemoryDocument) -> Any:
@@ -148,11 +157,15 @@ def parse_value(document: WorkingMemoryDocument) -> Any:
 
 
 def render_readable(document: WorkingMemoryDocument) -> str:
-    """The content as a model reads it: text, or indented JSON."""
+    """The content as a model reads it: text with its marks, or indented JSON."""
     value = parse_value(document)
     if isinstance(value, str):
-        return value
+        return _mark_denied(document).text
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _mark_denied(document: WorkingMemoryDocument) -> MarkedContent:
+    return mark_denied(document.content, document.newer, is_json=document.rules.format == "json")
 
 
 async def update_document(
@@ -490,10 +503,12 @@ def render_block(
     earlier one.
     """
     tag = _TAGS[document.scope]
+    if text is None and document.content:
+        text = render_readable(document)
     if text:
-        return wrap_block(tag, text, _description(document, current))
-    if document.content and text is None:
-        return wrap_block(tag, render_readable(document), _description(document, current))
+        newer = render_newer(_mark_denied(document).others, document.seen_after)
+        shown = "\n\n".join(filter(None, [text, newer]))
+        return wrap_block(tag, shown, _description(document, current))
     if not form:
         return ""
     if document.rules.template:
@@ -554,6 +569,8 @@ def render_json(
     }
     if document.scope == "thread":
         answer["thread_id"] = document.thread_id
+    if document.newer:
+        answer["newer"] = list_newer(_mark_denied(document))
     if changed:
         answer = {**answer, **_show_version(changed)}
     if rules.template:

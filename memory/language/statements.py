@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from layerlore.memory.language.phrases import slight_words
 from layerlore.memory.language.search_words import month_names
 from layerlore.memory.language.word_lists import ordered_words, word_set
 from layerlore.storage.core import linear_re
@@ -72,7 +73,9 @@ _WORD = linear_re.compile(
 )
 # The words that a correction adds about the old value: "(not the 29th)", "instead of Docker".
 _ASIDE = linear_re.compile(
-    r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)(?:[^\w.;][^.;]*)?[.;)]*$",
+    r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)"
+    # The full stop of a day's number ends nothing: "statt am 1. Dezember".
+    r"((?:[^\w.;](?:[^.;]|\d\.\s)*)?)[.;)]*$",
     linear_re.IGNORECASE,
 )
 _THOUSANDS = linear_re.compile(r"[+\-]?\d{1,3}(,\d{3})+")
@@ -364,6 +367,43 @@ def contradicts(new: str, known: str) -> bool:
         return False
     frame, values = found
     return values[0][0].is_value and values[1][0].is_value and _has_one_value(frame, values[0][0])
+
+
+def rejects_value(new: str, known: str) -> bool:
+    """Whether a correction rejects the value of an older sentence, and gives one that is not there: "8 December, not 1
+    December"."""
+    aside = _ASIDE.search(new.strip())
+    if aside is None:
+        return False
+    old = list(read_statement(aside[1]).words)
+    while old and old[0].key in word_set("statements.prepositions"):
+        old.pop(0)
+    if not 0 < len(old) <= _MOST_WORDS:
+        return False
+    said = read_statement(without_aside(new)).words
+    words = read_statement(known).words
+    if _stands_in(said[-len(old) :], words):
+        return False
+    # "No, 8 December, not 1 December" leaves its subject out. If it has one, the other must be about that, too.
+    subject, other = said[: -len(old)], _find_content(words)
+    persons = {word.key for word in subject if word.is_name or word.key == USER}
+    about = _find_content(subject)
+    if about and (about.isdisjoint(other) or not persons <= other):
+        return False
+    # A name or an ordinary word may be what a sentence is about, so it must be its end: "Pays by card."
+    if old[0].is_number:
+        return _stands_in(old, words)
+    return _stands_in(old, words[-len(old) :])
+
+
+def _find_content(words: Words) -> set[str]:
+    """The words that say what a statement is about, without the endings of verbs."""
+    return {leave_person(word.key) for word in words if word.kind == "word"}.difference(slight_words())
+
+
+def _stands_in(part: Words, words: Words) -> bool:
+    keys, sought = [word.key for word in words], [word.key for word in part]
+    return any(keys[at : at + len(sought)] == sought for at in range(len(keys) - len(sought) + 1))
 
 
 def is_other_value(new: str, known: str) -> bool:

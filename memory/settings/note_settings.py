@@ -78,8 +78,20 @@ class WorkingMemoryRules(Section):
     read_only: bool = Field(
         default=False, description="true: agents read the documents, and no tool that changes one is listed."
     )
+    idle_minutes: Annotated[int, Unit("minutes")] = Field(
+        default=5,
+        ge=1,
+        le=10_080,
+        description="When a conversation rests for so long, the notes that wait are written into its session memory, however "
+        "few they are.",
+    )
     thread: DocumentRules = DocumentRules()
     resource: DocumentRules = DocumentRules()
+
+    @property
+    def idle_ms(self) -> int:
+        """Milliseconds without a new note after which a conversation rests."""
+        return self.idle_minutes * 60_000
 
     def of(self, scope: DocumentScope) -> DocumentRules:
         """The rules of the thread's or of the resource's document."""

@@ -338,6 +338,11 @@ _FINISH = (
     .values(
         **_ended,
         done_seq=case((jobs.c.done_seq > bindparam("new_done_seq"), jobs.c.done_seq), else_=bindparam("new_done_seq")),
+        # A request that came meanwhile says itself when it is due.
+        due_at=case(
+            (jobs.c.requested_seq > jobs.c.claimed_seq, jobs.c.due_at),
+            else_=func.coalesce(cast(bindparam("new_due_at"), BigInteger), jobs.c.due_at),
+        ),
         attempts=0,
         error=None,
     )
@@ -372,12 +377,13 @@ async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
     return await tx.run(_PROLONG, **_values(claim, now), new_lease_until=now + lease_ms) == 1
 
 
-async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
-    """End a job in the transaction of its effects; it stays due if more was requested meanwhile.
+async def finish(tx: Tx, claim: Claim, *, now: int, due_at: int | None = None) -> None:
+    """End a job in the transaction of its effects; it stays due if more was requested meanwhile. ``due_at``: when the
+    rest of it is due, if it is done only in part.
 
     Raises Fenced if another worker has it by now, or it has ended: then the whole transaction must be undone.
     """
-    if not await tx.run(_FINISH, **_values(claim, now), new_done_seq=claim.seq):
+    if not await tx.run(_FINISH, **_values(claim, now), new_done_seq=claim.seq, new_due_at=due_at):
         raise Fenced(
             "the job is not yours any more: its lease ran out and somebody else took it, or it has ended. "
             "Nothing was stored; take another job"

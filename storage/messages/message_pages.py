@@ -121,6 +121,13 @@ _behind_cursor = messages.c.seq > bindparam("after")
 _spoken = or_(messages.c.role == "user", messages.c.role == "assistant")
 _BETWEEN = _UP_TO.where(_behind_cursor).order_by(messages.c.seq)
 _SPOKEN = _BETWEEN.where(_spoken)
+_OF_USERS = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.role == "user")
+    .where(_behind_cursor, messages.c.created_at > bindparam("created_after"))
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("most"))
+)
 _SPOKEN_BEFORE = _UP_TO.where(_spoken).order_by(messages.c.seq.desc())
 
 
@@ -321,6 +328,16 @@ async def read_between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto
     of = of_thread(scope, thread.thread_uid)
     found = await read(tx, _BETWEEN, thread.thread_id, **of, after=after, upto=upto, most=most)
     return await attach(tx, scope, thread.thread_uid, found)
+
+
+async def read_newest_of_users(
+    tx: Tx, scope: Scope, thread: Thread, *, after: int, created_after: int, most: int
+) -> list[Message]:
+    """The last ``most`` messages of role user with a seq above ``after`` that were added later than ``created_after``
+    (ms since 1970), in order."""
+    of = of_thread(scope, thread.thread_uid)
+    found = await read(tx, _OF_USERS, thread.thread_id, **of, after=after, created_after=created_after, most=most)
+    return found[::-1]
 
 
 async def read_spoken(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:

@@ -6,7 +6,8 @@ import pytest
 from layerlore.extraction.jobs.worker import NoModel, conclude
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Stale
 from layerlore.extraction.kinds.session_memory import COMPACTED, MOST_NOTES, SessionMemoryWriter
-from layerlore.memory.settings.note_settings import DocumentRules
+from layerlore.memory.documents import working_memory
+from layerlore.memory.settings.note_settings import DocumentRules, WorkingMemoryRules
 from layerlore.memory.text.quotation import wrap_block
 from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
@@ -14,6 +15,7 @@ from layerlore.storage.derived import session_notes
 from layerlore.storage.derived.session_notes import Note
 from layerlore.storage.threads import events
 
+from ..talking import MINUTE
 from ..turning import Turns, said
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +39,10 @@ def document(text: str) -> Json:
 
 @pytest.fixture
 def turns(database: Database) -> Turns:
-    return Turns.on(database, SessionMemoryWriter())
+    turns = Turns.on(database, SessionMemoryWriter())
+    # Between the turns of these tests much time passes.
+    turns.set(working_memory=WorkingMemoryRules(idle_minutes=10_080))
+    return turns
 
 
 async def queued(turns: Turns) -> list[Note]:
@@ -80,8 +85,75 @@ async def test_thanks_and_greetings_ask_no_model_and_are_read_with_what_is_said_
     await turns.turn("The gate is green.")
     (given,) = await turns.work(noting("the gate is green"))
     assert said(given["messages"]) == ["Hello!", "Hi, what can I do?", "The gate is green.", "I see."]
-    await turns.turn("Thanks!", "You are welcome.")
-    assert await turns.work(noting("never")) == []
+
+
+async def test_notes_that_wait_are_written_into_the_document_once_the_conversation_rests(turns: Turns) -> None:
+    turns.set(working_memory=WorkingMemoryRules(idle_minutes=60))
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is green.")
+    assert ["notes" in given for given in await turns.work(noting("the gate is green"))] == [False]
+    (waiting,) = await turns.waiting()
+    assert waiting.due_at == (await queued(turns))[0].created_at + 60 * MINUTE
+    turns.talk.now = waiting.due_at
+    (given,) = await turns.work(document("Find the green gate."))
+    assert (given["session_memory"], [note["text"] for note in given["notes"]]) == (
+        "Find the gate.",
+        ["the gate is green"],
+    )
+    assert await turns.content() == "Find the green gate."
+    assert await texts(turns) == []
+    assert await turns.waiting() == []
+
+
+async def test_a_turn_before_the_conversation_rests_is_noted_and_the_rest_begins_anew(turns: Turns) -> None:
+    turns.set(working_memory=WorkingMemoryRules(idle_minutes=60))
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is green.")
+    await turns.work(noting("the gate is green"))
+    await turns.turn("The gate is open.")
+    assert len(await turns.work(noting("the gate is open"))) == 1
+    (waiting,) = await turns.waiting()
+    assert waiting.due_at == (await queued(turns))[-1].created_at + 60 * MINUTE
+    assert await texts(turns) == ["the gate is green", "the gate is open"]
+
+
+@pytest.mark.parametrize("said", ["No, the gate is red.", "Sorry, I meant gate 8.", "Gate 7 is closed."])
+async def test_what_the_user_corrects_is_written_into_the_document_at_once(turns: Turns, said: str) -> None:
+    await turns.keep("Gate 7 is open.")
+    await turns.turn("The wall is high.")
+    await turns.work(noting("the wall is high"))
+    await turns.turn(said)
+    (given,) = await turns.work(document("It is corrected."))
+    assert [note["text"] for note in given["notes"]] == ["the wall is high"]
+    assert given["messages"][0]["text"] == said
+    assert await turns.content() == "It is corrected."
+    assert await texts(turns) == []
+    assert await turns.waiting() == []
+
+
+async def test_notes_that_wait_stand_below_the_document_until_it_holds_them(turns: Turns) -> None:
+    await turns.turn("The gate opens on Monday.")
+    await turns.work(document("- Opens: Monday\n- The wall is 3 m high."))
+    await turns.turn("The wall is painted.")
+    await turns.work(noting("The wall is painted.", "The wall is 4 m high."))
+    shown = working_memory.render_block(await turns.document())
+    assert "- Opens: Monday\n- The wall is 3 m high. (newer, " in shown
+    assert ": The wall is 4 m high.)\n\nNewer than this document:\n- " in shown
+    assert shown.endswith(", noted from #3-4: The wall is painted.\n</value>\n</session-memory>")
+    await note_turns(turns, COMPACTED - 3)
+    await turns.turn("Say the last.")
+    await turns.work(noting("said the last"), document("- The wall is 4 m high."))
+    assert "newer" not in working_memory.render_block(await turns.document()).lower()
+
+
+async def test_a_correction_that_an_agent_wrote_into_the_document_is_only_noted(turns: Turns) -> None:
+    await turns.keep("The gate is green.")
+    await turns.talk.say("No, the gate is red.")
+    await turns.keep("The gate is red.")
+    await turns.talk.say("I see.", role="assistant")
+    (given,) = await turns.work(NOTHING)
+    assert "notes" not in given
+    assert await turns.content() == "The gate is red."
 
 
 async def test_notes_wait_until_there_are_enough_and_are_then_written_into_the_document(turns: Turns) -> None:
@@ -186,7 +258,7 @@ async def test_a_document_that_does_not_validate_leaves_the_notes_waiting(turns:
 
 
 async def test_a_json_document_fits_its_schema(turns: Turns) -> None:
-    turns.rule(DocumentRules(format="json", json_schema=SCHEMA))
+    turns.rule(DocumentRules(format="json", json_schema=SCHEMA), idle_minutes=10_080)
     await turns.keep({"objective": "a gate"})
     await note_turns(turns, COMPACTED - 1)
     await turns.turn("The gate is open.")
