@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import threading
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
+from layerlore.memory.rules.ages import iso
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
@@ -163,6 +165,26 @@ async def test_what_is_shown_keeps_to_its_tokens_and_says_no_line_twice(tmp_path
         (counted,) = store.engine.counts.list_pending(SCOPE)
         assert (counted.source, counted.name) == ("hook", "claude-code")
         assert (counted.messages, counted.calls, counted.tokens) == (60, len(list(filter(None, shown))), sum(tokens))
+
+
+async def test_a_line_of_session_memory_that_the_user_denies_is_marked_and_the_users_words_are_not_repeated(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        sent = WriteRequest(Origin("test", "update_working_memory", "local"))
+        await working_memory.update_document(
+            store.engine, SCOPE, "thread", "s", "Launch: 1 December", mode=None, expected_version=None, sent=sent
+        )
+        later = iso(store.engine.now() + 1)
+        for number, said in enumerate(["No, 8 December, not 1 December.", "No, invoice only."]):
+            store.write(
+                claude(2 * number, "user", said, timestamp=later),
+                claude(2 * number + 1, "assistant", "I see.", timestamp=later),
+            )
+        await store.hook()
+        shown = await store.shown("UserPromptSubmit", "s", prompt="What comes next?")
+        assert re.search(r"^Launch: 1 December \(newer, \S+: No, 8 December, not 1 December\.\)$", shown, re.MULTILINE)
+        assert "invoice" not in shown
 
 
 async def test_sub_agents_are_kept_where_that_is_wanted(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def test_rows_of_older_rules_have_an_index_of_their_own(tmp_path: Path) -> None:
     assert only == "SEARCH search_rows USING INDEX search_rows_stale (row_id>?)"
 
 
-@pytest.mark.parametrize("statement", [windows._BEFORE, windows._AFTER, message_pages._page(True, False)])
+@pytest.mark.parametrize(
+    "statement", [windows._BEFORE, windows._AFTER, message_pages._page(True, False), message_pages._OF_USERS]
+)
 def test_messages_of_a_thread_are_read_in_the_order_of_its_key(statement: Executable, tmp_path: Path) -> None:
     (only,) = plan(tmp_path / "memory.db", statement)
     assert "sqlite_autoindex_messages_1" in only

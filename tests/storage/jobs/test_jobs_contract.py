@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,17 @@ async def test_what_was_done_is_not_asked_for_again_and_the_highest_request_coun
     assert await waiting(database) == []
     await ask(database, 8)
     assert (await taken(database)).done_seq == 7
+
+
+async def test_the_rest_of_a_job_is_due_when_its_end_says_or_when_a_request_meanwhile_says(database: Database) -> None:
+    await ask(database, 7)
+    claim = await taken(database)
+    await database.write(job_rows.finish, replace(claim, seq=6), now=NOW, due_at=NOW + 50)
+    assert await take(database, NOW + 49) is None
+    claim = await taken(database, NOW + 50)
+    await ask(database, 8, due_at=NOW + 60)
+    await database.write(job_rows.finish, replace(claim, seq=6), now=NOW + 50, due_at=NOW + 90)
+    assert (await taken(database, NOW + 60)).seq == 8
 
 
 async def test_a_request_during_the_work_keeps_the_job_due(database: Database) -> None:
