@@ -159,8 +159,9 @@ class SessionMemoryWriter:
             told = found
         else:
             told = None
-        rests = bool(notes) and (found is None or _rests(engine, notes))
-        if len(notes) >= COMPACTED or rests or (is_empty and (notes or told)) or (told and _corrects(document, told)):
+        rested = bool(notes) and (found is None or _rested(engine, notes[-1], found.messages[0]))
+        corrected = told is not None and _corrects(document, told)
+        if len(notes) >= COMPACTED or rested or corrected or (is_empty and (notes or told)):
             return _prepare_document(engine, claim, document, notes, queued, began, told)
         if found:
             return _prepare_notes(claim, document, notes, began, found, begins=is_empty)
@@ -203,9 +204,10 @@ def _a_user_speaks(messages: Sequence[Message]) -> bool:
     return any(find_trust(message) == "user" for message in messages)
 
 
-def _rests(engine: Engine, notes: Sequence[Note]) -> bool:
-    """Whether the newest note waits for so long that the conversation rests."""
-    return notes[-1].created_at + engine.working_memory.idle_ms <= engine.now()
+def _rested(engine: Engine, note: Note, following: Message) -> bool:
+    """Whether the conversation rested between a note and the message after it. The clock does not count: the same material
+    is read again when a host's model has answered."""
+    return following.created_at - note.created_at >= engine.working_memory.idle_ms
 
 
 def _corrects(document: WorkingMemoryDocument, told: NewMessages) -> bool:

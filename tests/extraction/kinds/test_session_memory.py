@@ -117,6 +117,19 @@ async def test_a_turn_before_the_conversation_rests_is_noted_and_the_rest_begins
     assert await texts(turns) == ["the gate is green", "the gate is open"]
 
 
+async def test_notes_from_before_a_rest_are_written_with_the_turn_that_ends_it(turns: Turns) -> None:
+    turns.set(working_memory=WorkingMemoryRules(idle_minutes=60))
+    await turns.keep("Find the gate.")
+    await turns.turn("The gate is green.")
+    await turns.work(noting("the gate is green"))
+    turns.talk.now += 61 * MINUTE
+    await turns.turn("The gate is open.")
+    (given,) = await turns.work(document("The green gate is open."))
+    assert [note["text"] for note in given["notes"]] == ["the gate is green"]
+    assert said(given["messages"]) == ["The gate is open.", "I see."]
+    assert await turns.waiting() == []
+
+
 @pytest.mark.parametrize("said", ["No, the gate is red.", "Sorry, I meant gate 8.", "Gate 7 is closed."])
 async def test_what_the_user_corrects_is_written_into_the_document_at_once(turns: Turns, said: str) -> None:
     await turns.keep("Gate 7 is open.")
