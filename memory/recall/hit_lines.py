@@ -38,7 +38,7 @@ Beside = Literal["before", "after"]
 
 WHOLE_CHARS = 500
 """A text up to this length is shown whole."""
-EXCERPT_CHARS = 320
+EXCERPT_CHARS = 400
 """Of a longer one so much: the sentences that match."""
 BESIDE_CHARS = 160
 """Of a message that only stands beside a hit."""
