@@ -19,6 +19,8 @@ CUT = "…"
 _ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
 # A longer sentence is cut: the rest of an excerpt needs room, too.
 _LONGEST_PIECE = 320
+# The number of sentences in an excerpt: its length is the limit.
+_MOST_SENTENCES = 100
 # Twice as long a piece needs about twice the words to be chosen.
 _USUAL_PIECE = 240
 # A word is searched for by its beginning, since what stands in the text may be another form of it. One with a digit in
@@ -35,20 +37,35 @@ _IN_TITLE = 0.5
 # The bonus of a piece of the found chunk, as a share of the weight of all words.
 _FOUND_CHUNK = 0.25
 
+# The share that a word counts for a line of code if a sentence has it, too: code repeats its few words again and again.
+_IN_CODE = 0.2
+
+_COLONS = ":："
+
 Shares = Mapping[str, float]
 """The words sought that a piece has, and the share that each counts: 1 for the word itself, less for another form."""
 
 
-def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "", count: int | None = None) -> str:
+def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
     """The sentences of a text with the most words of the query (by their weights), as many as ``most`` characters hold,
     in their order and on one line. A text up to that length stays whole.
 
-    A sentence comes with the short title that it stands under, and never the title alone. ``chunk``: the part of the text
-    that was found, whose sentences count more. ``count``: the number of sentences, at most."""
+    A sentence comes with the short title that it stands under; a title alone is shown only if nothing else matches.
+    ``chunk``: the part of the text that was found, whose sentences count more."""
+    return _pick(text, sought, most, chunk, _MOST_SENTENCES)
+
+
+def pick_sentence(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
+    """The one sentence of a text with the most words of the query, as ``pick_sentences`` shows it."""
+    return _pick(text, sought, most, chunk, 1)
+
+
+def _pick(text: str, sought: Mapping[str, float], most: int, chunk: str, count: int) -> str:
     if len(text) <= most:
         return join_lines(text)
     pieces = split_pieces(text, min(_LONGEST_PIECE, most))
-    picked = _Choice(text, pieces, sought, chunk).pick(most, count or len(pieces)) or _begin(pieces, most)
+    choice = _Choice(text, pieces, sought, chunk)
+    picked = choice.pick(most, count) or choice.pick(most, count, titles=True) or _begin(pieces, most)
     if picked:
         return _join(text, pieces, sorted(picked))
     return join_lines(text[:most]) + CUT_MARK
@@ -85,68 +102,83 @@ class _Choice:
         self._shares = self._share_words()
         self._bonus = self._share_bonus(chunk)
 
-    def pick(self, most: int, count: int) -> set[int]:
-        """The numbers of the best pieces, at most ``count`` of them and what these need, as ``most`` characters hold."""
+    def pick(self, most: int, count: int, *, titles: bool = False) -> set[int]:
+        """The numbers of the best pieces, at most ``count`` of them, and of what these need, as ``most`` characters hold.
+        ``titles``: titles are pieces like others."""
         telling = [
             number
             for number, piece in enumerate(self._pieces)
-            if piece.kind != "title" and (self._shares[number] or self._bonus[number])
+            if (piece.kind != "title" or titles) and (self._shares[number] or self._bonus[number])
         ]
         picked: set[int] = set()
         covered: dict[str, float] = {}
+        in_code: set[str] = set()
         left = most
         for _ in range(count):
             fitting = [number for number in telling if number not in picked and self._sizes[number] <= left]
-            gains = {number: self._measure_gain(number, covered) for number in fitting}
+            gains = {number: self._measure_gain(number, covered, in_code) for number in fitting}
             best = max(gains, key=lambda number: (gains[number], -number), default=None)
             if best is None or not gains[best]:
                 break
             # A title and the rest of a pair come along while they fit: alone, the piece may be misread.
             for number in (best, *self._list_needed(best)):
-                if number not in picked and self._sizes[number] <= left:
-                    picked.add(number)
-                    left -= self._sizes[number]
-                    for word, share in self._own[number].items():
-                        covered[word] = max(share, covered.get(word, 0.0))
+                if number in picked or self._sizes[number] > left:
+                    continue
+                picked.add(number)
+                left -= self._sizes[number]
+                if self._pieces[number].kind == "code":
+                    in_code.update(self._own[number])
+                for word, share in self._own[number].items():
+                    covered[word] = max(share, covered.get(word, 0.0))
         return picked
 
     def _share_words(self) -> list[Shares]:
-        """For each piece the words that count for it: a sentence has those of its titles, too, and a line of code only
-        those that no sentence has, since code repeats its few words again and again."""
-        in_text: dict[str, float] = {}
+        """For each piece the words that count for it: for a sentence those of its titles, too."""
+        in_sentences: dict[str, float] = {}
         for piece, own in zip(self._pieces, self._own, strict=True):
-            if piece.kind != "code":
-                in_text |= {word: max(share, in_text.get(word, 0.0)) for word, share in own.items()}
+            if piece.kind == "sentence":
+                in_sentences |= {word: max(share, in_sentences.get(word, 0.0)) for word, share in own.items()}
         found: list[Shares] = []
         for piece, own in zip(self._pieces, self._own, strict=True):
-            if piece.kind == "code":
-                found.append({word: share for word, share in own.items() if share > in_text.get(word, 0.0)})
-                continue
             shares: dict[str, float] = {}
-            for title in piece.titles:
-                shares |= {word: _IN_TITLE * share for word, share in self._own[title].items()}
-            found.append(shares | own)
+            if piece.kind == "code":
+                for word, share in own.items():
+                    is_repeated = share <= in_sentences.get(word, 0.0)
+                    shares[word] = _IN_CODE * share if is_repeated else share
+            else:
+                for title in piece.titles:
+                    shares |= {word: _IN_TITLE * share for word, share in self._own[title].items()}
+                shares |= own
+            found.append(shares)
         return found
 
     def _share_bonus(self, chunk: str) -> list[float]:
-        """For each piece its bonus for standing in the found chunk. Code has none if the chunk has sentences."""
+        """For each piece its bonus for standing in the found chunk. If the chunk has sentences, they alone have one, without
+        those that only lead to code."""
         at = self._text.find(chunk) if chunk else -1
         if at < 0:
             return [0.0] * len(self._pieces)
         end = at + len(chunk) + 1
         inside = {number for number, piece in enumerate(self._pieces) if piece.start >= at and piece.end <= end}
-        sentences = {number for number in inside if self._pieces[number].kind == "sentence"}
+        sentences = {
+            number
+            for number in inside
+            if self._pieces[number].kind == "sentence" and self._text[self._pieces[number].end - 1] not in _COLONS
+        }
         bonus = _FOUND_CHUNK * (sum(self._sought.values()) or 1.0)
         return [bonus * (number in (sentences or inside)) for number in range(len(self._pieces))]
 
-    def _measure_gain(self, number: int, covered: Mapping[str, float]) -> float:
+    def _measure_gain(self, number: int, covered: Mapping[str, float], in_code: Set[str]) -> float:
+        """How much a piece adds. ``covered``: the words that were picked, and their shares; ``in_code``: those that a line
+        of code has, since one such line is enough."""
         is_code = self._pieces[number].kind == "code"
         gain = self._bonus[number]
         for word, share in self._shares[number].items():
-            if share > covered.get(word, 0.0):
-                gain += self._sought[word] * share
-            elif not is_code:
-                gain += self._sought[word] * share * _SHOWN_AGAIN
+            if is_code:
+                is_new, again = word not in in_code, 0.0
+            else:
+                is_new, again = share > covered.get(word, 0.0), _SHOWN_AGAIN
+            gain += self._sought[word] * share * (1.0 if is_new else again)
         # A short piece says the same in less room, so a long one needs more words to be chosen.
         return gain / (1 + self._sizes[number] / _USUAL_PIECE)
 
@@ -160,15 +192,22 @@ class _Choice:
         elif piece.titles:
             before = [piece.titles[-1]]
         after = number + 1
-        if after == len(self._pieces) or _ENDS.search(self._text, piece.start, piece.end):
+        if after == len(self._pieces) or not self._awaits_more(number):
             return before
-        words = self._words[number]
-        if self._pieces[after].kind != piece.kind or not words or not any(_match(word, words[-1]) for word in self._sought):
-            return before
-        # A sentence that was cut goes on.
-        if self._pieces[after].start == piece.end:
+        following = self._pieces[after]
+        if following.start == piece.end:
+            # A sentence that was cut goes on.
             return [after, *before]
-        return [*before, after]
+        if following.kind == piece.kind:
+            return [*before, after]
+        return before
+
+    def _awaits_more(self, number: int) -> bool:
+        """Whether a piece ends with a word sought, and not as sentences end."""
+        piece, words = self._pieces[number], self._words[number]
+        if not words or _ENDS.search(self._text, piece.start, piece.end):
+            return False
+        return any(_match(word, words[-1]) for word in self._sought)
 
 
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:

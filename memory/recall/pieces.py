@@ -58,6 +58,7 @@ _COLONS = (":", "：")
 _EMPHASIS = "*_ \t"
 # The signs of rules, of the line below a table's first row, and of what frames them.
 _RULE_SIGNS = "-=_*|:+ \t"
+_WORD = linear_re.compile(r"\w")
 _HEADING = linear_re.compile(r"#{1,6}\s")
 _BULLET = linear_re.compile(r"[-*•–+]\s|\|")
 _BOLD = linear_re.compile(r"(?:\*\*|__)[^*]{1,120}(?:\*\*|__)\s?[:：]?\Z")
@@ -81,7 +82,8 @@ def split_pieces(text: str, longest: int) -> list[Piece]:
     is_introduced = False
     for number, line in enumerate(_classify_lines(text)):
         # A paragraph right below a title belongs to it; a later one does not belong to a line with a colon.
-        if line.kind != "code" and not (is_introduced and line.depth == _LINE_DEPTH):
+        is_below = is_introduced and line.kind == "sentence" and line.depth == _LINE_DEPTH
+        if line.kind != "code" and not is_below:
             titles = [(depth, at) for depth, at in titles if depth < line.depth]
         above = tuple(at for _, at in titles)
         kind: Kind = "code" if line.kind == "code" else "sentence"
@@ -97,10 +99,10 @@ def split_pieces(text: str, longest: int) -> list[Piece]:
         if is_introduced:
             pieces[-1] = replace(last, kind="title")
             titles.append((line.depth, len(pieces) - 1))
-    with_sentences = {title for piece in pieces if piece.kind == "sentence" for title in piece.titles}
-    # A title without a sentence below it is all that its section says.
+    with_content = {title for piece in pieces if piece.kind != "title" for title in piece.titles}
+    # A title without anything below it is all that its section says.
     return [
-        replace(piece, kind="sentence") if piece.kind == "title" and at not in with_sentences else piece
+        replace(piece, kind="sentence") if piece.kind == "title" and at not in with_content else piece
         for at, piece in enumerate(pieces)
     ]
 
@@ -116,7 +118,7 @@ def _classify_lines(text: str) -> Iterator[_Line]:
             is_code = not is_code
         elif is_code or bare.endswith(_CODE_ENDS):
             yield _Line(start, end, "code", _LINE_DEPTH)
-        elif bare.strip(_RULE_SIGNS):
+        elif _WORD.search(bare):
             indent = len(line) - len(line.lstrip())
             yield _Line(start, end, *_classify_line(bare, indent, following.strip()))
 
