@@ -121,11 +121,11 @@ async def test_no_answer_is_larger_than_its_budget(tools: Tools, detail: str, ex
 async def test_an_answer_that_had_to_be_cut_says_what_is_missing(tools: Tools) -> None:
     await tools.say("main", *(f"violin lesson {number}: " + "scales " * 40 for number in range(10)))
     request = {"query": "violin", "limit": 10, "neighbours": False}
-    text, answer, _ = await text_and_json(tools, max_tokens=500, **request)
+    text, answer, _ = await text_and_json(tools, max_tokens=300, **request)
     shown = text.count("\n#") + text.count("\n* #")
     assert 0 < shown < 10
     assert text.splitlines()[-1].startswith(f"[{shown} of 10 hits fit in max_tokens; signals: lexical; ")
-    assert answer["cut"] == "max_tokens=500 reached"
+    assert answer["cut"] == "max_tokens=300 reached"
     text, answer, _ = await text_and_json(tools, max_tokens=5000, **request)
     assert "[10 hits; " in text
     assert "cut" not in answer
@@ -143,7 +143,7 @@ async def test_the_best_hit_is_shown_rather_than_what_stands_around_it(tools: To
     assert "cut" in answer
 
 
-async def test_the_best_hit_is_shown_in_part_where_it_does_not_fit_beside_others(tools: Tools) -> None:
+async def test_the_best_hit_is_shown_in_part_where_it_would_push_out_others(tools: Tools) -> None:
     said = (
         "議事録。"
         + "特に異議はありませんでした。" * 20
@@ -154,7 +154,7 @@ async def test_the_best_hit_is_shown_in_part_where_it_does_not_fit_beside_others
     await tools.say("other", *(f"新しい事務所の話 {number}" for number in range(20)))
     text = await tools("recall_memory", query="新しい事務所の家賃はいくらですか？", max_tokens=250)
     assert "新しい事務所の家賃は月額125万円です。" in text
-    assert " hits fit in max_tokens; the best is cut to max_tokens; " in text
+    assert text.count("新しい事務所の話") > 3
 
 
 async def test_a_single_hit_larger_than_the_budget_is_cut_with_a_mark(tools: Tools) -> None:
