@@ -23,7 +23,6 @@ from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.index_texts import make_embedding_texts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
-from layerlore.memory.parts.tokens import CUT_MARK
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
 from layerlore.memory.rules.time_zones import current_zone
@@ -42,10 +41,8 @@ WHOLE_CHARS = 500
 """A text up to this length is shown whole."""
 EXCERPT_CHARS = 320
 """Of a longer one so much: the sentences that match."""
-SHORT_WORDS = 25
-"""Of a short line so many words at most."""
 SHORT_CHARS = 150
-"""In a script without spaces, so many characters."""
+"""Of a short line: some 25 words."""
 BESIDE_CHARS = 160
 """Of a message that only stands beside a hit."""
 QUOTE_CHARS = 60
@@ -151,20 +148,12 @@ def make_line(
 
 
 def shorten_line(line: MemoryLine, sought: Mapping[str, float]) -> MemoryLine:
-    """The line with the sentence that matches, of at most 25 words; the same line if it has no more.
+    """The line with the sentence that matches, of some 25 words; the same line if it has no more.
 
     It has only text of the line, so that whoever saw it finds it in the whole line again."""
     if len(line.text) <= SHORT_CHARS:
         return line
-    picked = pick_sentences(line.text, sought, SHORT_CHARS)
-    return replace(line, text=_cut_words(picked, SHORT_WORDS), is_whole=False)
-
-
-def _cut_words(text: str, most: int) -> str:
-    words = text.split(" ")
-    if len(words) <= most:
-        return text
-    return " ".join(words[:most]) + CUT_MARK
+    return replace(line, text=pick_sentences(line.text, sought, SHORT_CHARS), is_whole=False)
 
 
 def show_text(
