@@ -168,9 +168,17 @@ def _mark(line: str, newer: NewerLine | None) -> str:
     if newer is None:
         return line
     written = line.rstrip()
-    return (
-        f"{written} (newer, {day(newer.said_at)}: {shorten(quote_line(newer.text), _MARK_CHARS)}){line[len(written) :]}"
-    )
+    return f"{written} (newer, {describe_denial(newer)}){line[len(written) :]}"
+
+
+def find_denial(line: str, newer: Sequence[NewerLine]) -> NewerLine | None:
+    """The newest of the lines that deny a line of a document; None if no line does."""
+    return next((each for each in reversed(newer) if _find_denied(line, False, each.text, each.kind)), None)
+
+
+def describe_denial(newer: NewerLine) -> str:
+    """The day of a newer line and its text: ``2026-11-28: No, 8 December, not 1 December.``"""
+    return f"{day(newer.said_at)}: {shorten(quote_line(newer.text), _MARK_CHARS)}"
 
 
 def _choose(newer: Sequence[NewerLine], needed: Collection[NewerLine] = ()) -> tuple[NewerLine, ...]:
@@ -245,7 +253,9 @@ def _list_statements(line: str) -> list[str]:
     found: list[str] = []
     for sentence in split_sentences(line):
         found.append(sentence)
-        label = _LABEL.fullmatch(sentence)
-        if label:
-            found += [f"{label[1]} is {label[2]}", label[2]]
+        rest = sentence
+        # A heading may stand before the label: "Facts: Deadline: 1 December".
+        while label := _LABEL.fullmatch(rest):
+            rest = label[2]
+            found += [f"{label[1]} is {rest}", rest]
     return found

@@ -122,7 +122,8 @@ class MemoryLine:
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
         if is_note(self.message):
-            return f"{start}{whose}[{describe_note(self.message)}] {self.text}{note}"
+            newer = f" (newer, {self.message.metadata['newer']})" if "newer" in self.message.metadata else ""
+            return f"{start}{whose}[{describe_note(self.message)}] {self.text}{newer}{note}"
         if self.is_entry:
             return f"{start}{whose}[{describe_entry(self.message)}] {self.text}{note}"
         return f"{start}{whose}{who} {self.text}{note}"

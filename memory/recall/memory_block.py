@@ -10,6 +10,7 @@ from layerlore.memory.entries.entries import drop_expired, is_expired
 from layerlore.memory.entries.evidence import add_contradicted
 from layerlore.memory.language.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
+from layerlore.memory.recall.denied_notes import mark_denied_notes
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.recall_answers import Confidence
@@ -74,7 +75,8 @@ async def find_memory(
     if prepared is None:
         return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject)))
     found = await find_hits(tx, scope, prepared)
-    hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
+    current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
+    hits = tuple(await mark_denied_notes(tx, scope, current))
     kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.request.subject)
     return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded, found.silent)
 

@@ -30,6 +30,7 @@ from layerlore.memory.recall.candidates import (
     holds_nothing,
     match_words,
 )
+from layerlore.memory.recall.denied_notes import mark_denied_notes
 from layerlore.memory.recall.hit_lines import MessageCache, fold_message, fold_text
 from layerlore.memory.recall.results import (
     Hit,
@@ -169,6 +170,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
     if request.since is None and request.until is None:
         current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
         found = replace(found, hits=current, confidence=found.confidence if current else "nothing")
+    found = replace(found, hits=await mark_denied_notes(tx, scope, found.hits))
     if not any(hit.is_entry for hit in found.hits):
         return found
     shown = [hit.message for hit in found.hits]

@@ -39,7 +39,8 @@ class ShownScore(AddedScores):
 
 
 class NoteAbout(TypedDict, total=False):
-    """The subject of a note: its thread, and of a step or an attempt how it stands."""
+    """The subject of a note: its thread, of a step or an attempt how it stands, and of a line of a session memory the
+    ``newer`` words that deny it."""
 
     thread_id: str
     step: str
@@ -47,6 +48,7 @@ class NoteAbout(TypedDict, total=False):
     attempt: int
     status: str
     trust: str
+    newer: str
 
 
 class EntryAbout(TypedDict, total=False):

@@ -110,6 +110,7 @@ async def test_a_line_that_the_user_does_not_deny_has_no_mark(tools: Tools, line
     [
         ("The launch is on 1 December.", "The launch is on 8 December now."),
         ("- Deadline: 1 December 2026", "The deadline is 8 December."),
+        ("Facts: Deadline: 1 December", "The deadline is 8 December."),
         ("Tea at four. Launch on 1 December at noon.", "No, 8 December, not 1 December."),
         ("1. We pay by card.", "We pay by invoice, not by card."),
         ("Der Start ist am 1. Dezember.", "Der Start ist jetzt am 8. Dezember statt am 1. Dezember."),
@@ -121,6 +122,18 @@ async def test_a_line_that_the_user_denies_has_a_mark(tools: Tools, line: str, s
     await answered(tools, said)
     (shown,) = lines_of(await tools("get_working_memory", **MAIN))
     assert shown == f"{line} (newer, DAY: {said})"
+
+
+@pytest.mark.databases
+async def test_a_denied_line_that_is_recalled_in_another_conversation_has_the_mark(tools: Tools) -> None:
+    await update(tools, "# Facts\n- Launch of the old mill: 1 December", **MAIN)
+    await answered(tools, "No, 8 December, not 1 December.")
+    mark = re.compile(r"Launch of the old mill: 1 December \(newer, \S+: No, 8 December, not 1 December\.\)")
+    assert mark.search(await tools("recall_memory", query="launch of the old mill"))
+    await tools.say("other", "When is the launch of the old mill?")
+    assert mark.search(await tools("get_context", thread_id="other"))
+    (hit,) = [hit for hit in await tools.hits("launch of the old mill") if hit["kind"] == "session_memory"]
+    assert hit["newer"].endswith(": No, 8 December, not 1 December.")
 
 
 async def test_a_json_document_stays_readable_and_its_newer_lines_stand_below(connect: Connect) -> None:
