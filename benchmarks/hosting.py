@@ -205,8 +205,8 @@ class Host:
 
 def draw_not_sure(question: str, chance: random.Random) -> str:
     """One of the ways to say that nothing is known about a question."""
-    request = question[:1].lower() + question[1:].rstrip("?!. ")
-    return chance.choice(_NOT_SURE).format(asked=request, question=question)
+    asked = question[:1].lower() + question[1:].rstrip("?!. ")
+    return chance.choice(_NOT_SURE).format(asked=asked, question=question)
 
 
 def as_messages(said: Sequence[str], said_at: str) -> list[Json]:
