@@ -59,7 +59,9 @@ async def prepare_memory(
         kinds = RECALL_KINDS
     else:
         kinds = _BESIDE_ENTRIES
-    wanted = RecallRequest(searched, limit=_MOST_HITS, kinds=kinds, asking=asking, in_context=True, subject=subject)
+    wanted = RecallRequest(
+        searched, limit=_MOST_HITS, kinds=kinds, explained=True, asking=asking, in_context=True, subject=subject
+    )
     # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 

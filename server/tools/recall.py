@@ -62,6 +62,7 @@ async def recall_memory(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
     neighbours: bool = False,
+    overview: Annotated[bool, Field(description="More and shorter lines: for lists, orders, changes.")] = False,
     detail: Literal["low", "high"] = "low",
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
     min_score: MinScore = 0.0,
@@ -71,8 +72,8 @@ async def recall_memory(
     format: TextOrJson = "text",
 ) -> str | RecallAnswer:
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
-    said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
-    unsure. If nothing fits, try other short wordings."""
+    said before. Lines stand in time order with speaker and day, the best marked; a line says where it is unsure. If nothing
+    fits, try other short wordings."""
     from layerlore.memory.messages import reader
     from layerlore.memory.recall import recall, recall_text
     from layerlore.storage.core import scopes
@@ -108,14 +109,20 @@ async def recall_memory(
     if request.explained and is_alone and recall_text.leaves_doubt(found) and call.claim_advice():
         advice = recall_text.ADVICE
     now, counter = call.engine.now(), call.engine.tokens
-    show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)
+
+    def show(tokens: int) -> str | RecallAnswer:
+        if format == "json":
+            return recall_text.render_json(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+        return recall_text.render_text(
+            found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain, overview=overview
+        )
 
     def fitted() -> str | RecallAnswer:
         # The opening and the advice are parts of the answer, so the hits get the tokens that they leave.
         tokens = max_tokens - sum(counter.text(f"{part}\n") for part in (begins, advice) if part)
         while True:
-            shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            shown = show(tokens)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
                 return _put_around(begins, shown, advice)
