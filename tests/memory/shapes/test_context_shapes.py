@@ -29,7 +29,7 @@ from layerlore.storage.core.records import Json
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
 LAYOUTS = st.builds(
     lambda predefined, stable, before, volatile, question, after: ContextLayout(
-        tuple(predefined), stable, tuple(before), volatile, (question, *after) if question else ()
+        tuple(predefined), stable, tuple(before), volatile, (question, *after) if question else (), volatile
     ),
     ANY_THREAD,
     BLOCKS,
@@ -233,6 +233,28 @@ def test_in_the_middle_of_a_turn_what_changes_often_comes_last():
     assert render_responses(laid)[-1] == {"type": "message", "role": "user", "content": "<plan>"}
     assert render_gemini(laid)["contents"][-1] == {"role": "user", "parts": [{"text": "<plan>"}]}
     assert render_ai_sdk(laid)["messages"][-1] == {"role": "user", "content": "<plan>"}
+
+
+def test_what_is_recalled_stands_in_front_of_the_newest_user_message_through_its_turn():
+    for turn in (TURN[:1], TURN):
+        laid = ContextLayout(volatile=("<plan>",), turn=turn, recalled=("<memory>",))
+        responses, gemini, ai_sdk = render_responses(laid)[0], render_gemini(laid), render_ai_sdk(laid)
+        assert responses["content"].startswith("<memory>\n\n")
+        assert gemini["contents"][0]["parts"][0] == {"text": "<memory>"}
+        assert ai_sdk["messages"][0]["content"].startswith("<memory>\n\n")
+        for made in (
+            responses["content"],
+            ai_sdk["messages"][0]["content"],
+            gemini["contents"][0]["parts"][-1]["text"],
+        ):
+            assert made.endswith("Find it")
+
+
+def test_without_a_user_what_is_recalled_comes_last():
+    laid = ContextLayout(before=(message("assistant", "Hello"),), recalled=("<memory>",))
+    assert render_responses(laid)[-1]["content"] == "<memory>"
+    assert render_gemini(laid)["contents"][-1] == {"role": "user", "parts": [{"text": "<memory>"}]}
+    assert render_ai_sdk(laid)["messages"][-1] == {"role": "user", "content": "<memory>"}
 
 
 def test_a_thread_that_begins_with_an_answer_is_said_to_have_begun_earlier():
