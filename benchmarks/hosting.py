@@ -14,7 +14,7 @@ from benchmarks.conversations import Conversation, Json, Question
 from benchmarks.evidence import Evidence, texts_of
 from benchmarks.servers import Connection, ToolFailed
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
+from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET, UNSURE
 from layerlore.memory.text.quotation import PREAMBLE
 
 RECALL = "recall_memory"
@@ -29,8 +29,6 @@ AFTER = "after"
 
 NO_ANSWER = "none"
 NOT_SURE = "not sure"
-
-UNSURE_HEADER = "Not sure that these are about it:"
 
 # {asked} is the question as a part of a sentence, {question} as it was asked.
 _NOT_SURE = (
@@ -108,7 +106,7 @@ DEFAULT_ROOMS = Rooms((RECALL_TOKENS,), (CONTEXT_TOKENS,))
 def judge(answer: str) -> Standing:
     """Whether a recall's answer gives hits as such, only such as may not be about it, or none."""
     # Hits behind the header are those of which the server is not sure.
-    sure, header, _ = answer.partition(UNSURE_HEADER)
+    sure, header, _ = answer.partition(UNSURE)
     if any(_is_hit(line) for line in sure.splitlines()):
         return Standing.CONFIDENT
     return Standing.UNSURE if header else Standing.NOTHING

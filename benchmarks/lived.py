@@ -46,15 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = anyio.run(_measure, options)
     write_json(options.json, report)
     options.plot.parent.mkdir(parents=True, exist_ok=True)
-    options.plot.write_text(chart.drawn(report), encoding="utf-8")
+    plot = chart.drawn("Evidence shown against tokens", "share of the evidence shown", lived_figures.panels(report))
+    options.plot.write_text(plot, encoding="utf-8")
     print(f"\n{lived_figures.summary(report)}\n\nPlot: {options.plot}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lived", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a conversation set")
-    parser.add_argument("--conversations", type=int, metavar="N", help="only the first so many of each set")
-    parser.add_argument("--questions", type=int, metavar="N", help="only so many of each conversation, drawn by seed")
+    parser.add_argument("--conversations", type=int, metavar="N", help="only the first N of each set")
+    parser.add_argument("--questions", type=int, metavar="N", help="only N of each conversation, drawn by a seed")
     parser.add_argument("--absent", type=int, default=absent.QUESTIONS, help="questions never answered (default: 200)")
     parser.add_argument("--quick", action="store_true", help='defaults and 4,000 tokens only, answers "not sure" only')
     parser.add_argument("--in-process", action="store_true", help="the server in this process, without stdio")

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks import absent
-from benchmarks.answers.cases import FALSE_PREMISE, Case, gold_messages, kind_of, with_evidence
+from benchmarks.answers.cases import FALSE_PREMISE, Case, gold_evidence, gold_messages, kind_of, with_evidence
 from benchmarks.asking import load, vectors_complete
 from benchmarks.baselines import dated_line
 from benchmarks.conversations import Conversation, Question, read_set
@@ -75,11 +75,13 @@ async def _shown(name: str, conversation: Conversation, choice: Choice, counter:
             await vectors_complete(connection)
             for number, question in enumerate(conversation.questions):
                 kind = kind_of(question, roles, categories)
+                gold = gold_messages(question, conversation)
+                evidence = gold_evidence(question, gold)
                 contexts = await _of_server(connection, question, number, choice.rooms)
                 contexts |= _of_lines(lines, question, choice.rooms)
                 # A question of another conversation has no gold lines, and neither have some sets.
-                if question.evidence or kind == FALSE_PREMISE:
-                    contexts[GOLD] = "\n".join(map(dated_line, gold_messages(question, conversation)))
+                if evidence or kind == FALSE_PREMISE:
+                    contexts[GOLD] = "\n".join(map(dated_line, gold))
                 for shown, context in contexts.items():
                     case = Case(
                         set=name,
@@ -92,7 +94,7 @@ async def _shown(name: str, conversation: Conversation, choice: Choice, counter:
                         tokens=counter.text(context),
                         asked_at=question.asked_at,
                     )
-                    cases.append(with_evidence(case, question, conversation))
+                    cases.append(with_evidence(case, evidence))
     lines.close()
     return cases
 

@@ -39,7 +39,7 @@ Beside = Literal["before", "after"]
 
 WHOLE_CHARS = 500
 """A text up to this length is shown whole."""
-EXCERPT_CHARS = 320
+EXCERPT_CHARS = 400
 """Of a longer one so much: the sentences that match."""
 SHORT_CHARS = 150
 """Of a short line: some 25 words."""
