@@ -62,6 +62,7 @@ async def recall_memory(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
     neighbours: bool = False,
+    overview: Annotated[bool, Field(description="More and shorter lines: for lists, orders, changes.")] = False,
     detail: Literal["low", "high"] = "low",
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
     min_score: MinScore = 0.0,
@@ -71,8 +72,8 @@ async def recall_memory(
     format: TextOrJson = "text",
 ) -> str | RecallAnswer:
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
-    said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
-    unsure. If nothing fits, try other short wordings."""
+    said before. Lines stand in time order with speaker and day, the best marked; a line says where it is unsure. If nothing
+    fits, try other short wordings."""
     from layerlore.memory.messages import reader
     from layerlore.memory.recall import recall, recall_text
     from layerlore.storage.core import scopes
@@ -102,18 +103,29 @@ async def recall_memory(
         begins = await _make_opening(call, max_tokens)
     else:
         begins = ""
+    advice = ""
+    # A caller that gave several wordings needs no advice. In few tokens a further hit is worth more.
+    is_alone = sum(bool(text.strip()) for text in request.queries) == 1
+    if request.explained and is_alone and recall_text.leaves_doubt(found) and call.claim_advice():
+        advice = recall_text.ADVICE
     now, counter = call.engine.now(), call.engine.tokens
-    show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
+    def show(tokens: int) -> str | RecallAnswer:
+        if format == "json":
+            return recall_text.render_json(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+        return recall_text.render_text(
+            found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain, overview=overview
+        )
+
     def fitted() -> str | RecallAnswer:
-        # The opening is part of the answer, so the hits get the tokens that it leaves.
-        tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
+        # The opening and the advice are parts of the answer, so the hits get the tokens that they leave.
+        tokens = max_tokens - sum(counter.text(f"{part}\n") for part in (begins, advice) if part)
         while True:
-            shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            shown = show(tokens)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
-                return _put_before(begins, shown)
+                return _put_around(begins, shown, advice)
             # Nine tenths of the share, since bytes for a token differ between texts.
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
@@ -133,9 +145,11 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
     return await injection.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 
 
-def _put_before(opening: str, answer: str | RecallAnswer) -> str | RecallAnswer:
-    if not opening:
-        return answer
+def _put_around(opening: str, answer: str | RecallAnswer, advice: str) -> str | RecallAnswer:
     if isinstance(answer, str):
-        return f"{opening}\n{answer}"
-    return {**answer, "opening": opening}
+        # The advice is no line of its own: hosts that store line ends escaped would leave half of such an echo.
+        advised = " ".join(filter(None, (answer, advice)))
+        return "\n".join(filter(None, (opening, advised)))
+    if opening:
+        return {**answer, "opening": opening}
+    return answer
