@@ -1,7 +1,6 @@
 """What a model is shown of what was said, as a host lives with it: ``python -m benchmarks.lived FILE...``, see README.md."""
 
 import argparse
-import random
 import shutil
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import anyio
 
 from benchmarks import absent, chart, lived_figures
 from benchmarks.asking import load, vectors_complete
-from benchmarks.conversations import Conversation, Question, read_set
+from benchmarks.conversations import Conversation, Question, drawn_questions, read_set
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS
 from benchmarks.hosting import (
     AFTER,
@@ -88,11 +87,8 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _chosen(conversation: Conversation, options: argparse.Namespace) -> Conversation:
     """With the questions that are asked, in their order."""
-    request = [question for question in conversation.questions if question.category not in options.apart]
-    if options.questions is not None and options.questions < len(request):
-        kept = random.Random(0).sample(range(len(request)), options.questions)
-        request = [request[at] for at in sorted(kept)]
-    return replace(conversation, questions=request)
+    questions = [question for question in conversation.questions if question.category not in options.apart]
+    return replace(conversation, questions=drawn_questions(questions, options.questions))
 
 
 class _Lived:

@@ -130,8 +130,8 @@ def panels(report: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[Line, Poin
 def summary(report: Mapping[str, Mapping[str, Any]]) -> str:
     """One column for each set: what is shown, in tokens, by default and of the lines alone; then how sure it is."""
     rows: list[list[str]] = []
-    request = ((RECALL, RECALL_TOKENS, "recall_memory by default"), (CONTEXT, CONTEXT_TOKENS, "get_context of 4,000"))
-    for system, room, name in request:
+    tools = ((RECALL, RECALL_TOKENS, "recall_memory by default"), (CONTEXT, CONTEXT_TOKENS, "get_context of 4,000"))
+    for system, room, name in tools:
         for when, said in _STAGES.items():
             rows.append([f"{name}, {said}", *_cells(report.values(), Place(system, *when, room))])
     for system in (BM25_LINES, NEWEST):

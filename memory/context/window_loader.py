@@ -2,7 +2,7 @@
 that are not shown: the notes of observers, and a summary and extracts of messages without notes."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from layerlore.memory.context.caches import (
@@ -15,6 +15,7 @@ from layerlore.memory.context.caches import (
 )
 from layerlore.memory.context.context_blocks import OVERHEAD, ShownBlock, count_cost
 from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import PER_MESSAGE, TokenCounter
 from layerlore.memory.rules.ages import name_days
 from layerlore.memory.text.quotation import indent_lines, quote_text, wrap_block
@@ -30,6 +31,8 @@ from layerlore.storage.messages.windows import RunState
 _MOST_ROWS = 1000
 _FEWEST_ROWS = 20
 _SPARE = 1.1
+# An extract has no more content words.
+_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +218,18 @@ class NotesOnLeftOut:
             else:
                 missing = ""
             blocks.append(ShownBlock("observations", text, count_cost(counter, text), missing))
-        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter)
+        if self.extracts:
+            said = [frozenset(split_words(line)) for block in blocks for line in block.text.split("\n")]
+        else:
+            said = []
+        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter, said)
         if text:
             blocks.append(ShownBlock("summary", text, count_cost(counter, text)))
         return blocks
 
-    def _summarise(self, left: int, counter: TokenCounter) -> str:
+    def _summarise(self, left: int, counter: TokenCounter, said: Sequence[Set[str]]) -> str:
         """The summary of what fell out of the window: a model's, if there is one, and extracts from what it does not
-        cover."""
+        cover. ``said``: the words of each line of the observations above it."""
         if left <= 0:
             return ""
         if self.summary:
@@ -231,7 +238,7 @@ class NotesOnLeftOut:
             made = ""
         if made:
             left -= counter.known(made)
-        kept = self._extract(left, counter)
+        kept = self._extract(left, counter, said)
         lines = "\n".join(line for _, line in kept)
         if not made and not lines:
             return ""
@@ -267,10 +274,13 @@ class NotesOnLeftOut:
             *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
         ]
 
-    def _extract(self, left: int, counter: TokenCounter) -> list[tuple[DigestNote, str]]:
-        """The extracts that fit with their lines, and of the first that does not as much as does, in time order."""
+    def _extract(self, left: int, counter: TokenCounter, said: Sequence[Set[str]]) -> list[tuple[DigestNote, str]]:
+        """The extracts that fit with their lines, and of the first that does not as much as does, in time order. None that
+        an observation repeats, word for word."""
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
+            if said and _is_said(note.text, said):
+                continue
             if tokens > left:
                 # The tokens of the line beside the note's own text, and the mark, stay out of the room for its words.
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
@@ -280,6 +290,12 @@ class NotesOnLeftOut:
             left -= tokens
             kept.append((note, line))
         return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
+
+
+def _is_said(text: str, said: Sequence[Set[str]]) -> bool:
+    """Whether one of the lines has each content word of a text."""
+    words = frozenset(find_query_words(text, most=_MOST_WORDS))
+    return any(line >= words for line in said)
 
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:

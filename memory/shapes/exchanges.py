@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, plain_text, result_parts, says_something, text_part
+from layerlore.memory.parts.parts import (
+    UNREAD_ARGUMENTS,
+    caption_line,
+    plain_text,
+    result_parts,
+    says_something,
+    text_part,
+)
 from layerlore.memory.rules.validation import load_json
 from layerlore.memory.text.quotation import escape_tags, neutralize_turns, neutralize_turns_json, quote_line, quote_text
 from layerlore.storage.core import linear_re
@@ -127,21 +134,31 @@ def is_base64(part: Json) -> bool:
 
 
 def describe_media(part: Json) -> str:
-    """An image or a file as a line of text: what kind of thing it is, and its name or its URL."""
+    """An image or a file as a line of text: what kind of thing it is, its caption, and its name or its URL."""
     named = quote_line(part.get("file_name") or part.get("url", ""))
     if len(named) <= _NOTE_CHARS:
         shown = named
     else:
         shown = f"{named[:_NOTE_CHARS]}…"
-    details = [shown] if shown else []
+    details = [quote_line(part.get("caption", "")), shown]
     if "part" in part:
         details += [quote_line(_stated(part, "mime_type") or _stated(part, "content_type"))[:_NOTE_CHARS]]
         if "sha256" in part:
             details += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"]
         details += [f"get_messages(part='{part['part']}') gives it"]
-    if details:
-        return f"[{part['type']}: {', '.join(filter(None, details))}]"
+    stated = ", ".join(filter(None, details))
+    if stated:
+        return f"[{part['type']}: {stated}]"
     return f"[{part['type']}]"
+
+
+def split_caption(part: Json) -> list[Json]:
+    """An image with a caption as two parts, since no provider has a place for captions: its caption as text, and the
+    image. Any other part stays as it is."""
+    if part["type"] != "image" or "caption" not in part or part.keys().isdisjoint(("url", "data")):
+        return [part]
+    image = {key: value for key, value in part.items() if key != "caption"}
+    return [text_part(caption_line(quote_line(part["caption"]))), image]
 
 
 def _stated(part: Json, key: str) -> str:
@@ -443,4 +460,7 @@ def _make_sayable(part: Json, role: Role) -> list[Json]:
         return []
     if silent:
         return []
+    # Only a user's images are sent as images. For any other, a note stands, which has the caption.
+    if role == "user":
+        return split_caption(part)
     return [part]

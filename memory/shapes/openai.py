@@ -22,6 +22,7 @@ from layerlore.memory.shapes.exchanges import (
     make_tool_name,
     put_in_front,
     render_arguments,
+    split_caption,
 )
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
@@ -242,7 +243,8 @@ def _output(part: Json) -> str | list[ProviderJson]:
     if part.get("is_error"):
         inner = []
     else:
-        inner = [*filter(says_something, result_parts(part["result"]))]
+        said = filter(says_something, result_parts(part["result"]))
+        inner = [each for entry in said for each in split_caption(entry)]
     if all(entry["type"] == "text" for entry in inner):
         return _make_item_content([_input_text(text) for text in list_answer_texts(part)]) or ""
     blocks = [_input_text(entry["text"]) if entry["type"] == "text" else _shown(entry) for entry in inner]

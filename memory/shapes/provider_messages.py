@@ -42,6 +42,7 @@ from layerlore.memory.shapes.exchanges import (
     make_exchanges,
     make_tool_name,
     put_in_front,
+    split_caption,
     tag_system,
 )
 from layerlore.storage.core import linear_re
@@ -199,7 +200,7 @@ def _anthropic_answer(part: Json) -> ProviderJson:
     if failed:
         inner = []
     else:
-        inner = result_parts(part["result"])
+        inner = [each for entry in result_parts(part["result"]) for each in split_caption(entry)]
     answer: ProviderJson = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
     if any(entry["type"] != "text" for entry in inner):
         content = [block for entry in inner if _is_visible(block := _inner_block(entry))]

@@ -63,6 +63,16 @@ def test_scripted_models_answer_and_judge_every_way_of_showing(
     assert {"set", "false premises", "recall_memory", "get_context", "BM25 lines", "gold evidence"} <= texts
 
 
+def test_questions_of_other_conversations_are_asked_even_if_only_the_first_is_read(
+    conversation_set: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "cases.jsonl"
+    few = ["--conversations", "1", "--absent", "1", "--false-premise", "--evidence", "--embedder", "none"]
+    answers.main([str(conversation_set), *few, "--out", str(out)])
+    unsaid = [case for case in read_cases([out]) if case.kind == FALSE_PREMISE]
+    assert {(case.conversation, case.question) for case in unsaid} == {("first", "Who bakes bread?")}
+
+
 def test_false_premises_are_a_column_of_their_own_and_no_part_of_their_set() -> None:
     said = replace(CASE, verdicts={"judge": True})
     unsaid = replace(said, kind=FALSE_PREMISE, verdicts={"judge": False})

@@ -22,7 +22,7 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.shapes.exchanges import BEGAN_EARLIER, ContextLayout
-from layerlore.memory.shapes.openai import render_responses
+from layerlore.memory.shapes.openai import render_openai, render_responses
 from layerlore.memory.shapes.provider_messages import render_ai_sdk, render_anthropic, render_gemini
 from layerlore.storage.core.records import Json
 
@@ -318,6 +318,33 @@ def test_a_user_shows_images_and_files():
         {"type": "file", "data": PNG, "mediaType": "image/png"},
         {"type": "file", "data": PDF, "mediaType": "application/pdf", "filename": "a.pdf"},
     ]
+
+
+RENDERERS = pytest.mark.parametrize(
+    "render",
+    [render_openai, render_responses, render_anthropic, render_gemini, render_ai_sdk],
+    ids=lambda each: each.__name__,
+)
+BIKE = {"type": "image", "data": PNG, "caption": "a red\nbicycle"}
+
+
+@RENDERERS
+def test_the_caption_of_an_image_is_a_text_beside_it(render):
+    bare = {key: value for key, value in BIKE.items() if key != "caption"}
+    spoken = (
+        message("user", text_part("[image: a red bicycle]"), bare),
+        message("assistant", "[image: a red bicycle]"),
+    )
+    shown = (message("user", BIKE), message("assistant", BIKE))
+    assert render(ContextLayout(before=shown)) == render(ContextLayout(before=spoken))
+
+
+@RENDERERS
+def test_an_image_of_a_caption_alone_is_that_text(render):
+    alone = {"type": "image", "caption": "a red bicycle"}
+    answers = [tool_result_part("c1", None, [part]) for part in (alone, text_part("[image: a red bicycle]"))]
+    shown, spoken = (ContextLayout(before=(*TURN[:2], message("tool", answer))) for answer in answers)
+    assert render(shown) == render(spoken)
 
 
 def test_a_tool_shows_an_image_where_the_api_has_a_place_for_it_and_else_a_note():
