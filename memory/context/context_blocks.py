@@ -7,12 +7,11 @@ from itertools import count
 from typing import Literal
 
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
-from layerlore.memory.language.search_words import find_query_words, split_words
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
+from layerlore.memory.recall.evidence_budget import Evidence, pack_lines, rank_evidence
 from layerlore.memory.recall.hit_lines import (
-    MemoryLine,
     MessageTexts,
     ShownTexts,
     find_place,
@@ -305,8 +304,6 @@ def _count_framing(text: str) -> int:
 _SHORTEST_REPEATED = 24
 # A message with more content words than this says more than an entry.
 _MOST_REPEATED = 40
-# With this many tokens more than the lines take, every line is there.
-_LEAST_LEFT = 80
 # Entries take at most this share of the room where there are lines, too.
 _ENTRY_SHARE = 0.5
 
@@ -412,11 +409,11 @@ class MemoryFitter:
         self._counter = counter
         self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
         self._texts = [hit.texts for hit in recalled.hits]
+        self._evidence: dict[int, Evidence] = {}
         self._scores = {find_place(hit.message): hit.score for hit in recalled.hits}
         # An iterator, so that hits are ranked only as far as the room lasts.
-        self._coming = rank_messages(self._texts)
+        self._coming = rank_evidence(self._texts)
         self._ranked: list[int] = []
-        self._lines: dict[int, MemoryLine] = {}
 
     def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
         """The block of what is recalled in at most ``most`` tokens."""
@@ -430,19 +427,18 @@ class MemoryFitter:
         lines = [line for _, line in kept]
         fitting = _fit_entries(lines, int(room * _ENTRY_SHARE) if says_more else room, counter)
         said = [find_said_words(entry) for entry, _ in kept[: len(fitting)]]
-        packed = pack_ranked(self._list_new(shown, said), counter, room - _count(fitting, counter))
-        if packed:
+        packed = pack_lines(self._list_new(shown, said), counter, room - _count(fitting, counter))
+        if packed.lines:
             doubts = render_doubts(recalled.confidence, recalled.silent)
         else:
             doubts = []
-        chosen = mark_best(packed, self._scores)
+        chosen = mark_best(packed.lines, self._scores)
         text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_newer(chosen, recalled.sought))])
         if count_cost(counter, text) > most:
             text = wrap_memory_block([*fitting, *doubts, *render_lines(chosen)])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
-        # A line that does not fit is cut to what is left: where more is left, there is none.
-        is_whole = not missing and tokens + _LEAST_LEFT <= most
+        is_whole = not missing and packed.is_whole
         if not text and not missing:
             return FittedMemory(None, is_whole)
         if missing:
@@ -461,8 +457,8 @@ class MemoryFitter:
                 self._ranked.append(place)
             yield self._ranked[number]
 
-    def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, MemoryLine]]:
-        """The lines of the hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
+    def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, Evidence]]:
+        """The hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
         words), each with its place among all hits, in the order in which they are chosen."""
         listed = ShownTexts()
         new: list[bool] = []
@@ -470,16 +466,17 @@ class MemoryFitter:
             # Better hits are judged first: among those that say the same only the best is shown.
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                is_new = not shown.has(texts) and not repeats_entry(texts.message, said)
+                is_new = not shown.has(texts) and not repeats_entry(texts, said)
                 new.append(is_new and listed.add(texts.message))
             if new[place]:
-                yield place, self._make_line(place)
+                yield place, self._find_evidence(place).without(shown.has)
 
-    def _make_line(self, place: int) -> MemoryLine:
-        known = self._lines.get(place)
+    def _find_evidence(self, place: int) -> Evidence:
+        known = self._evidence.get(place)
         if known is None:
-            chunk = self._recalled.hits[place].chunk
-            known = self._lines[place] = self._texts[place].make_line(self._recalled.sought, chunk)
+            hit = self._recalled.hits[place]
+            known = Evidence(self._texts[place], self._recalled.sought, hit.chunk, hit.before, hit.after)
+            self._evidence[place] = known
         return known
 
 
@@ -488,14 +485,12 @@ def find_said_words(entry: Message) -> Set[str]:
     return frozenset(split_words(str(entry.parts[0]["text"])))
 
 
-def repeats_entry(message: Message, said: Sequence[Set[str]]) -> bool:
+def repeats_entry(texts: MessageTexts, said: Sequence[Set[str]]) -> bool:
     """Whether one of the shown entries, given by their words, has each content word of a message: an entry repeats most of
     the message that it quotes."""
-    if not said or is_note(message):
+    if not said or is_note(texts.message):
         return False
-    # One word more than the limit shows that the message says more than an entry.
-    words = find_query_words(plain_text(message.parts), most=_MOST_REPEATED + 1)
-    return 0 < len(words) <= _MOST_REPEATED and any(entry >= set(words) for entry in said)
+    return 0 < len(texts.words) <= _MOST_REPEATED and any(entry >= texts.words for entry in said)
 
 
 def _count(lines: Collection[str], counter: TokenCounter) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from layerlore.memory.context.context_blocks import ShownBlock, count_cost, find_said_words, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.evidence_budget import pack_ranked, rank_messages
+from layerlore.memory.recall.evidence_budget import Evidence, pack_lines, rank_evidence
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
 from layerlore.memory.recall.memory_block import (
     PersonMemory,
@@ -182,16 +182,12 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
         entries.append((_mark(entry.id), text))
         said.append(find_said_words(entry))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
-    found = [hit.texts for hit in recalled.hits]
-    ranked = (
-        (at, found[at].make_line(recalled.sought, recalled.hits[at].chunk))
-        for at in rank_messages(found)
-        if not repeats_entry(found[at].message, said)
-    )
-    if room > 0:
-        packed = pack_ranked(ranked, counter, room)
-    else:
-        packed = []
+    found = [
+        Evidence(hit.texts, recalled.sought, hit.chunk) for hit in recalled.hits if not repeats_entry(hit.texts, said)
+    ]
+    ranked = rank_evidence([each.texts for each in found])
+    # The few hits that come unasked are shown whole.
+    packed = pack_lines(((at, found[at]) for at in ranked), counter, max(room, 0), short_share=0.0).lines
     return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts, recalled.sought)
 
 

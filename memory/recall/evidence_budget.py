@@ -1,14 +1,18 @@
-"""Which of the scored messages an answer shows: those that add the most evidence to a number of tokens, chosen greedily
-by their rank for what they cost."""
+"""Which lines an answer shows of the hits, and how long each is, within a number of tokens.
+
+The lines grow in steps, in one order that does not depend on the room: a hit comes in as a short line, and becomes its
+whole line later. With more room further steps are taken, so that more room never shows less.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heappop, heappush
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.excerpts import pick_sentences
-from layerlore.memory.recall.hit_lines import Beside, MemoryLine, MessageTexts, Place, make_head, make_line
+from layerlore.memory.recall.hit_lines import MemoryLine, MessageTexts, Place, make_head, make_line, shorten_line
 from layerlore.storage.core.records import Message
 
 # How likely a hit is evidence falls with its rank: about as 1 / rank, in all sets that were measured.
@@ -22,106 +26,126 @@ _SHORTENED_TOKENS = 8
 # With less left, nothing more is searched for.
 _FEWEST_TOKENS = 12
 
+# A line becomes whole when that takes at most this share of the tokens taken before.
+_MOST_OF_ONE = 0.25
 
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
-    """A message that may be shown. ``chunk``: the number of its chunk that was found; ``before`` and ``after``: messages
-    next to it that it needs to be understood; ``note``: for the line below it."""
+SHORT_SHARE = 0.3
+"""The share of the tokens that goes to short lines."""
+OVERVIEW_SHARE = 0.6
+"""The same where an overview is wanted."""
 
-    message: Message
+
+@dataclass(frozen=True)
+class Evidence:
+    """A hit and the lines that may show it, each made when it is first needed.
+
+    ``sought``: the words looked for and their weights; ``chunk``: the number of the chunk that was found; ``before`` and
+    ``after``: messages next to it that it needs to be understood; ``note``: for the line below it."""
+
+    texts: MessageTexts
+    sought: Mapping[str, float] = field(default_factory=dict)
     chunk: int | None = None
     before: Sequence[Message] = ()
     after: Sequence[Message] = ()
     note: str = ""
-    kept: MessageTexts | None = None
+    detail: Detail = "low"
 
     @property
-    def texts(self) -> MessageTexts:
-        """The parts that depend on the message alone."""
-        return self.kept or MessageTexts(self.message)
+    def tokens(self) -> int:
+        """About what its whole line takes, in tokens."""
+        if self.detail == "high":
+            return self.texts.tokens
+        return self.texts.tokens_of_line
 
-    @property
-    def beside(self) -> list[tuple[Beside, Message]]:
-        """The messages next to it, and on which side, nearest first."""
-        return [*(("before", each) for each in reversed(self.before)), *(("after", each) for each in self.after)]
+    @cached_property
+    def line(self) -> MemoryLine:
+        """Its whole line."""
+        if self.detail == "low" and not self.note:
+            return self.texts.make_line(self.sought, self.chunk)
+        return make_line(self.texts.message, self.sought, chunk=self.chunk, detail=self.detail, note=self.note)
+
+    @cached_property
+    def short(self) -> MemoryLine:
+        """Its line of a few words: nothing that the whole line does not have."""
+        return shorten_line(self.line, self.sought)
+
+    @cached_property
+    def beside(self) -> Sequence[MemoryLine]:
+        """The lines of the messages next to it."""
+        before = [make_line(each, {}, beside="before", detail=self.detail) for each in self.before]
+        after = [make_line(each, {}, beside="after", detail=self.detail) for each in self.after]
+        return [*before, *after]
+
+    def without(self, is_shown: Callable[[MessageTexts], bool]) -> "Evidence":
+        """The same hit without those neighbours that are shown elsewhere."""
+        beside = [*self.before, *self.after]
+        if not any(is_shown(MessageTexts(each)) for each in beside):
+            return self
+        before = [each for each in self.before if not is_shown(MessageTexts(each))]
+        after = [each for each in self.after if not is_shown(MessageTexts(each))]
+        return replace(self, before=before, after=after)
+
+    def has_sought(self) -> bool:
+        """Whether the message has one of the words looked for."""
+        return not self.texts.words.isdisjoint(self.sought)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLines:
+    """Lines in the order of the hits' ranks, and whether they are all that there are, each of them whole."""
+
+    lines: list[MemoryLine]
+    is_whole: bool
 
 
 def pack_lines(
-    found: Sequence[FoundMessage],
+    found: Iterable[tuple[int, Evidence]],
     counter: TokenCounter,
     max_tokens: int,
-    sought: Mapping[str, float],
     *,
-    detail: Detail = "low",
-) -> list[MemoryLine]:
-    """The lines that together cost at most about ``max_tokens`` tokens with their heads, in the order of ``found``,
-    each followed by what stands beside it.
+    short_share: float = SHORT_SHARE,
+    passing_long: bool = False,
+) -> PackedLines:
+    """The lines that fit into about ``max_tokens`` tokens with their heads, in the order of the hits' ranks.
 
-    ``found``: best first; ``sought``: the words looked for and their weights. A line that is too long for the rest is
-    passed over for one that fits; but the best hit fills the room that is left."""
-    # The cost of a line is estimated first: finding the sentences of a long message takes a millisecond or more.
-    costs = [_estimate_tokens(each, detail) for each in found]
-    packing = _Packing(counter, max_tokens)
-    for at in _rank_by_worth(len(costs), costs.__getitem__):
-        if packing.left < _FEWEST_TOKENS:
-            break
-        if at and costs[at] > packing.left + _HEAD_TOKENS:
+    ``found``: hits, each with its rank, in the order of ``rank_evidence``; no more are taken than are needed.
+    ``passing_long``: where a whole line does not fit, others may; otherwise it ends the list, so that with more room
+    nothing is missing."""
+    growing = _GrowingLines(counter, max_tokens, short_share, passing_long)
+    is_whole = growing.grow(_put_repeats_last(found))
+    return PackedLines(growing.lines, is_whole)
+
+
+def _put_repeats_last(found: Iterable[tuple[int, Evidence]]) -> Iterator[tuple[int, Evidence]]:
+    """The hits, last those that add no word to the others and have none of the words looked for: thanks and good-byes
+    leave their room to what says something."""
+    said: set[str] = set()
+    repeats: list[tuple[int, Evidence]] = []
+    for rank, evidence in found:
+        words = evidence.texts.words
+        if said >= words and not evidence.has_sought():
+            repeats.append((rank, evidence))
             continue
-        each = found[at]
-        line = _make_line(each, sought, detail)
-        if not at and not packing.fits(line):
-            packing.add_sentences(line, at, sought)
-        elif packing.add(line, at):
-            # Neighbours come only with their hit: alone they explain nothing.
-            for side, message in each.beside:
-                packing.add(make_line(message, {}, beside=side, detail=detail), at)
-    return packing.lines
+        said |= words
+        yield rank, evidence
+    yield from repeats
 
 
-def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, max_tokens: int) -> list[MemoryLine]:
-    """The lines that fit, each with its place among all that were found, taken as they come (see ``rank_messages``), and
-    given in the order of their places. None is passed over, so that with more tokens every line is at least as long: the
-    first that does not fit is cut, and is the last. No more lines are requested than are examined."""
-    packing = _Packing(counter, max_tokens)
-    coming = iter(lines)
-    while packing.left >= _FEWEST_TOKENS and (ranked := next(coming, None)) is not None:
-        at, line = ranked
-        if not packing.add(line, at) and not packing.fits(line):
-            packing.add_cut(line, at)
-            break
-    return packing.lines
+def rank_evidence(found: Sequence[MessageTexts], find_cost: Callable[[int], int] | None = None) -> Iterator[int]:
+    """The places of hits (best first) in the order in which ``pack_lines`` should have them: what adds most for its cost in
+    tokens first. No more hits are examined than the places asked for need.
 
-
-def rank_messages(found: Sequence[MessageTexts]) -> Iterator[int]:
-    """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines. No more messages
-    are examined than the places asked for need."""
-    return _rank_by_worth(len(found), lambda at: found[at].tokens_of_line)
-
-
-def _rank_by_worth(count: int, find_cost: Callable[[int], int]) -> Iterator[int]:
-    """The first ``count`` places, what adds most for its cost in tokens first. A place comes as soon as none behind it
-    could be worth more, if it cost nothing."""
+    ``find_cost``: the tokens of the line at a place, if it is not the line of the text."""
     ranked: list[tuple[float, int]] = []
-    for at in range(count):
+    for at in range(len(found)):
         # A later place is worth less than this one, even if it cost nothing.
         most = _estimate_worth(at, 0)
         while ranked and -ranked[0][0] >= most:
             yield heappop(ranked)[1]
-        heappush(ranked, (-_estimate_worth(at, find_cost(at)), at))
+        cost = found[at].tokens_of_line if find_cost is None else find_cost(at)
+        heappush(ranked, (-_estimate_worth(at, cost), at))
     while ranked:
         yield heappop(ranked)[1]
-
-
-def _estimate_tokens(found: FoundMessage, detail: Detail) -> int:
-    if detail == "high":
-        return found.texts.tokens
-    return found.texts.tokens_of_line
-
-
-def _make_line(found: FoundMessage, sought: Mapping[str, float], detail: Detail) -> MemoryLine:
-    if detail == "low" and not found.note:
-        return found.texts.make_line(sought, found.chunk)
-    return make_line(found.message, sought, chunk=found.chunk, detail=detail, note=found.note)
 
 
 def _estimate_worth(at: int, cost: int) -> float:
@@ -129,59 +153,135 @@ def _estimate_worth(at: int, cost: int) -> float:
     return float((at + 1) ** -_RANK_POWER / (cost + _HEAD_TOKENS) ** _COST_POWER)
 
 
-class _Packing:
-    """The lines chosen so far, each once, and the tokens that are left."""
+class _GrowingLines:
+    """The lines chosen so far, each place once, and the tokens that are left."""
 
-    def __init__(self, counter: TokenCounter, max_tokens: int) -> None:
-        self.left = max_tokens
+    def __init__(self, counter: TokenCounter, max_tokens: int, short_share: float, passing_long: bool) -> None:
+        self._left = max_tokens
         self._counter = counter
+        self._short_share = short_share
+        self._passing_long = passing_long
         self._lines: dict[Place, tuple[int, MemoryLine]] = {}
         self._groups: set[tuple[str, ...]] = set()
+        # Hits that have a short line, first come first.
+        self._waiting: list[tuple[int, Evidence]] = []
+        self._tokens_of_short = 0
+        self._tokens_of_whole = 0
 
     @property
     def lines(self) -> list[MemoryLine]:
         return [line for _, line in sorted(self._lines.values(), key=lambda ranked: (ranked[0], ranked[1].beside))]
 
-    def add(self, line: MemoryLine, rank: int) -> bool:
-        """Add a line if it says something and fits. One that stood beside a hit becomes a hit in its place."""
+    def grow(self, coming: Iterator[tuple[int, Evidence]]) -> bool:
+        """Take step after step while there is room. Returns whether every hit has its whole line in the end."""
+        first = next(coming, None)
+        if first is None:
+            return True
+        if not self._begin(*first):
+            return False
+        more = True
+        left_short = False
+        while more or self._waiting:
+            if self._left < _FEWEST_TOKENS:
+                return False
+            if more and (not self._waiting or self._needs_short() or self._is_long(self._waiting[0][1])):
+                following = next(coming, None)
+                more = following is not None
+                if following is not None and not self._add_short(*following):
+                    return False
+            elif self._waiting and not self._lengthen(*self._waiting.pop(0)):
+                left_short = True
+                if not self._passing_long:
+                    return False
+        return not left_short
+
+    def _needs_short(self) -> bool:
+        """Whether short lines have less than their share."""
+        both = self._tokens_of_short + self._tokens_of_whole
+        return self._tokens_of_short < self._short_share * both
+
+    def _is_long(self, evidence: Evidence) -> bool:
+        """Whether the whole line of a hit would take much of the room that is taken so far: others come first, since the
+        list ends where it does not fit."""
+        more = self._counter.known(f"{evidence.line}\n") - self._counter.known(f"{evidence.short}\n")
+        return more > _MOST_OF_ONE * (self._tokens_of_short + self._tokens_of_whole)
+
+    def _begin(self, rank: int, evidence: Evidence) -> bool:
+        """Add the whole line of the best hit, or as much of it as fits. Returns whether it fits."""
+        line = evidence.line
+        if self._count([line]) <= self._left:
+            beside = self._list_beside(evidence)
+            whole = [line, *beside] if self._count([line, *beside]) <= self._left else [line]
+            self._tokens_of_whole += self._put(whole, rank)
+            return True
+        # The sentences that match, and of the best one what fits.
+        room = self._left - _SHORTENED_TOKENS
+        share = max(room, 0) / self._count([line])
+        text = pick_sentences(line.text, evidence.sought, int(len(line.text) * share))
+        self._left = room
+        self._put_cut(replace(line, text=text, shortened=True), rank)
+        return False
+
+    def _add_short(self, rank: int, evidence: Evidence) -> bool:
+        """Add the short line of a hit. Where it does not fit, its beginning ends the list."""
+        _, standing = self._lines.get(evidence.line.place, (0, None))
+        line = evidence.short
         if not line.text:
+            return True
+        if standing is not None:
+            # It stands beside another hit: now it is one itself, with the words that it has.
+            line = replace(standing, beside=False)
+        if self._count([line]) > self._left:
+            self._put_cut(line, rank)
             return False
-        _, standing = self._lines.get(line.place, (0, None))
-        if standing is not None and (line.beside or not standing.beside):
-            return False
-        cost = self._count(line)
-        if cost > self.left:
-            return False
-        self.left -= cost
-        self._groups.add(line.group)
-        self._lines[line.place] = (rank, line)
+        self._tokens_of_short += self._put([line], rank)
+        self._waiting.append((rank, evidence))
         return True
 
-    def fits(self, line: MemoryLine) -> bool:
-        """Whether there is room for a line, or it needs none."""
-        return not line.text or self._count(line) <= self.left
+    def _lengthen(self, rank: int, evidence: Evidence) -> bool:
+        """Show the whole line of a hit that has a short one, and what stands beside it, if there is room."""
+        whole = [evidence.line, *self._list_beside(evidence)]
+        before = self._counter.known(f"{self._lines[evidence.line.place][1]}\n")
+        if self._count(whole) > self._left:
+            return False
+        self._tokens_of_whole += before + self._put(whole, rank)
+        self._tokens_of_short -= before
+        return True
 
-    def add_cut(self, line: MemoryLine, rank: int) -> None:
-        """Add as much of a line as there is room for, if that says something."""
-        left = self.left - self._count(replace(line, text=CUT_MARK))
-        if self.fits(line):
-            self.add(line, rank)
-        elif left >= _FEWEST_TOKENS:
-            self.add(replace(line, text=self._counter.cut_words(line.text, left).rstrip() + CUT_MARK), rank)
+    def _list_beside(self, evidence: Evidence) -> list[MemoryLine]:
+        return [line for line in evidence.beside if line.text and line.place not in self._lines]
 
-    def add_sentences(self, line: MemoryLine, rank: int, sought: Mapping[str, float]) -> None:
-        """Add those sentences of a line that match and for which there is room, and of the best one what fits."""
-        self.left -= _SHORTENED_TOKENS
-        share = max(self.left, 0) / self._count(line)
-        text = pick_sentences(line.text, sought, int(len(line.text) * share))
-        self.add_cut(replace(line, text=text, shortened=True), rank)
+    def _put(self, lines: Sequence[MemoryLine], rank: int) -> int:
+        """Put lines in, each in the place of the one that stands there. Returns the tokens that they add."""
+        cost = self._count(lines)
+        self._left -= cost
+        for line in lines:
+            if line.text:
+                self._groups.add(line.group)
+                self._lines[line.place] = (rank, line)
+        return cost
 
-    def _count(self, line: MemoryLine) -> int:
-        """The cost of a line, with its head if it is the first of its group, less the cost of the line that it
-        replaces."""
-        cost = self._counter.known(f"{line}\n")
-        if line.group not in self._groups:
-            cost += self._counter.known(f"{make_head(line, None)}\n")
+    def _put_cut(self, line: MemoryLine, rank: int) -> None:
+        """Put in as much of a line as there is room for, if that says something."""
         if line.place in self._lines:
-            cost -= self._counter.known(f"{self._lines[line.place][1]}\n")
+            return
+        if self._count([line]) <= self._left:
+            self._put([line], rank)
+            return
+        left = self._left - self._count([replace(line, text=CUT_MARK)])
+        if left >= _FEWEST_TOKENS:
+            text = self._counter.cut_words(line.text, left).rstrip() + CUT_MARK
+            self._put([replace(line, text=text)], rank)
+
+    def _count(self, lines: Sequence[MemoryLine]) -> int:
+        """The cost of lines, with the heads of groups that have none yet, less the cost of the lines that they replace."""
+        cost = 0
+        groups: set[tuple[str, ...]] = set()
+        for line in lines:
+            cost += self._counter.known(f"{line}\n")
+            if line.group not in self._groups and line.group not in groups:
+                groups.add(line.group)
+                cost += self._counter.known(f"{make_head(line, None)}\n")
+            if line.place in self._lines:
+                cost -= self._counter.known(f"{self._lines[line.place][1]}\n")
         return cost

@@ -4,31 +4,25 @@ An excerpt repeats the text except for white space: pieces of it, in its order.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import accumulate
 
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.parts.tokens import CUT_MARK
+from layerlore.memory.recall.pieces import Piece, split_pieces
 from layerlore.memory.text.quotation import join_lines
 from layerlore.storage.core import linear_re
 
 CUT = "…"
 """Stands where something is left out, but at the end, where CUT_MARK stands."""
 
-# A sentence ends at a line's end, or at a sign that ends one. Scripts without spaces write none behind it.
-_SENTENCE_END = linear_re.compile(r"[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*")
-_LINE = linear_re.compile(r"[^\n]+", engine="re")
-# A shorter text is "Dr." or a list's "1.", not a sentence: it goes with what follows.
-_SHORTEST_PIECE = 16
 # The end of a sentence.
 _ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
-# Longest piece, in characters.
-_LONGEST_PIECE = 240
-# A longer one is cut into pieces of this length; an excerpt holds three: what was found, and what stands around it.
-_LONGEST_CUT = 100
-# Where it is cut, the best places first: behind a record, a field or a clause, a word, a sign. No number is cut, if that
-# can be.
-_SEAMS = tuple(map(linear_re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"\s", r"[^\w\s]")))
+# A longer sentence is cut: the rest of an excerpt needs room, too.
+_LONGEST_PIECE = 320
+# The number of sentences in an excerpt: its length is the limit.
+_MOST_SENTENCES = 100
+# Twice as long a piece needs about twice the words to be chosen.
+_USUAL_PIECE = 240
 # A word is searched for by its beginning, since what stands in the text may be another form of it. One with a digit in
 # it is a name and has no other form.
 _SHORTEST_STEM = 4
@@ -38,84 +32,40 @@ _DIGIT = linear_re.compile(r"\d")
 _OTHER_FORM = 0.7
 # The share that a word counts if an earlier piece has it.
 _SHOWN_AGAIN = 0.2
+# The share that a word of a title counts for a sentence below it.
+_IN_TITLE = 0.5
 # The bonus of a piece of the found chunk, as a share of the weight of all words.
 _FOUND_CHUNK = 0.25
-_ITEM = linear_re.compile(r"\s*(?:[-*•–]\s|\d+[.)]\s|\|)")
-_LONGEST_HEADING = 120
 
+# The share that a word counts for a line of code if a sentence has it, too: code repeats its few words again and again.
+_IN_CODE = 0.2
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A sentence, or a line that is none: where it stands in the text, and the number of its line."""
+_COLONS = ":："
 
-    start: int
-    end: int
-    line: int
-
-
-def _match(word: str, other: str) -> float:
-    """The share that a word of a text counts for a word of the query: 1 for the same, less for another form of it,
-    else 0."""
-    if word == other:
-        return 1.0
-    if len(word) < _SHORTEST_STEM or _DIGIT.search(word):
-        return 0.0
-    if other.startswith(_stem(word)):
-        return _OTHER_FORM
-    return 0.0
-
-
-def _stem(word: str) -> str:
-    """The beginning that the forms of a word share."""
-    return word[: max(_SHORTEST_STEM, len(word) - _ENDING)]
-
-
-def split_pieces(text: str) -> list[Piece]:
-    """The sentences of a text in order; of a line without any the line. A sentence longer than 240 characters is cut
-    into pieces of at most 100."""
-    found: list[Piece] = []
-    number = 0
-    for line in _LINE.finditer(text):
-        number += 1
-        start = line.start()
-        ends = [line.start() + each.end() for each in _SENTENCE_END.finditer(line[0])]
-        for end in (*ends, line.end()):
-            if end == start or (end - start < _SHORTEST_PIECE and end < line.end()):
-                continue
-            found.extend(Piece(at, cut, number) for at, cut in _cut_long(text, start, end))
-            start = end
-    return [piece for piece in found if text[piece.start : piece.end].strip()]
-
-
-def _cut_long(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    if end - start <= _LONGEST_PIECE:
-        return [(start, end)]
-    found = []
-    while end - start > _LONGEST_CUT:
-        cut = _find_seam(text, start + _LONGEST_CUT // 2, start + _LONGEST_CUT)
-        found.append((start, cut))
-        start = cut
-    return [*found, (start, end)]
-
-
-def _find_seam(text: str, start: int, end: int) -> int:
-    """The last of the best places between two where a text can be cut."""
-    for seam in _SEAMS:
-        places = [found.end() for found in seam.finditer(text, start, end)]
-        if places:
-            return places[-1]
-    return end
+Shares = Mapping[str, float]
+"""The words sought that a piece has, and the share that each counts: 1 for the word itself, less for another form."""
 
 
 def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
-    """The pieces of a text with the most words of the query (by their weights), as many as ``most`` characters hold,
+    """The sentences of a text with the most words of the query (by their weights), as many as ``most`` characters hold,
     in their order and on one line. A text up to that length stays whole.
 
-    ``chunk``: the part of the text that was found, whose pieces count more."""
+    A sentence comes with the short title that it stands under; a title alone is shown only if nothing else matches.
+    ``chunk``: the part of the text that was found, whose sentences count more."""
+    return _pick(text, sought, most, chunk, _MOST_SENTENCES)
+
+
+def pick_sentence(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
+    """The one sentence of a text with the most words of the query, as ``pick_sentences`` shows it."""
+    return _pick(text, sought, most, chunk, 1)
+
+
+def _pick(text: str, sought: Mapping[str, float], most: int, chunk: str, count: int) -> str:
     if len(text) <= most:
         return join_lines(text)
-    pieces = split_pieces(text)
-    picked = _pick(text, pieces, sought, most, chunk) or _begin(pieces, most)
+    pieces = split_pieces(text, min(_LONGEST_PIECE, most))
+    choice = _Choice(text, pieces, sought, chunk)
+    picked = choice.pick(most, count) or choice.pick(most, count, titles=True) or _begin(pieces, most)
     if picked:
         return _join(text, pieces, sorted(picked))
     return join_lines(text[:most]) + CUT_MARK
@@ -125,7 +75,7 @@ def cut_end(text: str, most: int) -> str:
     """The last pieces of a text, as many as ``most`` characters hold, on one line."""
     if len(text) <= most:
         return join_lines(text)
-    pieces = split_pieces(text)
+    pieces = split_pieces(text, min(_LONGEST_PIECE, most))
     sizes = accumulate(piece.end - piece.start for piece in reversed(pieces))
     picked = [len(pieces) - 1 - number for number, size in enumerate(sizes) if size <= most]
     if picked:
@@ -139,40 +89,125 @@ def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
     return {number for number, size in enumerate(sizes) if size <= most}
 
 
-def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most: int, chunk: str) -> set[int]:
-    sizes = [piece.end - piece.start for piece in pieces]
-    if chunk:
-        at = text.find(chunk)
-    else:
-        at = -1
-    inside = [at >= 0 and piece.start >= at and piece.end <= at + len(chunk) + 1 for piece in pieces]
-    has = _find_sought([set(split_words(text[piece.start : piece.end])) for piece in pieces], sought)
-    telling = [number for number in range(len(pieces)) if has[number] or inside[number]]
-    base = _FOUND_CHUNK * (sum(sought.values()) or 1.0)
-    picked: set[int] = set()
-    covered: dict[str, float] = {}
-    left = most
+class _Choice:
+    """What each piece of a text says of the words sought, to choose the pieces that say most."""
 
-    def measure_gain(number: int) -> float:
-        new = sum(
-            sought[word] * share * (1.0 if share > covered.get(word, 0.0) else _SHOWN_AGAIN)
-            for word, share in has[number].items()
-        )
-        # A short piece says the same in less room, so a long one needs more words to be chosen.
-        return (new + base * inside[number]) / (1 + sizes[number] / _LONGEST_PIECE)
+    def __init__(self, text: str, pieces: Sequence[Piece], sought: Mapping[str, float], chunk: str) -> None:
+        self._text = text
+        self._pieces = pieces
+        self._sought = sought
+        self._sizes = [piece.end - piece.start for piece in pieces]
+        self._words = [split_words(text[piece.start : piece.end]) for piece in pieces]
+        self._own = _find_sought([set(words) for words in self._words], sought)
+        self._shares = self._share_words()
+        self._bonus = self._share_bonus(chunk)
 
-    while True:
-        fitting = [number for number in telling if number not in picked and sizes[number] <= left]
-        gains = {number: measure_gain(number) for number in fitting}
-        best = max(gains, key=lambda number: (gains[number], -number), default=None)
-        if best is None or not gains[best]:
-            return picked
-        # The heading of a list and the rest of a pair come along while they fit: alone, the piece may be misread.
-        for number in (best, *_list_needed(text, pieces, best, sought)):
-            if number not in picked and sizes[number] <= left:
+    def pick(self, most: int, count: int, *, titles: bool = False) -> set[int]:
+        """The numbers of the best pieces, at most ``count`` of them, and of what these need, as ``most`` characters hold.
+        ``titles``: titles are pieces like others."""
+        telling = [
+            number
+            for number, piece in enumerate(self._pieces)
+            if (piece.kind != "title" or titles) and (self._shares[number] or self._bonus[number])
+        ]
+        picked: set[int] = set()
+        covered: dict[str, float] = {}
+        in_code: set[str] = set()
+        left = most
+        for _ in range(count):
+            fitting = [number for number in telling if number not in picked and self._sizes[number] <= left]
+            gains = {number: self._measure_gain(number, covered, in_code) for number in fitting}
+            best = max(gains, key=lambda number: (gains[number], -number), default=None)
+            if best is None or not gains[best]:
+                break
+            # A title and the rest of a pair come along while they fit: alone, the piece may be misread.
+            for number in (best, *self._list_needed(best)):
+                if number in picked or self._sizes[number] > left:
+                    continue
                 picked.add(number)
-                covered |= {word: max(share, covered.get(word, 0.0)) for word, share in has[number].items()}
-                left -= sizes[number]
+                left -= self._sizes[number]
+                if self._pieces[number].kind == "code":
+                    in_code.update(self._own[number])
+                for word, share in self._own[number].items():
+                    covered[word] = max(share, covered.get(word, 0.0))
+        return picked
+
+    def _share_words(self) -> list[Shares]:
+        """For each piece the words that count for it: for a sentence those of its titles, too."""
+        in_sentences: dict[str, float] = {}
+        for piece, own in zip(self._pieces, self._own, strict=True):
+            if piece.kind == "sentence":
+                in_sentences |= {word: max(share, in_sentences.get(word, 0.0)) for word, share in own.items()}
+        found: list[Shares] = []
+        for piece, own in zip(self._pieces, self._own, strict=True):
+            shares: dict[str, float] = {}
+            if piece.kind == "code":
+                for word, share in own.items():
+                    is_repeated = share <= in_sentences.get(word, 0.0)
+                    shares[word] = _IN_CODE * share if is_repeated else share
+            else:
+                for title in piece.titles:
+                    shares |= {word: _IN_TITLE * share for word, share in self._own[title].items()}
+                shares |= own
+            found.append(shares)
+        return found
+
+    def _share_bonus(self, chunk: str) -> list[float]:
+        """For each piece its bonus for standing in the found chunk. If the chunk has sentences, they alone have one, without
+        those that only lead to code."""
+        at = self._text.find(chunk) if chunk else -1
+        if at < 0:
+            return [0.0] * len(self._pieces)
+        end = at + len(chunk) + 1
+        inside = {number for number, piece in enumerate(self._pieces) if piece.start >= at and piece.end <= end}
+        sentences = {
+            number
+            for number in inside
+            if self._pieces[number].kind == "sentence" and self._text[self._pieces[number].end - 1] not in _COLONS
+        }
+        bonus = _FOUND_CHUNK * (sum(self._sought.values()) or 1.0)
+        return [bonus * (number in (sentences or inside)) for number in range(len(self._pieces))]
+
+    def _measure_gain(self, number: int, covered: Mapping[str, float], in_code: Set[str]) -> float:
+        """How much a piece adds. ``covered``: the words that were picked, and their shares; ``in_code``: those that a line
+        of code has, since one such line is enough."""
+        is_code = self._pieces[number].kind == "code"
+        gain = self._bonus[number]
+        for word, share in self._shares[number].items():
+            if is_code:
+                is_new, again = word not in in_code, 0.0
+            else:
+                is_new, again = share > covered.get(word, 0.0), _SHOWN_AGAIN
+            gain += self._sought[word] * share * (1.0 if is_new else again)
+        # A short piece says the same in less room, so a long one needs more words to be chosen.
+        return gain / (1 + self._sizes[number] / _USUAL_PIECE)
+
+    def _list_needed(self, number: int) -> list[int]:
+        """The pieces that a piece needs to be understood, the most needed first: what stands before it in its line or its
+        title, and, where it ends with a word sought, what follows: of a name and its value the value."""
+        piece = self._pieces[number]
+        before: list[int] = []
+        if number and self._pieces[number - 1].line == piece.line:
+            before = [number - 1]
+        elif piece.titles:
+            before = [piece.titles[-1]]
+        after = number + 1
+        if after == len(self._pieces) or not self._awaits_more(number):
+            return before
+        following = self._pieces[after]
+        if following.start == piece.end:
+            # A sentence that was cut goes on.
+            return [after, *before]
+        if following.kind == piece.kind:
+            return [*before, after]
+        return before
+
+    def _awaits_more(self, number: int) -> bool:
+        """Whether a piece ends with a word sought, and not as sentences end."""
+        piece, words = self._pieces[number], self._words[number]
+        if not words or _ENDS.search(self._text, piece.start, piece.end):
+            return False
+        return any(_match(word, words[-1]) for word in self._sought)
 
 
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:
@@ -194,42 +229,21 @@ def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -
     return has
 
 
-def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collection[str]) -> list[int]:
-    """The pieces that a piece needs to be understood, the most needed first: what stands above or before it, and,
-    where it ends with a word sought, what follows: of a name and its value the value."""
-    above = _find_above(text, pieces, number)
-    if above is None:
-        before = []
-    else:
-        before = [above]
-    after = number + 1
-    words = split_words(text[pieces[number].start : pieces[number].end])
-    if after == len(pieces) or not words or not any(_match(word, words[-1]) for word in sought):
-        return before
-    is_cut = pieces[after].start == pieces[number].end and not _ENDS.search(
-        text, pieces[number].start, pieces[number].end
-    )
-    if is_cut:
-        return [after, *before]
-    return [*before, after]
+def _match(word: str, other: str) -> float:
+    """The share that a word of a text counts for a word of the query: 1 for the same, less for another form of it,
+    else 0."""
+    if word == other:
+        return 1.0
+    if len(word) < _SHORTEST_STEM or _DIGIT.search(word):
+        return 0.0
+    if other.startswith(_stem(word)):
+        return _OTHER_FORM
+    return 0.0
 
 
-def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
-    """The line above the list for a list's item, else the piece before it in its line."""
-    if _ITEM.match(text, pieces[number].start):
-        above = (
-            at
-            for at in range(number - 1, -1, -1)
-            if pieces[at].line < pieces[number].line and not _ITEM.match(text, pieces[at].start)
-        )
-        found = next(above, None)
-        if found is not None and pieces[found].end - pieces[found].start <= _LONGEST_HEADING:
-            return found
-        return None
-    before = number - 1
-    if before >= 0 and pieces[before].line == pieces[number].line:
-        return before
-    return None
+def _stem(word: str) -> str:
+    """The beginning that the forms of a word share."""
+    return word[: max(_SHORTEST_STEM, len(word) - _ENDING)]
 
 
 def _join(text: str, pieces: Sequence[Piece], picked: Sequence[int]) -> str:

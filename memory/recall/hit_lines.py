@@ -19,6 +19,7 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Literal
 
+from layerlore.memory.language.search_words import find_query_words
 from layerlore.memory.language.sentence_values import TextValues, read_values
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.index_texts import make_embedding_texts
@@ -40,8 +41,10 @@ Beside = Literal["before", "after"]
 
 WHOLE_CHARS = 500
 """A text up to this length is shown whole."""
-EXCERPT_CHARS = 320
+EXCERPT_CHARS = 400
 """Of a longer one so much: the sentences that match."""
+SHORT_CHARS = 150
+"""Of a short line: some 25 words."""
 BESIDE_CHARS = 160
 """Of a message that only stands beside a hit."""
 QUOTE_CHARS = 60
@@ -155,6 +158,15 @@ def make_line(
     if _fits(text, beside, detail):
         return MemoryLine(message, join_lines(text), beside is not None, note, is_whole=True)
     return MemoryLine(message, _cut_text(message, text, sought, chunk, beside), beside is not None, note)
+
+
+def shorten_line(line: MemoryLine, sought: Mapping[str, float]) -> MemoryLine:
+    """The line with the sentence that matches, of some 25 words; the same line if it has no more.
+
+    It has only text of the line, so that whoever saw it finds it in the whole line again."""
+    if len(line.text) <= SHORT_CHARS:
+        return line
+    return replace(line, text=pick_sentences(line.text, sought, SHORT_CHARS), is_whole=False)
 
 
 def show_text(
@@ -323,18 +335,21 @@ _CHARS_PER_TOKEN = 5
 # The texts read last, over all scopes together: some 8 MB. Long messages are few, and hardly quicker from here.
 _MOST_MESSAGES = 2_000
 _LONGEST_ROW = 2_000
+# More content words than these show nothing that matters about a message.
+_MOST_WORDS = 200
 
 
 class MessageTexts:
     """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
     same do no harm, and a lock would cost more than most of them."""
 
-    __slots__ = ("_chars", "_folded", "_line", "_zone", "message")
+    __slots__ = ("_chars", "_folded", "_line", "_words", "_zone", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self._chars: int | None = None
         self._folded: str | None = None
+        self._words: frozenset[str] | None = None
         self._line: MemoryLine | None = None
         self._zone: tzinfo = UTC
 
@@ -361,6 +376,13 @@ class MessageTexts:
         if self._folded is None:
             self._folded = fold_message(self.message)
         return self._folded
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its content words, with names and numbers; of a text that has none all its words."""
+        if self._words is None:
+            self._words = frozenset(find_query_words(plain_text(self.message.parts), most=_MOST_WORDS))
+        return self._words
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
         """Its line, as ``hit_lines.make_line`` makes it: of a long text what was searched for."""

@@ -57,7 +57,9 @@ async def prepare_memory(
     searched = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not searched:
         return None
-    wanted = RecallRequest(searched, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
+    wanted = RecallRequest(
+        searched, limit=_MOST_HITS, kinds=_KINDS, explained=True, asking=asking, in_context=True, subject=subject
+    )
     # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 

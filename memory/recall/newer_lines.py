@@ -43,7 +43,7 @@ def find_newer(lines: Sequence[MemoryLine], sought: Collection[str] = ()) -> dic
     frequency = _WordFrequency(own, sought)
     valued = [line for line in own if line.values.sentences]
     # In time order, so that the last of the earlier lines stays.
-    for earlier, later in combinations(valued[:_MOST_LINES], 2):
+    for earlier, later in combinations(valued[-_MOST_LINES:], 2):
         if _speaker(earlier) == _speaker(later) and _gives_newer(earlier, later, frequency):
             found[later.place] = earlier.message
     return found

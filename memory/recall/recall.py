@@ -60,11 +60,12 @@ MESSAGES_BEFORE = 2
 MESSAGES_AFTER = 1
 DEFAULT_LIMIT = 50
 """The default number of hits: enough to fill an answer."""
-# The two best hits get the neighbour that explains them: the answer to a message that asks for at least half of its
-# length (in percent), and the message before a reply of at most four content words, which says little alone.
-_EXPLAINED_HITS = 2
-_ASKING = 50
+# A reply of at most four content words says little alone: it gets the message before it. One of the two best hits that asks
+# for at least half of its length (in percent) gets the answer behind it. An answer has hardly more hits than 30.
+_EXPLAINED_REPLIES = 30
 _SHORT_REPLY = 4
+_EXPLAINED_QUESTIONS = 2
+_ASKING = 50
 
 NOT_ALL_EMBEDDED = "some messages have no vector yet"
 # A place that is requested by its thread or its time shows its newest messages at least. They are chosen among these
@@ -413,10 +414,11 @@ def _choose_reach(row: IndexedRow, rank: int, request: RecallRequest) -> tuple[i
         return 0, 0
     if request.neighbours:
         return MESSAGES_BEFORE, MESSAGES_AFTER
-    if not request.explained or rank >= _EXPLAINED_HITS:
+    if not request.explained:
         return 0, 0
-    asks = row.asks >= _ASKING
-    return int(not asks and row.content_words <= _SHORT_REPLY), int(asks)
+    if row.asks >= _ASKING:
+        return 0, int(rank < _EXPLAINED_QUESTIONS)
+    return int(rank < _EXPLAINED_REPLIES and row.content_words <= _SHORT_REPLY), 0
 
 
 async def _find_neighbours(

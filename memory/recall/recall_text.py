@@ -6,7 +6,13 @@ from typing import Literal, cast
 
 from layerlore.memory.messages.reader import Detail, cut_to_fit
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.recall.evidence_budget import FoundMessage, pack_lines
+from layerlore.memory.recall.evidence_budget import (
+    OVERVIEW_SHARE,
+    SHORT_SHARE,
+    Evidence,
+    pack_lines,
+    rank_evidence,
+)
 from layerlore.memory.recall.hit_lines import (
     Beside,
     MemoryLine,
@@ -52,12 +58,6 @@ NOTHING_YET = (
 """Stands for NOTHING where vectors are still to come."""
 NEWEST = "Nothing there matches the query. These are the newest messages there:"
 NEWEST_OF_ALL = "The newest messages:"
-CLOSE = "Also close:"
-"""Stands between the best hits and the others."""
-# The best hits, which come first, take about this room.
-_BEST_TOKENS = 500
-# The second part needs at least this many lines.
-_FEWEST_CLOSE = 3
 
 
 def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
@@ -78,13 +78,20 @@ def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def render_text(
-    recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
+    recalled: RecallResult,
+    counter: TokenCounter,
+    *,
+    now: int,
+    detail: Detail,
+    max_tokens: int,
+    explain: bool = False,
+    overview: bool = False,
 ) -> str:
-    """The recalled hits as lines under heads of thread and day, as many as the budget holds: first the best in some 500
-    tokens, then the others, both in time order. The best hit is always there, alone and cut if need be.
+    """The recalled hits as lines in time order under heads of thread and day, as many as the budget holds: the better ones
+    whole, others as short lines. The best hit is always there, alone and cut if need be.
 
-    The first line says what was degraded; the last one how many hits did not fit, which signals served, how many a floor
-    held back, and today's date, since no line gives its age.
+    ``overview``: with more short lines, and fewer whole ones. The first line says what was degraded; the last one how many hits
+    did not fit, which signals served, how many a floor held back, and today's date, since no line gives its age.
     """
     opening = _opening(recalled)
     if not recalled.hits:
@@ -93,11 +100,11 @@ def render_text(
             return f"{opening}\n{closing}"
         return opening
     hits = drop_repeated(recalled.hits)
-    found = [_make_found(hit, number, explain) for number, hit in enumerate(hits, 1)]
     # The real number of shown hits is known only after packing, so the closing line is estimated with all of them.
     closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
     room = max_tokens - counter.text(f"{opening}\n{closing}") - _MARK_TOKENS
-    lines = pack_lines(found, counter, room, recalled.weights, detail=detail)
+    lines = _pack(hits, recalled, counter, room, detail=detail, explain=explain, overview=overview)
+    scores = {find_place(hit.message): hit.score for hit in recalled.hits}
 
     def shown() -> list[str]:
         count = sum(not line.beside for line in lines)
@@ -107,7 +114,7 @@ def render_text(
         if recalled.newest_only:
             body = render_lines(marked)
         else:
-            body = _render_parts(marked, recalled, counter)
+            body = render_lines(mark_best(marked, scores))
         return [opening, *body, closing]
 
     # Lines may cost more tokens together than one by one, so the last ones go until all fits.
@@ -115,7 +122,7 @@ def render_text(
         lines.pop()
     if lines:
         return "\n".join(told)
-    best = found[0]
+    best = hits[0]
     line = make_line(best.message, recalled.weights, chunk=best.chunk, detail=detail)
     whole, closing = "\n".join(render_lines([line])), _closing_line(recalled, 1, len(hits), now, shortened=True)
     most = max(room, 0)
@@ -127,29 +134,36 @@ def render_text(
     return text
 
 
-def _render_parts(lines: Sequence[MemoryLine], recalled: RecallResult, counter: TokenCounter) -> list[str]:
-    """The best lines, and below them the others."""
-    scores = {find_place(hit.message): hit.score for hit in recalled.hits}
-    marked = mark_best(lines, scores)
-    best: list[MemoryLine] = []
-    others: list[MemoryLine] = []
-    taken = 0
-    for line in marked:
-        # A line beside a hit stands with it.
-        is_best = not others and (line.beside or taken < _BEST_TOKENS)
-        (best if is_best else others).append(line)
-        taken += counter.known(f"{line}\n")
-    if len(others) < _FEWEST_CLOSE:
-        return render_lines(marked)
-    return [*render_lines(best), CLOSE, *render_lines(others)]
+def _pack(
+    hits: Sequence[Hit],
+    recalled: RecallResult,
+    counter: TokenCounter,
+    room: int,
+    *,
+    detail: Detail,
+    explain: bool,
+    overview: bool,
+) -> list[MemoryLine]:
+    """The lines of the hits that fit."""
+    found = [_make_evidence(hit, number, recalled, detail, explain) for number, hit in enumerate(hits, 1)]
+    order = rank_evidence([each.texts for each in found], lambda at: found[at].tokens)
+    packed = pack_lines(
+        ((at, found[at]) for at in order),
+        counter,
+        room,
+        short_share=OVERVIEW_SHARE if overview else SHORT_SHARE,
+        # A whole message may be longer than all the others together.
+        passing_long=detail == "high",
+    )
+    return packed.lines
 
 
-def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
+def _make_evidence(hit: Hit, number: int, recalled: RecallResult, detail: Detail, explain: bool) -> Evidence:
     if explain:
         note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}"
     else:
         note = ""
-    return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
+    return Evidence(hit.texts, recalled.weights, hit.chunk, hit.before, hit.after, note, detail)
 
 
 def render_doubts(confidence: Confidence, silent: Sequence[str]) -> list[str]:

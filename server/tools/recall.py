@@ -62,6 +62,7 @@ async def recall_memory(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
     neighbours: bool = False,
+    overview: Annotated[bool, Field(description="More and shorter lines: for lists, orders, changes.")] = False,
     detail: Literal["low", "high"] = "low",
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
     min_score: MinScore = 0.0,
@@ -71,8 +72,8 @@ async def recall_memory(
     format: TextOrJson = "text",
 ) -> str | RecallAnswer:
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
-    said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
-    unsure. If nothing fits, try other short wordings."""
+    said before. Lines stand in time order with speaker and day, the best marked; a line says where it is unsure. If nothing
+    fits, try other short wordings."""
     from layerlore.memory.messages import reader
     from layerlore.memory.recall import recall, recall_text
     from layerlore.storage.core import scopes
@@ -103,14 +104,20 @@ async def recall_memory(
     else:
         begins = ""
     now, counter = call.engine.now(), call.engine.tokens
-    show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)
+
+    def show(tokens: int) -> str | RecallAnswer:
+        if format == "json":
+            return recall_text.render_json(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+        return recall_text.render_text(
+            found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain, overview=overview
+        )
 
     def fitted() -> str | RecallAnswer:
         # The opening is part of the answer, so the hits get the tokens that it leaves.
         tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
-            shown: str | RecallAnswer = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            shown = show(tokens)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
                 return _put_before(begins, shown)

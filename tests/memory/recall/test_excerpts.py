@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK
-from layerlore.memory.recall.excerpts import CUT, pick_sentences
+from layerlore.memory.recall.excerpts import CUT, pick_sentence, pick_sentences
 from layerlore.memory.text.quotation import join_lines
 
 FILLER = "Nothing of that is what anybody looked for, and nobody ever will. " * 12
@@ -90,7 +90,94 @@ def test_pieces_of_a_text_without_spaces_are_shown_as_they_stand() -> None:
     assert shown.removeprefix(f"{CUT} ").removesuffix(CUT_MARK) in text
 
 
-texts = st.text(st.sampled_from("ab .!?\n-1。é"), max_size=700)
+GUIDE = """Certainly! Here is a plan for your service.
+
+### Retries
+
+When the service refuses a call, wait twice as long as before the last attempt.
+
+```python
+def retry(call):
+    for attempt in range(5):
+        call(attempt)
+```
+
+### Logging
+
+1. **Format**:
+   - Write one JSON object a line.
+   - Leave out the bodies of uploads.
+2. **Level**:
+   - Warnings alone go to the pager of the night shift.
+
+### Costs
+
+| Region | Price |
+|--------|-------|
+| Oslo   | 41    |
+| Madrid | 38    |
+
+Tell me if you need further details about any of these sections of the plan, and which of them comes first for you.
+"""
+
+
+def test_a_hit_on_a_heading_shows_the_sentence_below_it() -> None:
+    shown = pick_sentences(GUIDE, {"retries": 3.0}, 120)
+    assert "### Retries When the service refuses a call, wait twice as long as before the last attempt." in shown
+
+
+def test_a_heading_counts_only_for_its_own_section() -> None:
+    assert "further details" not in pick_sentences(GUIDE, {"logging": 3.0, "format": 2.0}, 200)
+
+
+def test_an_item_of_a_list_comes_with_the_bold_item_above_it() -> None:
+    shown = pick_sentences(GUIDE, {"pager": 3.0}, 100)
+    assert shown == f"{CUT} 2. **Level**: - Warnings alone go to the pager of the night shift.{CUT_MARK}"
+
+
+def test_a_row_of_a_table_comes_with_its_first_row() -> None:
+    assert "| Region | Price |" in pick_sentences(GUIDE, {"madrid": 3.0}, 100)
+    assert "| Madrid | 38" in pick_sentences(GUIDE, {"madrid": 3.0}, 100)
+
+
+def test_without_a_word_the_sentences_of_the_chunk_are_shown_and_not_its_code() -> None:
+    chunk = GUIDE[GUIDE.index("### Retries") : GUIDE.index("### Logging")]
+    shown = pick_sentences(GUIDE, {"recommend": 3.0}, 200, chunk)
+    assert "wait twice as long" in shown
+    assert "range(5)" not in shown
+
+
+def test_code_is_shown_for_words_that_no_sentence_has() -> None:
+    assert "range(5)" in pick_sentences(GUIDE, {"range": 3.0}, 60)
+
+
+def test_one_line_of_code_is_shown_below_the_sentence_that_has_its_words() -> None:
+    text = f"Lower the limit of the pool.\n```\nlimit = 50\npool(limit)\nlimit = None\n```\n{FILLER}"
+    shown = pick_sentences(text, {"limit": 3.0}, 300)
+    assert shown == f"Lower the limit of the pool. ``` limit = 50{CUT_MARK}"
+
+
+def test_a_sentence_that_leads_to_code_is_found_like_any_other() -> None:
+    text = f"{FILLER}\nOur database is Postgres 15, here is the file:\n```\nmax = 1\n```\n{FILLER}"
+    assert "Postgres 15" in pick_sentences(text, {"postgres": 3.0}, 100)
+
+
+def test_a_bold_line_with_nothing_below_it_is_found_like_a_sentence() -> None:
+    text = "\n".join(f"**Errand number {number}**" for number in range(40)) + "\n**Buy the milk**"
+    assert "Buy the milk" in pick_sentences(text, {"milk": 3.0}, 80)
+
+
+def test_titles_of_other_scripts_count_for_what_stands_below_them() -> None:
+    text = "今日は天気がいいです。" * 40 + "\n買うもの：\n- 牛乳と卵を二つずつ\n" + "明日は雨が降るでしょう。" * 40
+    assert "買うもの： - 牛乳と卵を二つずつ" in pick_sentences(text, {"牛乳": 3.0}, 60)
+
+
+def test_one_sentence_comes_with_its_title_alone() -> None:
+    shown = pick_sentence(GUIDE, {"json": 3.0, "uploads": 1.0, "warnings": 1.0}, 150)
+    assert shown == f"{CUT} 1. **Format**: - Write one JSON object a line.{CUT_MARK}"
+
+
+texts = st.text(st.sampled_from("ab .!?\n-1。é#*:|`; "), max_size=700)
 
 
 @given(texts, st.lists(st.sampled_from(["a", "ab", "abab", "1"]), max_size=3), st.integers(20, 400))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
 from layerlore.memory.recall.hit_lines import BEST
 from layerlore.memory.recall.recall_text import (
-    CLOSE,
     NOTHING,
     NOTHING_YET,
     PREAMBLE,
@@ -75,16 +74,13 @@ def test_lines_stand_in_time_order_and_another_day_of_a_thread_has_a_head_of_its
     assert lines[4:-1] == ["  #4 user: line 4", "  #5 user: line 5", "#7 user: line 7"]
 
 
-def test_the_best_hits_stand_first_and_are_marked_and_the_others_follow() -> None:
+def test_all_lines_stand_in_time_order_and_the_best_are_marked() -> None:
     hits = [replace(hit(at, said_at=NOW - at * DAY), before=[], after=[]) for at in range(1, 200)]
     lines = text_of(RecallResult(hits), max_tokens=4000)
-    divide = lines.index(CLOSE)
-    best, others = lines[1:divide], lines[divide + 1 : -1]
     assert [line for line in lines if line.startswith(BEST)] == [f"{BEST}#{at} user: line {at}" for at in (3, 2, 1)]
-    assert COUNTER.text("\n".join(line for line in best if "#" in line)) in range(400, 600)
-    for part in (best, others):
-        days = [line[-11:-1] for line in part if line.startswith("[")]
-        assert days == sorted(days)
+    days = [line[-11:-1] for line in lines[1:-1] if line.startswith("[")]
+    assert len(days) > 50
+    assert days == sorted(days)
 
 
 def test_a_score_is_shown_only_where_it_is_explained() -> None:

@@ -10,7 +10,6 @@ import anyio
 import pytest
 from injections import PAYLOADS, Block, Payload, batched, blocks_in, check_inside, check_seen, heads
 
-from layerlore.memory.recall.recall_text import CLOSE
 from layerlore.memory.text.quotation import PREAMBLE
 
 from .calling import Connect, Json, Tools, text_of
@@ -295,7 +294,6 @@ async def test_titles_names_and_ids_stay_in_their_lines(tools: Tools) -> None:
         check_inside(loaded.messages[0].content.text)
     preamble, *lines, _ = (await tools("recall_memory", query="zebra", limit=50, max_tokens=20_000)).split("\n")
     assert preamble == PREAMBLE
-    lines.remove(CLOSE)
     assert len(lines) == 2 * len(NAMES)
     check_inside("\n".join(lines))
     check_seen("\n".join(lines))
