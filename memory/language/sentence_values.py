@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
-from os.path import commonprefix
 from typing import Literal
 
 from layerlore.memory.language.past_days import names_relative_day
@@ -30,6 +29,8 @@ _APART = 3
 _OPENING_WORDS = 3
 _STATEMENT_WORDS = 15
 _SENTENCE = linear_re.compile(r"[^.!?…。！？\n]+", engine="re")
+_NUMBER = linear_re.compile(r"\d{1,12}(?:\.\d{1,12})?", engine="re")
+_DAY_NUMBER = linear_re.compile(r"\d{1,2}", engine="re")
 _DIGIT = linear_re.compile(r"\d", engine="re")
 _DASH = linear_re.compile(r"\s*[-–—→]+>?\s*")
 _YEAR = linear_re.compile(r"(?:19|20)\d\d")
@@ -197,21 +198,20 @@ def _find_unit(found: _Found, text: str, rest: str) -> tuple[str, ...]:
     if sign and not text[found.start - 1].isalnum():
         return (sign[0],)
     unit: list[str] = []
-    at = 0
     # Only words that follow each other with nothing between them but spaces.
     for word in rest.split(" ") if not rest[:1].isspace() else rest[1:].split(" "):
         folded = split_words(word)
         if len(unit) == _UNIT_WORDS or not folded or folded[0] in all_stop_words():
             break
         unit.append(folded[0])
-        at += 1
         if len(folded) > 1 or not word[-1].isalnum():
             break
     return tuple(unit)
 
 
 def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
-    """The values, but two of one kind with a dash or one function word between them as one: "65% to 78%", "6-9 months"."""
+    """The values, but two of one kind with a dash or one function word between them as one: a change ("65% to 78%"), or a
+    range, which names the unit once ("6 to 9 months")."""
     open_value: _Found | None = None
     for each in found:
         if open_value is None:
@@ -219,7 +219,10 @@ def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
             continue
         between = text[open_value.end : each.start]
         if open_value.kind == each.kind and each.kind != "code" and _is_change(open_value, each, between):
-            each.was = open_value.text
+            if each.unit and not open_value.unit:
+                each.text = f"{open_value.text}-{each.text}"
+            else:
+                each.was = open_value.text
             each.start = open_value.start
             each.at = open_value.at
         else:
@@ -232,11 +235,24 @@ def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
 def _is_change(first: _Found, second: _Found, between: str) -> bool:
     if first.was or (first.unit and first.unit != second.unit):
         return False
+    # A range rises: "a sum of 7 with 2 dice" is none.
+    is_range = second.unit and not first.unit
+    if is_range and not _read_number(first.text) < _read_number(second.text):
+        return False
     if _DASH.fullmatch(between):
         return True
     words = [word for word in split_words(between) if word not in first.unit]
     joints = word_set("statements.joints")
     return len(words) == 1 and "," not in between and words[0] in all_stop_words() and words[0] not in joints
+
+
+def _read_number(text: str) -> float:
+    plain = _write_value("amount", text)
+    # "1.000.000" is a number in some countries, and its first part is enough to compare.
+    found = _NUMBER.match(plain)
+    if found is None:
+        return 0.0
+    return float(found[0])
 
 
 def _make_values(found: Sequence[_Found], words: Sequence[str]) -> Iterator[SentenceValue]:
@@ -293,8 +309,8 @@ def _write_day(text: str) -> str:
     if parts[0].isdigit() and len(parts[0]) == 4:
         return f"{int(parts[1])}-{int(parts[2])}"
     month = next((_spell_months()[part] for part in parts if part in _spell_months()), 0)
-    number = next((digits for part in parts if (digits := part.rstrip("stndrher")).isdigit()), "0")
-    return f"{month}-{int(number)}"
+    number = _DAY_NUMBER.search(text)
+    return f"{month}-{int(number[0]) if number else 0}"
 
 
 def is_same_form(one: str, other: str) -> bool:
@@ -306,4 +322,4 @@ def is_same_form(one: str, other: str) -> bool:
         return False
     longer = max(len(one), len(other))
     least = max(_FEWEST_SAME if longer <= _SHORT_WORD else _SHORT_WORD, longer - _ENDING)
-    return len(commonprefix((one, other))) >= least
+    return one[:least] == other[:least] and min(len(one), len(other)) >= least
