@@ -27,17 +27,22 @@ class Answered:
 
 
 def drawn(
-    conversations: Sequence[Conversation], apart: Collection[str], *, most: int = QUESTIONS, seed: int = 0
+    conversations: Sequence[Conversation],
+    apart: Collection[str],
+    *,
+    most: int = QUESTIONS,
+    seed: int = 0,
+    stores: int | None = None,
 ) -> dict[str, list[str]]:
-    """For each conversation, by its id, questions of the others to ask of its store; ``most`` in all, none twice of
-    the same store. None where there is but one conversation."""
+    """For each of the first ``stores`` conversations (None: all), by its id, questions of the others to ask of its store:
+    ``most`` in all, none twice of the same store. None where there is but one conversation."""
     chance = random.Random(seed)
     pairs = [
-        (request.id, question.text)
-        for request in conversations
+        (asked.id, question.text)
+        for asked in conversations[:stores]
         for other in conversations
         for question in other.questions
-        if other is not request and question.category not in apart
+        if other is not asked and question.category not in apart
     ]
     # dict.fromkeys keeps the order, so the same seed draws the same questions.
     distinct = list(dict.fromkeys(pairs))

@@ -4,6 +4,7 @@ README.md shows the shape of a file. Nothing of a set is kept here.
 """
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,14 @@ def read_set(path: Path, *, every_question: bool = False) -> list[Conversation]:
     """The conversations of one file; questions without evidence are left out unless every question is wanted."""
     sets = json.loads(path.read_text(encoding="utf-8"))
     return [_conversation(raw, every_question=every_question) for raw in sets]
+
+
+def drawn_questions(questions: list[Question], most: int | None) -> list[Question]:
+    """At most ``most`` of the questions (None: all), drawn by a seed, in their order."""
+    if most is None or most >= len(questions):
+        return questions
+    kept = random.Random(0).sample(range(len(questions)), most)
+    return [questions[at] for at in sorted(kept)]
 
 
 def batches(messages: list[Json]) -> Iterator[list[Json]]:

@@ -59,9 +59,9 @@ class Evidence:
     """The evidence of one question, ready to be looked for in answers."""
 
     def __init__(self, question: Question, texts: Mapping[str, str]) -> None:
-        """``texts`` has the text of each message by its id."""
+        """``texts`` has the text of each message by its id. The turns keep their order in it."""
         words = {*_content_words(question.text), *_content_words(question.answer)}
-        self._turns = [_turn(texts[name], words) for name in sorted(question.evidence) if name in texts]
+        self._turns = [_turn(text, words) for name, text in texts.items() if name in question.evidence]
         self._missing = len(question.evidence) - len(self._turns)
 
     def shown_in(self, answer: str) -> Shown:
@@ -72,8 +72,7 @@ class Evidence:
         return Shown(sum(share for share, _ in found) / count, sum(strict for _, strict in found) / count)
 
     def places_in(self, answer: str) -> list[int]:
-        """Where each of its turns first stands in the answer, by the same rule, turns in the order of their ids; -1 if the
-        turn is not shown."""
+        """Where each of its turns first stands in the answer, by the same rule; -1 if the turn is not shown."""
         shown = join_lines(answer)
         return [_place(turn, shown) for turn in self._turns] + [-1] * self._missing
 

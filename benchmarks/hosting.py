@@ -14,8 +14,7 @@ from benchmarks.conversations import Conversation, Json, Question
 from benchmarks.evidence import Evidence, texts_of
 from benchmarks.servers import Connection, ToolFailed
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
-from layerlore.memory.text.quotation import PREAMBLE
+from layerlore.memory.recall.recall_text import NEWEST, NOTHING, NOTHING_YET, UNSURE
 
 RECALL = "recall_memory"
 CONTEXT = "get_context"
@@ -30,7 +29,8 @@ AFTER = "after"
 NO_ANSWER = "none"
 NOT_SURE = "not sure"
 
-UNSURE_HEADER = "Not sure that these are about it:"
+# The preamble, that nothing was said on a day, and that it is unsure whether the hits are about it.
+_OPENING_LINES = 3
 
 # {asked} is the question as a part of a sentence, {question} as it was asked.
 _NOT_SURE = (
@@ -106,19 +106,12 @@ DEFAULT_ROOMS = Rooms((RECALL_TOKENS,), (CONTEXT_TOKENS,))
 
 
 def judge(answer: str) -> Standing:
-    """Whether a recall's answer gives hits as such, only such as may not be about it, or none."""
-    # Hits behind the header are those of which the server is not sure.
-    sure, header, _ = answer.partition(UNSURE_HEADER)
-    if any(_is_hit(line) for line in sure.splitlines()):
-        return Standing.CONFIDENT
-    return Standing.UNSURE if header else Standing.NOTHING
-
-
-def _is_hit(line: str) -> bool:
-    """Whether a line is none of those that stand around the hits."""
-    line = line.strip()
-    around = (PREAMBLE, NOTHING, NOTHING_YET, "degraded", "[degraded")
-    return bool(line) and not line.startswith(around) and not (line.startswith("[") and line.endswith("]"))
+    """What a recall's answer says of its hits, in the lines before them."""
+    opening = answer.splitlines()[:_OPENING_LINES]
+    # The newest messages may follow, but they do not answer.
+    if any(line.startswith((NOTHING, NOTHING_YET, NEWEST)) for line in opening):
+        return Standing.NOTHING
+    return Standing.UNSURE if UNSURE in opening else Standing.CONFIDENT
 
 
 def _says_degraded(answer: str) -> bool:
@@ -212,8 +205,8 @@ class Host:
 
 def draw_not_sure(question: str, chance: random.Random) -> str:
     """One of the ways to say that nothing is known about a question."""
-    request = question[:1].lower() + question[1:].rstrip("?!. ")
-    return chance.choice(_NOT_SURE).format(asked=request, question=question)
+    asked = question[:1].lower() + question[1:].rstrip("?!. ")
+    return chance.choice(_NOT_SURE).format(asked=asked, question=question)
 
 
 def as_messages(said: Sequence[str], said_at: str) -> list[Json]:

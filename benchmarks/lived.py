@@ -1,7 +1,6 @@
 """What a model is shown of what was said, as a host lives with it: ``python -m benchmarks.lived FILE...``, see README.md."""
 
 import argparse
-import random
 import shutil
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import anyio
 
 from benchmarks import absent, chart, lived_figures
 from benchmarks.asking import load, vectors_complete
-from benchmarks.conversations import Conversation, Question, read_set
+from benchmarks.conversations import Conversation, Question, drawn_questions, read_set
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS
 from benchmarks.hosting import (
     AFTER,
@@ -46,15 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = anyio.run(_measure, options)
     write_json(options.json, report)
     options.plot.parent.mkdir(parents=True, exist_ok=True)
-    options.plot.write_text(chart.drawn(report), encoding="utf-8")
+    plot = chart.drawn("Evidence shown against tokens", "share of the evidence shown", lived_figures.panels(report))
+    options.plot.write_text(plot, encoding="utf-8")
     print(f"\n{lived_figures.summary(report)}\n\nPlot: {options.plot}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lived", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a conversation set")
-    parser.add_argument("--conversations", type=int, metavar="N", help="only the first so many of each set")
-    parser.add_argument("--questions", type=int, metavar="N", help="only so many of each conversation, drawn by seed")
+    parser.add_argument("--conversations", type=int, metavar="N", help="only the first N of each set")
+    parser.add_argument("--questions", type=int, metavar="N", help="only N of each conversation, drawn by a seed")
     parser.add_argument("--absent", type=int, default=absent.QUESTIONS, help="questions never answered (default: 200)")
     parser.add_argument("--quick", action="store_true", help='defaults and 4,000 tokens only, answers "not sure" only')
     parser.add_argument("--in-process", action="store_true", help="the server in this process, without stdio")
@@ -87,11 +87,8 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _chosen(conversation: Conversation, options: argparse.Namespace) -> Conversation:
     """With the questions that are asked, in their order."""
-    request = [question for question in conversation.questions if question.category not in options.apart]
-    if options.questions is not None and options.questions < len(request):
-        kept = random.Random(0).sample(range(len(request)), options.questions)
-        request = [request[at] for at in sorted(kept)]
-    return replace(conversation, questions=request)
+    questions = [question for question in conversation.questions if question.category not in options.apart]
+    return replace(conversation, questions=drawn_questions(questions, options.questions))
 
 
 class _Lived:

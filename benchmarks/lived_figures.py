@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.chart import BLUE, DASHED, GREEN, ORANGE, VIOLET, Line, Points
 from benchmarks.hosting import (
     AFTER,
     BEFORE,
@@ -34,6 +35,16 @@ _STAGES = {
 }
 _ORDER = list(_STAGES)
 _WHEN = {(BEFORE, ""): "before", (AFTER, NOT_SURE): "after"}
+# System, stage and answers, and how they are drawn.
+_LINES = {
+    (RECALL, BEFORE, ""): Line("recall_memory", BLUE),
+    (RECALL, AFTER, NOT_SURE): Line("recall_memory, questions stored", BLUE, DASHED),
+    (CONTEXT, BEFORE, ""): Line("get_context", ORANGE),
+    (CONTEXT, AFTER, NOT_SURE): Line("get_context, questions stored", ORANGE, DASHED),
+    (BM25_LINES, BEFORE, ""): Line("BM25 lines", GREEN),
+    (BM25_LINES, AFTER, NOT_SURE): Line("BM25 lines, questions stored", GREEN, DASHED),
+    (NEWEST, BEFORE, ""): Line("newest lines", VIOLET),
+}
 _HEADER = ("system", "when", "room", "tokens", "evidence", "sentences counted strictly")
 
 
@@ -103,11 +114,24 @@ def shown(found: Mapping[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
+def panels(report: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[Line, Points]]:
+    """What is drawn for each set: the evidence that each system shows against its tokens."""
+    found: dict[str, dict[Line, Points]] = {}
+    for name, figures_of_set in report.items():
+        found[name] = {}
+        for (system, stage, answers), line in _LINES.items():
+            rows = [row for row in _of(figures_of_set["shown"], system) if row["stage"] == stage]
+            points = [(row["tokens"], row["evidence"]) for row in rows if row["answers"] == answers]
+            if points:
+                found[name][line] = points
+    return found
+
+
 def summary(report: Mapping[str, Mapping[str, Any]]) -> str:
     """One column for each set: what is shown, in tokens, by default and of the lines alone; then how sure it is."""
     rows: list[list[str]] = []
-    request = ((RECALL, RECALL_TOKENS, "recall_memory by default"), (CONTEXT, CONTEXT_TOKENS, "get_context of 4,000"))
-    for system, room, name in request:
+    tools = ((RECALL, RECALL_TOKENS, "recall_memory by default"), (CONTEXT, CONTEXT_TOKENS, "get_context of 4,000"))
+    for system, room, name in tools:
         for when, said in _STAGES.items():
             rows.append([f"{name}, {said}", *_cells(report.values(), Place(system, *when, room))])
     for system in (BM25_LINES, NEWEST):

@@ -9,20 +9,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.conversations import Conversation, Question
+from benchmarks.conversations import Conversation, Json, Question
 from benchmarks.evidence import Evidence
+from benchmarks.metrics import mean
 
 ORDER = "order"
+CHANGE = "change"
+SUMMARY = "summary"
 LIST = "list"
 DATE = "date"
 ASSISTANT = "assistant-said"
 SINGLE = "single"
 FALSE_PREMISE = "false premise"
-KINDS = (ORDER, LIST, DATE, ASSISTANT, SINGLE, FALSE_PREMISE)
+KINDS = (ORDER, CHANGE, SUMMARY, LIST, DATE, ASSISTANT, SINGLE, FALSE_PREMISE)
 
-# Categories of the sets whose questions ask about something that the conversation does not hold.
-FALSE_PREMISE_CATEGORIES = ("5", "abstention", "Memory Boundary")
+# Categories of the sets whose questions ask about something that the conversation does not hold or says otherwise.
+FALSE_PREMISE_CATEGORIES = ("5", "abstention", "Memory Boundary", "Memory Conflict")
 
+# Categories whose questions ask about something that was said again with another value.
+_CHANGE_CATEGORIES = (
+    "knowledge_update",
+    "contradiction_resolution",
+    "knowledge-update",
+    "Dynamic Update",
+    "track_full_preference_evolution",
+)
 _ORDER_WORDS = re.compile(
     r"\b(in (what|which) order|the order (in which|of)|in order[.?,]|chronological|sequence)", re.I
 )
@@ -36,8 +47,8 @@ _DATE_WORDS = re.compile(
 @dataclass(frozen=True, slots=True)
 class Case:
     """``shown`` names the way of showing; judges never see it. ``found`` is the share of the gold turns that the context
-    shows, ``all_found`` and ``in_order`` whether it shows all of them, and these in time order; None without gold turns.
-    ``verdicts`` are those of the judges in the order in which they were named."""
+    shows, ``all_found`` and ``in_order`` whether it shows all of them, and these oldest first; None without gold turns.
+    ``verdicts`` are by the names of the judges. A reply or verdict is None while no call for it has succeeded."""
 
     set: str
     conversation: str
@@ -53,12 +64,23 @@ class Case:
     in_order: bool | None = None
     reply: str | None = None
     reader_tokens: int = 0
-    verdicts: list[bool] = field(default_factory=list)
+    verdicts: dict[str, bool | None] = field(default_factory=dict)
+    judge_tokens: int = 0
+
+    @property
+    def decidable(self) -> bool:
+        """Whether a judge could decide about a reply: some sets have questions without an answer."""
+        return bool(self.answer) or self.kind == FALSE_PREMISE
+
+    @property
+    def decided(self) -> bool:
+        """Whether every judge gave a verdict."""
+        return bool(self.verdicts) and None not in self.verdicts.values()
 
     @property
     def right(self) -> float:
         """The share of the judges that call the reply right."""
-        return sum(self.verdicts) / len(self.verdicts)
+        return mean(float(verdict is True) for verdict in self.verdicts.values())
 
 
 def kind_of(question: Question, roles: Mapping[str, str], false_premise: Iterable[str]) -> str:
@@ -69,6 +91,10 @@ def kind_of(question: Question, roles: Mapping[str, str], false_premise: Iterabl
         return FALSE_PREMISE
     if category == "event_ordering" or _ORDER_WORDS.search(question.text):
         return ORDER
+    if category in _CHANGE_CATEGORIES:
+        return CHANGE
+    if category == "summarization":
+        return SUMMARY
     if "temporal" in category or _DATE_WORDS.search(question.text):
         return DATE
     if spoken == {"assistant"} or category == "single-session-assistant":
@@ -76,11 +102,26 @@ def kind_of(question: Question, roles: Mapping[str, str], false_premise: Iterabl
     return LIST if len(question.evidence) > 1 else SINGLE
 
 
-def with_evidence(case: Case, question: Question, conversation: Conversation) -> Case:
-    """The case with what its context shows of the gold turns."""
+def gold_messages(question: Question, conversation: Conversation) -> list[Json]:
+    """The messages of a question's evidence, oldest first."""
+    messages = [
+        message for _, thread in conversation.threads for message in thread if message["id"] in question.evidence
+    ]
+    return sorted(messages, key=lambda message: str(message.get("created_at", "")))
+
+
+def gold_evidence(question: Question, gold: Sequence[Json]) -> Evidence | None:
+    """The evidence of a question with its turns in the order of ``gold``; None of a question without evidence."""
     if not question.evidence:
+        return None
+    return Evidence(question, {message["id"]: message["content"] for message in gold})
+
+
+def with_evidence(case: Case, evidence: Evidence | None) -> Case:
+    """The case with what its context shows of the gold turns, which ``evidence`` has oldest first."""
+    if evidence is None:
         return case
-    places = _places(question, conversation, case.context)
+    places = evidence.places_in(case.context)
     shown = [place for place in places if place >= 0]
     complete = len(shown) == len(places)
     return replace(
@@ -89,24 +130,6 @@ def with_evidence(case: Case, question: Question, conversation: Conversation) ->
         all_found=complete,
         in_order=complete and shown == sorted(shown),
     )
-
-
-def gold_messages(question: Question, conversation: Conversation) -> list[dict[str, str]]:
-    """The messages of a question's evidence, oldest first."""
-    messages = [
-        message for _, thread in conversation.threads for message in thread if message["id"] in question.evidence
-    ]
-    return sorted(messages, key=lambda message: str(message.get("created_at", "")))
-
-
-def _places(question: Question, conversation: Conversation, context: str) -> list[int]:
-    """Where each gold turn stands in the context, oldest turn first; -1 for one that is not shown or is no message."""
-    gold = gold_messages(question, conversation)
-    places: list[int] = []
-    for message in gold:
-        alone = replace(question, evidence=frozenset({message["id"]}))
-        places += Evidence(alone, {message["id"]: message["content"]}).places_in(context)
-    return places + [-1] * (len(question.evidence) - len(gold))
 
 
 def write_cases(path: Path, cases: Sequence[Case]) -> None:

@@ -5,13 +5,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 
 from benchmarks import absent
-from benchmarks.answers.cases import FALSE_PREMISE, Case, gold_messages, kind_of, with_evidence
+from benchmarks.answers.cases import FALSE_PREMISE, Case, gold_evidence, gold_messages, kind_of, with_evidence
 from benchmarks.asking import load, vectors_complete
 from benchmarks.baselines import dated_line
-from benchmarks.conversations import Conversation, Question, read_set
+from benchmarks.conversations import Conversation, Question, drawn_questions, read_set
 from benchmarks.embedders import EMBEDDER_SETTING
 from benchmarks.hosting import CONTEXT, RECALL, RECALL_TOKENS
 from benchmarks.plain_lines import PlainLines
@@ -42,21 +41,14 @@ async def collect(files: Iterable[Path], choice: Choice) -> list[Case]:
     cases: list[Case] = []
     for path in files:
         conversations = read_set(path, every_question=True)
-        foreign = absent.drawn(conversations, choice.false_premise, most=choice.absent)
+        foreign = absent.drawn(conversations, choice.false_premise, most=choice.absent, stores=choice.conversations)
         for conversation in conversations[: choice.conversations]:
-            questions = _drawn(conversation.questions, choice.questions)
+            questions = drawn_questions(conversation.questions, choice.questions)
             unsaid = [Question(text, FALSE_PREMISE, frozenset()) for text in foreign.get(conversation.id, [])]
             asked = replace(conversation, questions=[*questions, *unsaid])
             cases += await _shown(path.stem, asked, choice, counter)
             print(f"{path.stem}: {conversation.id} is shown", file=sys.stderr, flush=True)
     return cases
-
-
-def _drawn(questions: list[Question], most: int | None) -> list[Question]:
-    if most is None or most >= len(questions):
-        return questions
-    kept = Random(0).sample(range(len(questions)), most)
-    return [questions[at] for at in sorted(kept)]
 
 
 async def _shown(name: str, conversation: Conversation, choice: Choice, counter: TokenCounter) -> list[Case]:
@@ -75,11 +67,13 @@ async def _shown(name: str, conversation: Conversation, choice: Choice, counter:
             await vectors_complete(connection)
             for number, question in enumerate(conversation.questions):
                 kind = kind_of(question, roles, categories)
+                gold = gold_messages(question, conversation)
+                evidence = gold_evidence(question, gold)
                 contexts = await _of_server(connection, question, number, choice.rooms)
                 contexts |= _of_lines(lines, question, choice.rooms)
                 # A question of another conversation has no gold lines, and neither have some sets.
-                if question.evidence or kind == FALSE_PREMISE:
-                    contexts[GOLD] = "\n".join(map(dated_line, gold_messages(question, conversation)))
+                if evidence or kind == FALSE_PREMISE:
+                    contexts[GOLD] = "\n".join(map(dated_line, gold))
                 for shown, context in contexts.items():
                     case = Case(
                         set=name,
@@ -92,7 +86,7 @@ async def _shown(name: str, conversation: Conversation, choice: Choice, counter:
                         tokens=counter.text(context),
                         asked_at=question.asked_at,
                     )
-                    cases.append(with_evidence(case, question, conversation))
+                    cases.append(with_evidence(case, evidence))
     lines.close()
     return cases
 

@@ -16,6 +16,8 @@ from benchmarks.conversations import Json
 
 # A chunk of a document is a message; about 1,000 tokens.
 _CHUNK_CHARACTERS = 4_000
+# Ends the name of a question whose answer LongMemEval's history does not hold.
+_ABSTENTION = "_abs"
 
 
 def convert(name: str, files: Sequence[Path], out: Path) -> None:
@@ -36,21 +38,16 @@ def longmemeval(files: Sequence[Path]) -> list[Json]:
             turns = _turns(f"{number}", said)
             evidence += [turn["id"] for turn, each in zip(turns, said, strict=True) if each.get("has_answer")]
             sessions.append(_session(f"{number}-{session_id}", turns, _iso(date, "%Y/%m/%d (%a) %H:%M")))
-        abstains = str(raw["question_id"]).endswith("_abs")
-        question = {
-            "question": raw["question"],
-            "category": "abstention" if abstains else raw["question_type"],
-            "answer": str(raw["answer"]),
-            "evidence": evidence,
-            "date": raw.get("question_date", ""),
-        }
-        found.append(_conversation(raw["question_id"], sessions, [question]))
+        abstains = str(raw["question_id"]).endswith(_ABSTENTION)
+        category = "abstention" if abstains else raw["question_type"]
+        question = _question(raw["question"], category, str(raw["answer"]), raw.get("question_date", ""))
+        found.append(_conversation(raw["question_id"], sessions, [{**question, "evidence": evidence}]))
     return found
 
 
 def halumem(files: Sequence[Path]) -> list[Json]:
     """One conversation for each user. Its evidence is notes and not turns, so that the questions have none here. They are
-    all asked at the end, while the set asks them after the session that they stand in."""
+    all asked at the end, while the set asks them after the session that they stand in: its end is their date."""
     found = []
     for raw in _rows(files[0]):
         sessions = []
@@ -60,8 +57,9 @@ def halumem(files: Sequence[Path]) -> list[Json]:
             for turn, said in zip(turns, session["dialogue"], strict=True):
                 turn["date"] = _iso(said.get("timestamp", ""), "%b %d, %Y, %H:%M:%S")
             sessions.append(_session(f"{number}", turns, _iso(session.get("start_time", ""), "%b %d, %Y, %H:%M:%S")))
+            asked_at = session.get("end_time") or ""
             for asked in session.get("questions", []):
-                questions.append(_question(asked["question"], asked["question_type"], asked["answer"]))
+                questions.append(_question(asked["question"], asked["question_type"], asked["answer"], asked_at))
         found.append(_conversation(raw["uuid"], sessions, questions))
     return found
 
@@ -73,12 +71,18 @@ def memory_agent_bench(files: Sequence[Path]) -> list[Json]:
         metadata = raw.get("metadata") or {}
         source = metadata.get("source") or "unnamed"
         types = metadata.get("question_types") or []
+        dates = metadata.get("question_dates") or []
+        names = metadata.get("question_ids") or []
         said = [{"role": "user", "content": chunk} for chunk in _chunks(raw["context"])]
         questions = []
         for at, (text, answers) in enumerate(zip(raw["questions"], raw["answers"], strict=True)):
             alternatives = [answers] if isinstance(answers, str) else answers
             category = types[at] if at < len(types) else source
-            questions.append(_question(text, category, ALTERNATIVE.join(map(str, alternatives))))
+            # The rows that come from LongMemEval have its names and dates.
+            if at < len(names) and names[at].endswith(_ABSTENTION):
+                category = "abstention"
+            date = dates[at] if at < len(dates) else ""
+            questions.append(_question(text, category, ALTERNATIVE.join(map(str, alternatives)), date))
         found.append(_conversation(f"{source}-{number}", [_session("0", _turns("0", said), "")], questions))
     return found
 
@@ -134,8 +138,8 @@ def _turns(session: str, said: Sequence[Json]) -> list[Json]:
     return turns
 
 
-def _question(text: str, category: str, answer: str) -> Json:
-    return {"question": text, "category": category, "answer": answer, "evidence": []}
+def _question(text: str, category: str, answer: str, date: str = "") -> Json:
+    return {"question": text, "category": category, "answer": answer, "evidence": [], "date": date}
 
 
 def _chunks(text: str) -> list[str]:

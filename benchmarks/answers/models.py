@@ -3,10 +3,11 @@
 A judge sees the question, the set's answer and the reply, and neither the context nor its source.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.answers.cases import FALSE_PREMISE, Case
 from layerlore.memory.embedding.remote import load_litellm
@@ -36,7 +37,10 @@ Right answer: {answer}
 Reply: {reply}
 
 Answer with one word: right or wrong."""
-_UNSAID = "The conversation does not hold this. A right reply says so, and gives no answer as if it were known."
+_UNSAID = (
+    "The conversation does not hold this, or says otherwise than the question assumes. "
+    "A right reply says so, and gives no answer as if it were known."
+)
 _LONGEST_REPLY_TOKENS = 1_000
 _SECONDS = 120
 
@@ -53,8 +57,17 @@ class Reply:
     tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a judge calls a reply right, and the tokens that its provider counted."""
+
+    right: bool
+    tokens: int = 0
+
+
 Reader = Callable[[Case], Reply]
-Judge = Callable[[Case], bool]
+Judge = Callable[[Case], Verdict]
+Answer = TypeVar("Answer", Reply, Verdict)
 
 
 def make_reader(name: str) -> Reader:
@@ -67,27 +80,48 @@ def make_reader(name: str) -> Reader:
 def make_judge(name: str) -> Judge:
     """``containment``, ``overlap``, or a model as litellm names it."""
     scripted = {CONTAINMENT: _contains, OVERLAP: _overlaps}
-    return scripted.get(name) or (lambda case: _verdict(_complete(name, _judging(case)).text))
+    if name in scripted:
+        rule = scripted[name]
+        return lambda case: Verdict(rule(case))
+    return lambda case: _verdict(_complete(name, _judging(case)))
 
 
-def read(cases: Sequence[Case], reader: Reader, parallel: int) -> list[Case]:
-    """The cases with new replies, and without the verdicts on older ones."""
+def answered(
+    cases: Sequence[Case], reader: Reader | None, judges: Mapping[str, Judge], parallel: int
+) -> Iterator[Case]:
+    """The cases in their order, with the replies and verdicts that they lack. A call that fails leaves its place empty.
+
+    Without a reader no reply is added. The judges are those whose verdicts a case has in the end."""
     with ThreadPoolExecutor(parallel) as pool:
-        replies = list(pool.map(reader, cases))
-    return [
-        replace(case, reply=reply.text, reader_tokens=reply.tokens, verdicts=[])
-        for case, reply in zip(cases, replies, strict=True)
-    ]
+        yield from pool.map(lambda case: _answered(case, reader, judges), cases)
 
 
-def judge(cases: Sequence[Case], judges: Sequence[Judge], parallel: int) -> list[Case]:
-    """The cases with the verdict of each judge."""
-    columns: list[list[bool]] = []
-    with ThreadPoolExecutor(parallel) as pool:
-        for each in judges:
-            columns.append(list(pool.map(each, cases)))
-    verdicts = zip(*columns, strict=True)
-    return [replace(case, verdicts=list(row)) for case, row in zip(cases, verdicts, strict=True)]
+def _answered(case: Case, reader: Reader | None, judges: Mapping[str, Judge]) -> Case:
+    if not case.decidable:
+        return case
+    if case.reply is None and reader is not None:
+        reply = _called(reader, case)
+        if reply is not None:
+            case = replace(case, reply=reply.text, reader_tokens=reply.tokens)
+    if case.reply is None:
+        return case
+    verdicts = {name: case.verdicts.get(name) for name in judges}
+    tokens = case.judge_tokens
+    for name, judge in judges.items():
+        if verdicts[name] is None:
+            verdict = _called(judge, case)
+            if verdict is not None:
+                verdicts[name] = verdict.right
+                tokens += verdict.tokens
+    return replace(case, verdicts=verdicts, judge_tokens=tokens)
+
+
+def _called(model: Callable[[Case], Answer], case: Case) -> Answer | None:
+    try:
+        return model(case)
+    except Exception as error:  # noqa: BLE001 - one failed call, of whatever provider, must not end a long run
+        print(f"A call failed for {case.question[:60]!r}: {error}", file=sys.stderr, flush=True)
+        return None
 
 
 def _complete(model: str, prompt: str) -> Reply:
@@ -116,12 +150,12 @@ def _judging(case: Case) -> str:
     return _JUDGING.format(question=case.question, answer=answer, reply=case.reply)
 
 
-def _verdict(text: str) -> bool:
+def _verdict(reply: Reply) -> Verdict:
     """The last verdict in a text, since some models think aloud first."""
-    words = [word for word in split_words(text) if word in ("right", "wrong")]
+    words = [word for word in split_words(reply.text) if word in ("right", "wrong")]
     if not words:
-        raise ModelFailed(f"a judge must answer right or wrong, and answered: {text[:100]!r}")
-    return words[-1] == "right"
+        raise ModelFailed(f"a judge must answer right or wrong, and answered: {reply.text[:100]!r}")
+    return Verdict(words[-1] == "right", reply.tokens)
 
 
 def _best_line(case: Case) -> Reply:

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -11,12 +12,16 @@ from benchmarks.answers import __main__ as answers
 from benchmarks.answers import figures, models
 from benchmarks.answers.cases import (
     ASSISTANT,
+    CHANGE,
     DATE,
     FALSE_PREMISE,
     LIST,
     ORDER,
     SINGLE,
+    SUMMARY,
     Case,
+    gold_evidence,
+    gold_messages,
     kind_of,
     read_cases,
     with_evidence,
@@ -44,14 +49,37 @@ def test_scripted_models_answer_and_judge_every_way_of_showing(
     cases = read_cases([out])
     ways = {"recall_memory", "get_context 800", "get_context 2,000", "gold evidence"}
     assert {case.shown for case in cases} == ways | {"BM25 lines 800", "BM25 lines 1,500", "BM25 lines 2,000"}
-    assert all(len(case.verdicts) == 2 and case.reply is not None for case in cases)
+    answered = [case for case in cases if case.decidable]
+    assert all(case.decided and len(case.verdicts) == 2 for case in answered)
+    assert {case.question for case in cases if case.reply is None} == {"Without evidence?"}
     bicycle = [case for case in cases if case.question == "Whose bicycle has a flat tyre?"]
     said = {"Bob" in str(case.reply) for case in bicycle if case.conversation == "first"}
     unsaid = {"Bob" in str(case.reply) for case in bicycle if case.conversation == "second"}
     assert (said, unsaid) == ({True}, {False})
-    assert {case.kind for case in cases} == {SINGLE, FALSE_PREMISE}
+    assert {case.kind for case in answered} == {SINGLE, FALSE_PREMISE}
     assert "Cohen's kappa" in printed
-    assert "A  set, recall_memory" in printed
+    drawn = ElementTree.parse(tmp_path / "cases.svg").getroot()
+    texts = {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"set", "false premises", "recall_memory", "get_context", "BM25 lines", "gold evidence"} <= texts
+
+
+def test_questions_of_other_conversations_are_asked_even_if_only_the_first_is_read(
+    conversation_set: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "cases.jsonl"
+    few = ["--conversations", "1", "--absent", "1", "--false-premise", "--evidence", "--embedder", "none"]
+    answers.main([str(conversation_set), *few, "--out", str(out)])
+    unsaid = [case for case in read_cases([out]) if case.kind == FALSE_PREMISE]
+    assert {(case.conversation, case.question) for case in unsaid} == {("first", "Who bakes bread?")}
+
+
+def test_false_premises_are_a_column_of_their_own_and_no_part_of_their_set() -> None:
+    said = replace(CASE, verdicts={"judge": True})
+    unsaid = replace(said, kind=FALSE_PREMISE, verdicts={"judge": False})
+    header, _, row = figures.answer_report([said, said, unsaid]).splitlines()[:3]
+    assert [cell.strip() for cell in header.split("|")[2:-1]] == ["set", "false premises"]
+    assert [cell.split()[0] for cell in row.split("|")[2:-1]] == ["1.000", "0.000"]
+    assert "of 2" in row
 
 
 def test_a_run_is_judged_again_with_its_replies_and_read_again_with_another_reader(
@@ -59,11 +87,11 @@ def test_a_run_is_judged_again_with_its_replies_and_read_again_with_another_read
 ) -> None:
     first, again = tmp_path / "first.jsonl", tmp_path / "again.jsonl"
     answers.main([str(conversation_set), "--embedder", "none", "--out", str(first)])
-    cases = [replace(case, reply="Ann's zebra and Bob's bicycle") for case in read_cases([first])]
+    cases = [replace(case, reply="Ann's zebra and Bob's bicycle") for case in read_cases([first]) if case.decidable]
     answers.write_cases(first, cases)
     answers.main(["--from", str(first), "--judge", "containment", "--out", str(again)])
     assert {case.reply for case in read_cases([again])} == {"Ann's zebra and Bob's bicycle"}
-    assert {len(case.verdicts) for case in read_cases([again])} == {1}
+    assert {tuple(case.verdicts) for case in read_cases([again])} == {("containment",)}
     answers.main(["--from", str(first), "--reader", "best-line", "--out", str(again)])
     assert len({case.reply for case in read_cases([again])}) > 1
 
@@ -73,7 +101,7 @@ def test_the_evidence_is_measured_without_reading(
 ) -> None:
     out = tmp_path / "cases.jsonl"
     answers.main([str(conversation_set), "--evidence", "--embedder", "none", "--out", str(out)])
-    assert "all, in time order" in capsys.readouterr().out
+    assert "all, oldest first" in capsys.readouterr().out
     gold = [case for case in read_cases([out]) if case.shown == "gold evidence" and case.found is not None]
     assert gold
     assert {(case.found, case.in_order, case.reply) for case in gold} == {(1.0, True, None)}
@@ -94,7 +122,8 @@ def test_gold_turns_are_in_order_only_if_all_are_shown_oldest_first(
     context: str, found: tuple[float, bool, bool]
 ) -> None:
     question = Question("Where did she go?", "1", frozenset({"a", "b"}))
-    case = with_evidence(replace(CASE, context=context), question, Conversation("c", THREADS, [question]))
+    gold = gold_messages(question, Conversation("c", THREADS, [question]))
+    case = with_evidence(replace(CASE, context=context), gold_evidence(question, gold))
     assert (case.found, case.all_found, case.in_order) == found
 
 
@@ -103,6 +132,8 @@ def test_gold_turns_are_in_order_only_if_all_are_shown_oldest_first(
     [
         ("Which places did I visit, in which order?", "1", {"user"}, ORDER),
         ("List what I did.", "event_ordering", {"user"}, ORDER),
+        ("Where do I live now?", "knowledge_update", {"user"}, CHANGE),
+        ("Sum it up.", "summarization", {"user"}, SUMMARY),
         ("When did Ann leave?", "2", {"user"}, DATE),
         ("Which sports does Ann like?", "1", {"user", "other"}, LIST),
         ("Which book did you recommend?", "1", {"assistant"}, ASSISTANT),
@@ -117,16 +148,23 @@ def test_a_question_has_the_kind_of_its_category_its_words_and_its_evidence(
     assert kind_of(Question(question, category, frozenset(evidence)), roles, ["5"]) == kind
 
 
+def answered(case: Case, reader: str | None = None, judges: tuple[str, ...] = ()) -> Case:
+    made = {name: models.make_judge(name) for name in judges}
+    (found,) = models.answered([case], models.make_reader(reader) if reader else None, made, 1)
+    return found
+
+
 def test_a_judge_sees_neither_the_context_nor_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     prompts: list[str] = []
 
     def complete(model: str, prompt: str) -> models.Reply:
         prompts.append(prompt)
-        return models.Reply("Nothing is wrong with it: Right.")
+        return models.Reply("Nothing is wrong with it: Right.", 5)
 
     monkeypatch.setattr(models, "_complete", complete)
-    (judged,) = models.judge([replace(CASE, reply="Some lemonade.")], [models.make_judge("some/model")], 1)
-    assert judged.verdicts == [True]
+    judged = answered(replace(CASE, reply="Some lemonade."), judges=("some/model",))
+    assert judged.verdicts == {"some/model": True}
+    assert judged.judge_tokens == 5
     assert "Some lemonade." in prompts[0]
     assert "recall_memory" not in prompts[0]
     assert CASE.context not in prompts[0]
@@ -134,32 +172,84 @@ def test_a_judge_sees_neither_the_context_nor_its_source(monkeypatch: pytest.Mon
 
 def test_a_reader_sees_the_context_and_the_day_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_complete", lambda model, prompt: models.Reply(prompt, 7))
-    (read,) = models.read([replace(CASE, asked_at="3 May 2024")], models.make_reader("some/model"), 1)
+    read = answered(replace(CASE, asked_at="3 May 2024"), "some/model")
     assert read.reply is not None
     assert CASE.context in read.reply
     assert "asked on 3 May 2024" in read.reply
     assert read.reader_tokens == 7
 
 
-def test_a_reply_without_a_verdict_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_without_a_verdict_is_left_out_and_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(models, "_complete", lambda model, prompt: models.Reply("Perhaps."))
-    with pytest.raises(models.ModelFailed, match="right or wrong"):
-        models.judge([CASE], [models.make_judge("some/model")], 1)
+    judged = answered(replace(CASE, reply="Some lemonade."), judges=("some/model", "overlap"))
+    assert judged.verdicts == {"some/model": None, "overlap": True}
+    assert "right or wrong" in capsys.readouterr().err
+    right = replace(CASE, verdicts={"some/model": True, "overlap": True})
+    report = figures.answer_report([judged, right])
+    assert "left out: 1" in report
+    assert "1.000 [1.000, 1.000] of 1" in report
+
+
+def test_a_failed_call_loses_nothing_else_and_is_made_again_by_asking_for_what_is_missing(
+    conversation_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "cases.jsonl"
+    models_called = ["--reader", "some/model", "--judge", "some/judge", "--out", str(out), "--parallel", "1"]
+    calls: list[str] = []
+    fails = {3, 9}
+
+    def complete(model: str, prompt: str) -> models.Reply:
+        calls.append(model)
+        if len(calls) in fails:
+            raise ConnectionError("the provider is busy")
+        return models.Reply("right", 1)
+
+    monkeypatch.setattr(models, "_complete", complete)
+    answers.main([str(conversation_set), "--embedder", "none", *models_called])
+    decidable = [case for case in read_cases([out]) if case.decidable]
+    lacking = [case for case in decidable if not case.decided]
+    assert len(lacking) == 2
+    made = len(calls)
+    answers.main(["--from", str(out), "--missing", *models_called])
+    assert all(case.decided for case in read_cases([out]) if case.decidable)
+    # The case whose reading failed needs both calls, the one whose judging failed only the second.
+    assert len(calls) - made == sum(1 if case.reply else 2 for case in lacking) == 3
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has(
+    conversation_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "cases.jsonl"
+    calls: list[str] = []
+
+    def complete(model: str, prompt: str) -> models.Reply:
+        calls.append(model)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return models.Reply("Lemonade.")
+
+    monkeypatch.setattr(models, "_complete", complete)
+    with pytest.raises(KeyboardInterrupt):
+        answers.main([str(conversation_set), "--embedder", "none", "--reader", "a/b", "--out", str(out)])
+    kept = read_cases([out])
+    assert 0 < sum(case.decided for case in kept) < len(kept)
 
 
 def test_a_false_premise_is_answered_rightly_by_saying_that_nothing_is_known() -> None:
     unsaid = replace(CASE, kind=FALSE_PREMISE, answer="", reply=models.NOT_SAID)
-    judges = [models.make_judge("containment"), models.make_judge("overlap")]
-    assert models.judge([unsaid], judges, 1)[0].verdicts == [True, True]
-    assert models.judge([replace(unsaid, reply="Lemonade.")], judges, 1)[0].verdicts == [False, False]
+    judges = ("containment", "overlap")
+    assert set(answered(unsaid, judges=judges).verdicts.values()) == {True}
+    assert set(answered(replace(unsaid, reply="Lemonade."), judges=judges).verdicts.values()) == {False}
 
 
 def test_agreement_is_corrected_for_chance() -> None:
     pairs = [(True, True)] * 4 + [(False, False)] * 4 + [(True, False), (False, True)]
-    raw, kappa = figures.agreement([replace(CASE, verdicts=list(pair)) for pair in pairs])
+    raw, kappa = figures.agreement(pairs)
     assert raw == 0.8
     assert kappa == pytest.approx(0.6)
-    assert math.isnan(figures.agreement([replace(CASE, verdicts=[True, True])])[1])
+    assert math.isnan(figures.agreement([(True, True)])[1])
 
 
 def test_an_interval_holds_the_mean_and_is_the_same_each_time() -> None:
@@ -189,6 +279,7 @@ HALUMEM = {
     "sessions": [
         {
             "start_time": "Sep 04, 2025, 18:42:18",
+            "end_time": "Sep 04, 2025, 19:02:18",
             "dialogue": [{"role": "user", "content": "I sail.", "timestamp": "Sep 04, 2025, 18:43:00"}],
             "questions": [
                 {"question": "Do I ski?", "answer": "Unknown", "question_type": "Memory Boundary", "evidence": []}
@@ -200,7 +291,18 @@ AGENT_BENCH = {
     "context": "0. Nimbus is a flute.\n" * 400,
     "questions": ["Which instrument is Nimbus?"],
     "answers": [["flute", "a flute"]],
-    "metadata": {"source": "facts_6k", "question_types": None},
+    "metadata": {"source": "facts_6k", "question_types": None, "question_ids": None, "question_dates": None},
+}
+AGENT_BENCH_LONG_MEMORY = {
+    "context": "Chat Time: 2023/05/20\nuser: My dog is Rex.",
+    "questions": ["What is my dog called?", "Which hamster do I have?"],
+    "answers": [["Rex"], ["You did not mention one."]],
+    "metadata": {
+        "source": "longmemeval_s*",
+        "question_types": ["single-session-user", "multi-session"],
+        "question_ids": ["q1", "q2_abs"],
+        "question_dates": ["2023/05/30 (Tue) 23:40", "2023/05/31 (Wed) 09:00"],
+    },
 }
 
 
@@ -239,7 +341,13 @@ def test_halumem_becomes_a_set_with_dated_turns(tmp_path: Path) -> None:
     (found,) = converted("halumem", tmp_path, jsonl=json.dumps(HALUMEM))
     assert '"date": "2025-09-04T18:43:00+00:00"' in json.dumps(found)
     assert found["questions"] == [
-        {"question": "Do I ski?", "category": "Memory Boundary", "answer": "Unknown", "evidence": []}
+        {
+            "question": "Do I ski?",
+            "category": "Memory Boundary",
+            "answer": "Unknown",
+            "evidence": [],
+            "date": "Sep 04, 2025, 19:02:18",
+        }
     ]
 
 
@@ -252,7 +360,18 @@ def test_memoryagentbench_becomes_a_set_of_chunks_with_alternatives(tmp_path: Pa
             "category": "facts_6k",
             "answer": "flute | a flute",
             "evidence": [],
+            "date": "",
         }
+    ]
+
+
+def test_memoryagentbench_keeps_the_types_and_dates_of_questions_that_have_them(tmp_path: Path) -> None:
+    (found,) = converted("memoryagentbench", tmp_path, jsonl=json.dumps(AGENT_BENCH_LONG_MEMORY))
+    questions = found["questions"]
+    assert isinstance(questions, list)
+    assert [(each["category"], each["date"]) for each in questions] == [
+        ("single-session-user", "2023/05/30 (Tue) 23:40"),
+        ("abstention", "2023/05/31 (Wed) 09:00"),
     ]
 
 
@@ -268,5 +387,11 @@ def test_personamem_becomes_a_set_with_options_and_without_later_messages(tmp_pa
     assert "coffee now" not in json.dumps(found)
     assert "You know Kim" not in json.dumps(found)
     assert found["questions"] == [
-        {"question": "My drink?\n(a) coffee\n(b) tea", "category": "recall", "answer": "(b) tea", "evidence": []}
+        {
+            "question": "My drink?\n(a) coffee\n(b) tea",
+            "category": "recall",
+            "answer": "(b) tea",
+            "evidence": [],
+            "date": "",
+        }
     ]

@@ -10,10 +10,10 @@ import pytest
 from benchmarks import lived
 from benchmarks.conversations import Conversation, Question, read_set
 from benchmarks.evidence import LONG, Evidence, texts_of
-from benchmarks.hosting import UNSURE_HEADER, Standing, judge
+from benchmarks.hosting import Standing, judge
 from benchmarks.plain_lines import PlainLines
 from layerlore.memory.parts.tokens import load_counter
-from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
+from layerlore.memory.recall.recall_text import NEWEST, NOTHING, NOTHING_YET, SILENT, UNSURE
 from layerlore.memory.text.quotation import PREAMBLE
 
 ANSWERING = "My sister has played the violin in an orchestra since May."
@@ -76,13 +76,14 @@ def test_evidence_that_is_no_message_is_never_shown() -> None:
         (f"{NOTHING}\n[held back as not relevant enough: 2; signals: lexical]", Standing.NOTHING),
         (f"{NOTHING_YET} [degraded: vectors]\n[signals: lexical]", Standing.NOTHING),
         (f"{PREAMBLE}\n[3 May 2024] Ann: Hello.\n[1 hit; signals: lexical]", Standing.CONFIDENT),
-        (f"{PREAMBLE}\n{UNSURE_HEADER}\n[3 May 2024] Ann: Hello.\n[1 hit]", Standing.UNSURE),
-        (f"{PREAMBLE}\n1. [3 May 2024] Ann: Hi.\n{UNSURE_HEADER}\n2. [4 May 2024] Bob: Ho.", Standing.CONFIDENT),
+        (f"{PREAMBLE}\n{UNSURE}\n[3 May 2024] Ann: Hello.\n[1 hit]", Standing.UNSURE),
+        (f"{PREAMBLE}\n{SILENT}\n{UNSURE}\n[4 May 2024] Bob: Ho.\n[1 hit]", Standing.UNSURE),
+        (f"{PREAMBLE}\n{SILENT}\n[4 May 2024] Bob: Ho.\n[1 hit]", Standing.CONFIDENT),
+        (f"{PREAMBLE}\n{NEWEST}\n[4 May 2024] Bob: Ho.\n[1 hit]", Standing.NOTHING),
+        (f"{PREAMBLE}\n[3 May 2024]\n#1 Ann: Hi.\n#2 Bob:\n{UNSURE}", Standing.CONFIDENT),
     ],
 )
-def test_an_answer_is_confident_where_a_hit_is_not_under_the_header_of_the_unsure(
-    answer: str, standing: Standing
-) -> None:
+def test_an_answer_is_as_sure_as_its_opening_lines_say(answer: str, standing: Standing) -> None:
     assert judge(answer) is standing
 
 
