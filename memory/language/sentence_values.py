@@ -7,7 +7,7 @@ Numbers and times are read alike in all languages; only number words, months and
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Literal
 
 from layerlore.memory.language.past_days import names_relative_day
@@ -21,6 +21,10 @@ ValueKind = Literal["amount", "clock", "day", "weekday"]
 
 # The content words on each side of a value that say what it is a value of.
 _AROUND = 5
+# A sentence with more values is a table or a log, and comparing them all takes too long.
+_MOST_VALUES = 12
+# Each sentence is compared with those of other lines, so the first ones stand for a long text.
+_MOST_SENTENCES = 8
 # The words of a unit: "conditional probability problems".
 _UNIT_WORDS = 3
 # With fewer words between two values, they belong together: "3 sprints of 2 weeks".
@@ -111,12 +115,14 @@ def read_values(text: str) -> TextValues:
     if not _DIGIT.search(text) and _value_words().isdisjoint(split_words(text)):
         return TextValues((), openings)
     found = (_read_sentence(write_hours(each).casefold()) for each in split_sentences(text, loosely=True))
-    return TextValues(tuple(each for each in found if each is not None), openings)
+    valued = (each for each in found if each is not None)
+    return TextValues(tuple(islice(valued, _MOST_SENTENCES)), openings)
 
 
 def _read_sentence(text: str) -> ValuedSentence | None:
-    found = [_Found(_kind_of(each), each[0], *each.span()) for each in _values().finditer(text)]
-    if not found:
+    matches = islice(_values().finditer(text), _MOST_VALUES + 1)
+    found = [_Found(_kind_of(each), each[0], *each.span()) for each in matches]
+    if not found or len(found) > _MOST_VALUES:
         return None
     words: list[str] = []
     before = 0
