@@ -33,8 +33,8 @@ from layerlore.memory.entries.evidence import EvidenceText, Label
 from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, link_replies, list_quotations, prove
 from layerlore.memory.language.search_words import find_query_words
 from layerlore.memory.language.statements import says_same
-from layerlore.memory.recall.candidates import RecallQuery
-from layerlore.memory.recall.memory_block import find_entries
+from layerlore.memory.recall.candidates import RecallQuery, match_words
+from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_current_hits
 from layerlore.memory.settings.note_settings import EntryRules
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.prompts import render
@@ -315,11 +315,13 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
     if not words:
         return []
     now = claim.lease_until  # about now, and the same when the material is read again
+    # No floor: an entry that a reader is not shown may still be the one that a new entry repeats.
+    request = RecallRequest((), limit=KNOWN, kinds=("entry",), min_score=0.0, subject=subject)
+    matches = await match_words(tx, claim.scope, words, None, engine.recall, request.kinds, subject=subject)
     query = RecallQuery(tuple(words))
-    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
-    return await find_entries(
-        tx, claim.scope, [query], None, engine.recall, floor=0.0, most=KNOWN, now=now, subject=subject
-    )
+    prepared = PreparedRecall(request, [query], query.words, matches, None, engine.recall, now, ())
+    found = await find_current_hits(tx, claim.scope, prepared)
+    return [hit.message for hit in found.hits]
 
 
 def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:

@@ -460,16 +460,19 @@ class MemoryFitter:
     def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, Evidence]]:
         """The hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
         words), each with its place among all hits, in the order in which they are chosen."""
+
+        def is_told(texts: MessageTexts) -> bool:
+            return shown.has(texts) or repeats_entry(texts, said)
+
         listed = ShownTexts()
         new: list[bool] = []
         for place in self._list_places():
             # Better hits are judged first: among those that say the same only the best is shown.
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                is_new = not shown.has(texts) and not repeats_entry(texts, said)
-                new.append(is_new and listed.add(texts.message))
+                new.append(not is_told(texts) and listed.add(texts.message))
             if new[place]:
-                yield place, self._find_evidence(place).without(shown.has)
+                yield place, self._find_evidence(place).without(is_told)
 
     def _find_evidence(self, place: int) -> Evidence:
         known = self._evidence.get(place)

@@ -112,10 +112,12 @@ _QUIET_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """The words of a query, and its vector (of unit length) where there is one."""
+    """The words of a query or of a sentence of it, its vector (of unit length) where there is one, and the number of the
+    query among those that the caller gave."""
 
     words: tuple[str, ...]
     vector: Vector | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.index_texts import make_embedding_texts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
-from layerlore.memory.recall.excerpts import cut_end, pick_sentences
+from layerlore.memory.recall.excerpts import cut_end, pick_sentence, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
 from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
@@ -166,7 +166,7 @@ def shorten_line(line: MemoryLine, sought: Mapping[str, float]) -> MemoryLine:
     It has only text of the line, so that whoever saw it finds it in the whole line again."""
     if len(line.text) <= SHORT_CHARS:
         return line
-    return replace(line, text=pick_sentences(line.text, sought, SHORT_CHARS), is_whole=False)
+    return replace(line, text=pick_sentence(line.text, sought, SHORT_CHARS), is_whole=False)
 
 
 def show_text(

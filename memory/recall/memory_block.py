@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.entries import drop_expired, is_expired
+from layerlore.memory.entries.entries import drop_expired
 from layerlore.memory.entries.evidence import add_contradicted
 from layerlore.memory.language.search_words import find_query_words
-from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
-from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
+from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_current_hits, prepare_recall
 from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day, name_end
-from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.text.quotation import quote_line, wrap_block
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
@@ -27,9 +25,9 @@ from layerlore.storage.threads import threads
 
 DESCRIPTION = "What is remembered about this question, from earlier conversations."
 
-# More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
-_MOST_HITS = 200
-_KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
+# About 200 lines fill a context of 8,000 tokens, and some hits are entries. A smaller one has the first of the same lines.
+_MOST_HITS = 250
+_BESIDE_ENTRIES = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,12 @@ async def prepare_memory(
     searched = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not searched:
         return None
+    if engine.entries.injected:
+        kinds = RECALL_KINDS
+    else:
+        kinds = _BESIDE_ENTRIES
     wanted = RecallRequest(
-        searched, limit=_MOST_HITS, kinds=_KINDS, explained=True, asking=asking, in_context=True, subject=subject
+        searched, limit=_MOST_HITS, kinds=kinds, explained=True, asking=asking, in_context=True, subject=subject
     )
     # Every turn builds a context, so only vectors that cost no request are used.
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
@@ -72,10 +74,11 @@ async def find_memory(
     if not engine.context.memory:
         return RecalledMemory()
     if prepared is None:
-        return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject)))
-    found = await find_hits(tx, scope, prepared)
-    hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
-    kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.request.subject)
+        return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject, engine.now())))
+    found = await find_current_hits(tx, scope, prepared)
+    fitting = [hit.message for hit in found.hits if hit.is_entry][: engine.entries.auto_inject_top_k]
+    hits = tuple(hit for hit in found.hits if not hit.is_entry)
+    kept = await _find_kept(tx, engine, scope, fitting, subject or prepared.request.subject, prepared.now)
     return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded, found.silent)
 
 
@@ -109,35 +112,29 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
 
 
 async def _find_kept(
-    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, subject: str
+    tx: Tx, engine: Engine, scope: Scope, fitting: Sequence[Message] | None, subject: str, now: int
 ) -> list[Message]:
-    """The entries to show: pinned ones first, then the newest first; none if the settings want none."""
+    """The entries to show: pinned ones first, then the newest first; none if the settings want none. ``fitting``: those
+    that the question found; None: nothing is asked, and the newest are shown."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
-    if prepared is None:
-        now = engine.now()
-    else:
-        now = prepared.now
-    if prepared:
-        fitting = await _find_fitting(tx, engine, scope, prepared)
-    else:
-        fitting = []
     others = (await subjects.find_others(tx, scope, subject)).entry_ids
     rules = engine.entries
     # More are read than shown, since those about another subject are left out afterwards.
     preferred = await entry_curation.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
     standing = [*await entry_curation.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
-    if prepared is None:
+    if fitting is None:
         newest = await entry_curation.read_page(tx, scope, before=None, limit=rules.auto_inject_top_k + len(others))
         standing += _leave_out(newest, others, rules.auto_inject_top_k)
     standing = _leave_out(standing, others, len(standing))
-    wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
+    found = fitting or []
+    wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in found)
     if wanted:
         kept = await entries.as_messages(tx, scope, wanted)
     else:
         kept = {}
     # An entry comes with the one that contradicts it, or the older one would pass for the truth.
-    both = drop_expired(await add_contradicted(tx, scope, [*fitting, *kept.values()]), now)
+    both = drop_expired(await add_contradicted(tx, scope, [*found, *kept.values()]), now)
     both = [entry for entry in both if entry.id not in others]
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
 
@@ -149,21 +146,6 @@ def _leave_out(found: Sequence[Entry], others: Collection[str], most: int) -> li
 
 def _is_pinned(entry: Message) -> bool:
     return "pinned" in entry.metadata
-
-
-async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
-    most = engine.entries.auto_inject_top_k
-    return await find_entries(
-        tx,
-        scope,
-        prepared.queries,
-        prepared.space,
-        engine.recall.for_limit(most),
-        floor=engine.entries.auto_inject_floor,
-        most=most,
-        now=prepared.now,
-        subject=prepared.request.subject,
-    )
 
 
 def render_entry(entry: Message, now: int) -> str:
@@ -186,27 +168,6 @@ def _say_trust(entry: Message) -> str:
     if trust == "user":
         return ""
     return f"[{trust}] "
-
-
-async def find_entries(
-    tx: Tx,
-    scope: Scope,
-    queries: Sequence[RecallQuery],
-    space: VectorSpace | None,
-    rules: RecallRules,
-    *,
-    floor: float,
-    most: int,
-    now: int,
-    subject: str = "",
-) -> list[Message]:
-    """The entries that a recall of entries alone finds, best first, in the shape of messages. ``floor``: the relevance
-    below which it finds none."""
-    words = tuple(dict.fromkeys(word for query in queries for word in query.words))
-    request = RecallRequest((), limit=most, kinds=("entry",), floor=floor, subject=subject)
-    matches = await match_words(tx, scope, words, None, rules, request.kinds, subject=subject)
-    found = await find_hits(tx, scope, PreparedRecall(request, queries, words, matches, space, rules, now, ()))
-    return drop_expired([hit.message for hit in found.hits], now)
 
 
 def wrap_memory_block(lines: Sequence[str]) -> str:

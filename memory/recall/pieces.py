@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from string import punctuation
 from typing import Literal
 
 from layerlore.storage.core import linear_re
@@ -56,9 +57,10 @@ _FENCES = ("```", "~~~")
 _CODE_ENDS = ("{", "}", ";", "(", "[", "=>")
 _COLONS = (":", "：")
 _EMPHASIS = "*_ \t"
+# A line of these alone says nothing; one of emoji may.
+_ASCII_SIGNS = f"{punctuation} \t"
 # The signs of rules, of the line below a table's first row, and of what frames them.
 _RULE_SIGNS = "-=_*|:+ \t"
-_WORD = linear_re.compile(r"\w")
 _HEADING = linear_re.compile(r"#{1,6}\s")
 _BULLET = linear_re.compile(r"[-*•–+]\s|\|")
 _BOLD = linear_re.compile(r"(?:\*\*|__)[^*]{1,120}(?:\*\*|__)\s?[:：]?\Z")
@@ -118,7 +120,7 @@ def _classify_lines(text: str) -> Iterator[_Line]:
             is_code = not is_code
         elif is_code or bare.endswith(_CODE_ENDS):
             yield _Line(start, end, "code", _LINE_DEPTH)
-        elif _WORD.search(bare):
+        elif bare.strip(_ASCII_SIGNS):
             indent = len(line) - len(line.lstrip())
             yield _Line(start, end, *_classify_line(bare, indent, following.strip()))
 

@@ -17,6 +17,7 @@ from layerlore.memory.entries.entries import drop_expired, is_expired
 from layerlore.memory.entries.evidence import add_contradicted, add_quotes
 from layerlore.memory.language.past_days import PastDays, find_past_days
 from layerlore.memory.language.search_words import find_query_words, show_word
+from layerlore.memory.language.sentences import split_sentences
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
     RecallFilters,
@@ -67,6 +68,10 @@ _SHORT_REPLY = 4
 _EXPLAINED_QUESTIONS = 2
 _ASKING = 50
 
+# A sentence of fewer content words ("What could be the cause?") is not searched alone.
+_TELLING_WORDS = 4
+_FIRST_SENTENCES = 2
+
 NOT_ALL_EMBEDDED = "some messages have no vector yet"
 # A place that is requested by its thread or its time shows its newest messages at least. They are chosen among these
 # rows.
@@ -87,8 +92,7 @@ class RecallRequest:
     unless one thread is searched).
 
     ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
-    ``semanticThreshold``). ``floor``: the relevance below which the whole answer is held back. None: the floor of the
-    rules holds."""
+    ``semanticThreshold``); 0 holds nothing back. None: the floor of the rules holds."""
 
     queries: Sequence[str]
     limit: int = DEFAULT_LIMIT
@@ -102,7 +106,6 @@ class RecallRequest:
     asking: str = ""
     in_context: bool = False
     min_score: float | None = None
-    floor: float | None = None
     subject: str = ""
 
     @property
@@ -164,11 +167,7 @@ async def recall(engine: Engine, scope: Scope, request: RecallRequest) -> Recall
 
 async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
     """The hits as an answer shows them: entries with what they quote, and with what says otherwise."""
-    request, found = prepared.request, await find_hits(tx, scope, prepared)
-    # An entry that has ended is shown to a caller that asks for its days.
-    if request.since is None and request.until is None:
-        current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
-        found = replace(found, hits=current, confidence=found.confidence if current else "nothing")
+    request, found = prepared.request, await find_current_hits(tx, scope, prepared)
     if not any(hit.is_entry for hit in found.hits):
         return found
     shown = [hit.message for hit in found.hits]
@@ -200,10 +199,11 @@ async def prepare_recall(
 
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
-    texts = _check_queries(engine, request)
+    given = _check_queries(engine, request)
+    texts = _add_sentences(engine, given)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
-    days = [named for text in texts for named in find_past_days(text, engine.now())]
+    days = [named for text in given for named in find_past_days(text, engine.now())]
     rules = rules.for_limit(request.limit)
     embedding = asyncio.create_task(_embed(engine, texts, each, at_hand=at_hand))
     try:
@@ -216,7 +216,9 @@ async def prepare_recall(
     finally:
         # After an error or a cancellation the embedding would go on without a caller.
         embedding.cancel()
-    queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
+    # Sentences belong to the one query that was given.
+    numbers = [number if number < len(given) else 0 for number in range(len(texts))]
+    queries = [RecallQuery(*query) for query in zip(each, vectors, numbers, strict=True)]
     space = find_space(engine, vectors)
     # The newest rows may still lack a vector. A few of them are embedded here, so that they can be found at once.
     if (
@@ -275,6 +277,24 @@ def _check_queries(engine: Engine, request: RecallRequest) -> list[str]:
     return queries
 
 
+def _add_sentences(engine: Engine, given: Sequence[str]) -> list[str]:
+    """The queries, and behind a single one of several sentences those that say enough to be searched alone: a question
+    after a description of the situation is otherwise lost among the words of that.
+
+    None for a remote embedder, which would get a request for each."""
+    remote = engine.embedding is not None and not engine.embedding.embedder.local
+    if len(given) > 1 or remote:
+        return list(given)
+    sentences = split_sentences(given[0])
+    if len(sentences) < 2:
+        return list(given)
+    telling = [each for each in sentences if len(find_query_words(each)) >= _TELLING_WORDS]
+    # Of a long text the beginning and the end: there people say what they want.
+    if len(telling) >= MOST_QUERIES:
+        telling = [*telling[:_FIRST_SENTENCES], *telling[_FIRST_SENTENCES + 1 - MOST_QUERIES :]]
+    return list(dict.fromkeys([given[0], *telling]))
+
+
 async def _embed(
     engine: Engine, texts: Sequence[str], each: Sequence[Sequence[str]], *, at_hand: bool
 ) -> tuple[list[Vector | None], tuple[str, ...]]:
@@ -303,16 +323,27 @@ def find_space(engine: Engine, vectors: Sequence[Vector | None]) -> VectorSpace 
     return VectorSpace(embedder.name, embedder.weight, embedder.squeezed, embedder.calibration)
 
 
+async def find_current_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallResult:
+    """The hits without entries and lines of notes that have ended: what recall_memory and contexts both show.
+
+    A context differs from a recall of the same question only in this: it leaves out what its model sees anyway
+    (``RecallRequest.in_context``), asks no remote embedder, shows up to ``entries.auto_inject_top_k`` entries, and more
+    lines where it has room."""
+    found = await find_hits(tx, scope, prepared)
+    # What has ended is shown to a caller that asks for its days.
+    if prepared.request.since is not None or prepared.request.until is not None:
+        return found
+    current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
+    return replace(found, hits=current, confidence=found.confidence if current else "nothing")
+
+
 async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallResult:
     """Gather the candidates, rank them, and read the hits and their neighbours."""
     request, space, rules = prepared.request, prepared.space, prepared.rules
     gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, request.kinds)
-    if request.min_score is None:
-        floor = request.floor
-    else:
-        floor = request.min_score
     verdicts = [
-        judge(gathered, number, space, rules, now=prepared.now, floor=floor) for number in range(len(prepared.queries))
+        judge(gathered, number, space, rules, now=prepared.now, floor=request.min_score)
+        for number in range(len(prepared.queries))
     ]
     winners, held_back = pick_winners(gathered, verdicts, request.limit, request.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
@@ -401,7 +432,7 @@ async def _read_hits(
                 around = await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach)
             else:
                 around = ([], [])
-            explain = partial(_make_parts, gathered, verdicts, winner)
+            explain = partial(_make_parts, gathered, verdicts, winner, prepared.queries[winner.query].number)
             message = read[row.thread_uid, row.seq]
             texts = prepared.cache.texts_of(scope, message)
             hits.append(Hit(message, winner.score, explain, *around, row.chunk, texts))
@@ -436,8 +467,8 @@ async def _find_neighbours(
     return await windows.neighbours(tx, scope, uid, thread_id, seq, before=most_before, after=most_after)
 
 
-def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winner: Winner) -> ScoreParts:
-    """The parts of a winner's score."""
+def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winner: Winner, number: int) -> ScoreParts:
+    """The parts of the score of a winner that the caller's query with this number found."""
     row, verdict = winner.row, verdicts[winner.query]
     question, ranked = gathered.questions[winner.query], verdict.ranked
     if question.cosines is None:
@@ -445,7 +476,7 @@ def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winne
     else:
         cosine = float(question.cosines[row])
     return ScoreParts(
-        query=winner.query,
+        query=number,
         relevance=verdict.relevance,
         ranking=winner.ranking,
         added={name: float(values[row]) for name, values in ranked.added.items()},

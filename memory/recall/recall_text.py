@@ -58,6 +58,8 @@ NOTHING_YET = (
 """Stands for NOTHING where vectors are still to come."""
 NEWEST = "Nothing there matches the query. These are the newest messages there:"
 NEWEST_OF_ALL = "The newest messages:"
+ADVICE = "Other short wordings may find more: several in one call as queries, also in another language."
+"""Stands behind the first answer of a connection that is in doubt."""
 
 
 def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
@@ -175,6 +177,11 @@ def render_doubts(confidence: Confidence, silent: Sequence[str]) -> list[str]:
     if confidence == "unsure":
         doubts.append(UNSURE)
     return doubts
+
+
+def leaves_doubt(recalled: RecallResult) -> bool:
+    """Whether other wordings may find more: nothing was found, or it is unsure whether the hits are about the query."""
+    return recalled.confidence != "sure" and not recalled.degraded
 
 
 def _opening(recalled: RecallResult) -> str:

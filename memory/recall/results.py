@@ -9,7 +9,7 @@ import numpy as np
 from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
 from layerlore.memory.recall.candidates import GatheredCandidates, VectorSpace
 from layerlore.memory.recall.hit_lines import MessageTexts, is_note
-from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
+from layerlore.memory.recall.ranking import Floats, Ranking, compute_row_recency, rank_rows
 from layerlore.memory.recall.recall_answers import Confidence, Signal
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.records import Message, Whose
@@ -226,33 +226,59 @@ def _choose_calibration(space: VectorSpace | None, unembedded: bool, rules: Reca
     return space.calibration, rules.sure
 
 
+# Several queries are joined by their ranks (reciprocal rank fusion, Cormack et al. 2009, with a small constant) and by this
+# power of the likelihoods. Measured with ten kinds of wordings of the questions of three sets of conversations: mean
+# recall@10 is 0.660; with the best score of any wording 0.638, with the ranks alone 0.657. Beside two other questions it is
+# 0.601, and with the ranks alone 0.560.
+_FUSION = 3
+_EVENED = 0.25
+
+
 def pick_winners(
     gathered: GatheredCandidates, verdicts: Sequence[Verdict], limit: int, min_score: float | None = None
 ) -> tuple[list[Winner], int]:
-    """The hits, best first, each message once with its best score; and how many more there would be without a floor.
+    """The hits, best first, each message once; and how many more there would be without a floor.
 
-    A score is the query's relevance times how likely the row is to hold the answer, beside the best. Ties go to the
-    newest message.
+    A score is the query's relevance times how likely the row is to hold the answer, beside the best. Of several queries,
+    the places in each add up, weighed by its relevance: one that fits nothing pushes nothing out, and a message that several
+    find comes first. The best message then has the relevance of the best query. Ties go to the newest message.
     """
     pool = gathered.pool
-    best: dict[int, Winner] = {}
+    count = int(pool.messages.max(initial=-1)) + 1
+    parts = np.zeros((len(verdicts), count))
+    rows = np.zeros((len(verdicts), count), np.int64)
+    rankings = np.zeros((len(verdicts), count))
     seen: set[int] = set()
     for number, verdict in enumerate(verdicts):
-        if verdict.confidence == "nothing" and not verdict.held_back:
-            continue
-        ranked = verdict.ranked
-        places = np.flatnonzero(gathered.passing[ranked.order])[:limit]
-        for row, ranking in zip(ranked.order[places].tolist(), ranked.scores[places].tolist(), strict=True):
-            message, share = int(pool.messages[row]), math.exp(ranking - float(ranked.scores[0]))
-            seen.add(message)
-            winner = Winner(row, verdict.relevance * share, number, ranking)
-            if verdict.held_back or winner.score < (min_score or 0.0):
-                continue
-            if message not in best or winner.score > best[message].score:
-                best[message] = winner
-    ordered = sorted(
-        best.values(), key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row])
-    )
-    winners = ordered[:limit]
+        order = verdict.ranked.order
+        if verdict.confidence != "nothing" or verdict.held_back:
+            seen.update(pool.messages[order[gathered.passing[order]]].tolist())
+        if verdict.confidence != "nothing":
+            of_message = pool.messages[order]
+            parts[number, of_message] = verdict.relevance * _share(verdict.ranked, alone=len(verdicts) == 1)
+            rows[number, of_message] = order
+            rankings[number, of_message] = verdict.ranked.scores
+    totals = parts.sum(axis=0)
+    best = totals.max(initial=0.0)
+    relevance = max((each.relevance for each in verdicts if each.confidence != "nothing"), default=0.0)
+    winners: list[Winner] = []
+    for message in np.flatnonzero(totals).tolist():
+        query = int(parts[:, message].argmax())
+        row, score = int(rows[query, message]), relevance * float(totals[message] / best)
+        if gathered.passing[row] and score >= (min_score or 0.0):
+            winners.append(Winner(row, score, query, float(rankings[query, message])))
+    winners.sort(key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row]))
     # No more than ``limit`` would have been shown, so no more count as held back.
-    return winners, min(limit, len(seen)) - len(winners)
+    return winners[:limit], min(limit, len(seen)) - len(winners[:limit])
+
+
+def _share(ranked: Ranking, *, alone: bool) -> Floats:
+    """How much each message in the order counts beside the first: by its likelihood, and beside other queries mostly by its
+    rank."""
+    # Ranking scores are logarithms, so their difference is a ratio of likelihoods.
+    likelihood = np.exp(ranked.scores - ranked.scores[:1])
+    if alone:
+        return likelihood
+    # Many rows have the one word of a short wording: equal scores have the rank in the middle of theirs.
+    first, behind = (np.searchsorted(-ranked.scores, -ranked.scores, side) for side in ("left", "right"))
+    return likelihood**_EVENED * (_FUSION + 1) / (_FUSION + 1 + (first + behind - 1) / 2)

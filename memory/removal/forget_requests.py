@@ -67,7 +67,7 @@ class ForgetPreview:
 async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     """Search one memory for what is about a query."""
     topic = find_topic(query)
-    request = RecallRequest([query], limit=_LOOKED_AT, neighbours=False, floor=0.0)
+    request = RecallRequest([query], limit=_LOOKED_AT, neighbours=False, min_score=0.0)
     # Without what a recall shows beside: an entry that says otherwise is not what is to be forgotten.
     recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, request, engine.recall))
     noted = await engine.database.read(forget_candidates.list_notes, scope)

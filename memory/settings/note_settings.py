@@ -110,14 +110,6 @@ class EntryRules(Section):
         default=True, description="Whether a context has the entries that fit its newest message."
     )
     auto_inject_top_k: int = Field(default=12, ge=1, le=50, description="Entries in a context at most.")
-    auto_inject_floor: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Relevance (0 to 1) from which on a context has entries. 0: it has the nearest ones, however near "
-        "they are.",
-    )
-
     preferences_top_k: int = Field(
         default=8,
         ge=0,

@@ -77,6 +77,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
             rf"Nothing there matches the query\. These are the newest messages there:{_LINES}(?:\s*{_CLOSING})?",
         ),
         ("Not sure that", rf"Not sure that these are about it:{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?"),
+        ("Other short wordings may", r"Other short wordings may find more: several in one call as queries[^\n.]*\."),
         ("#", rf"{_BULLETS}{_NAMELESS}: [^\n]*"),
         (
             ", score ",

@@ -1,9 +1,11 @@
-"""The openings: the profile, the plan and open work at the beginning of a connection's first answer.
+"""What a connection is shown once: the opening (the profile, the plan and open work, before its first answer), and the advice
+to search by several wordings.
 
 It is apart from ``caller``, which a start loads before the first answer.
 """
 
 from collections.abc import Hashable
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
@@ -16,25 +18,27 @@ AGAIN_MS = 30 * MINUTE_MS
 """A client without a connection gets an opening again after this time, in the same thread."""
 _MOST_CLIENTS = 10_000
 
+Part = Literal["opening", "advice"]
+
 
 class Openings:
-    """Remembers, as long as the process runs, which connections had their opening; without a connection, which client had it
-    in which thread."""
+    """Remembers, as long as the process runs, which connections had their opening and the advice; without a connection, which
+    client had them in which thread."""
 
     def __init__(self) -> None:
-        self._connections: WeakKeyDictionary[Hashable, set[Scope]] = WeakKeyDictionary()
-        self._clients = LRUCache[tuple[Scope, str, str], int](_MOST_CLIENTS)
+        self._connections: WeakKeyDictionary[Hashable, set[tuple[Scope, Part]]] = WeakKeyDictionary()
+        self._clients = LRUCache[tuple[Scope, str, str, Part], int](_MOST_CLIENTS)
 
-    def claim(self, caller: Caller, now: int) -> bool:
-        """Whether this call is the one that gives the opening. A page shows these things itself."""
+    def claim(self, caller: Caller, now: int, part: Part = "opening") -> bool:
+        """Whether this call is the one that gives the opening, or the advice. A page shows these things itself."""
         if caller.by_page:
             return False
         if caller.connection is not None:
-            scopes = self._connections.setdefault(caller.connection, set())
-            is_first = caller.scope not in scopes
-            scopes.add(caller.scope)
+            given = self._connections.setdefault(caller.connection, set())
+            is_first = (caller.scope, part) not in given
+            given.add((caller.scope, part))
             return is_first
-        client = (caller.scope, caller.client, caller.default_thread)
+        client = (caller.scope, caller.client, caller.default_thread, part)
         before = self._clients.get(client)
         if before is not None and now - before < AGAIN_MS:
             return False

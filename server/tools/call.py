@@ -85,6 +85,10 @@ class Call:
         """Whether this answer is the first of its connection that shows memories. It runs once a call."""
         return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
+    def claim_advice(self) -> bool:
+        """Whether this answer is the first of its connection that may advise the model how to search."""
+        return self.openings is not None and self.openings.claim(self.caller, self.engine.now(), "advice")
+
     @property
     def quota(self) -> "Quota | None":
         """How much may be stored; None for the person at this machine, and where nothing is limited."""

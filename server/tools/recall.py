@@ -103,6 +103,11 @@ async def recall_memory(
         begins = await _make_opening(call, max_tokens)
     else:
         begins = ""
+    advice = ""
+    # A caller that gave several wordings needs no advice. In few tokens a further hit is worth more.
+    is_alone = sum(bool(text.strip()) for text in request.queries) == 1
+    if request.explained and is_alone and recall_text.leaves_doubt(found) and call.claim_advice():
+        advice = recall_text.ADVICE
     now, counter = call.engine.now(), call.engine.tokens
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
@@ -114,13 +119,13 @@ async def recall_memory(
         )
 
     def fitted() -> str | RecallAnswer:
-        # The opening is part of the answer, so the hits get the tokens that it leaves.
-        tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
+        # The opening and the advice are parts of the answer, so the hits get the tokens that they leave.
+        tokens = max_tokens - sum(counter.text(f"{part}\n") for part in (begins, advice) if part)
         while True:
             shown = show(tokens)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
-                return _put_before(begins, shown)
+                return _put_around(begins, shown, advice)
             # Nine tenths of the share, since bytes for a token differ between texts.
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
@@ -140,9 +145,11 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
     return await injection.make_opening(call.engine, call.scope, call.caller.default_thread, most)
 
 
-def _put_before(opening: str, answer: str | RecallAnswer) -> str | RecallAnswer:
-    if not opening:
-        return answer
+def _put_around(opening: str, answer: str | RecallAnswer, advice: str) -> str | RecallAnswer:
     if isinstance(answer, str):
-        return f"{opening}\n{answer}"
-    return {**answer, "opening": opening}
+        # The advice is no line of its own: hosts that store line ends escaped would leave half of such an echo.
+        advised = " ".join(filter(None, (answer, advice)))
+        return "\n".join(filter(None, (opening, advised)))
+    if opening:
+        return {**answer, "opening": opening}
+    return answer

@@ -7,6 +7,7 @@ import pytest
 
 from layerlore.memory.context.injection import OPENING_TOKENS
 from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.recall.recall_text import ADVICE
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.credentials import local_principal
 from layerlore.server.access.openings import AGAIN_MS, Openings
@@ -116,3 +117,26 @@ def test_a_client_without_a_connection_gets_an_opening_once_in_half_an_hour_in_e
     assert [openings.claim(each, now=1) for each in others] == [True, True, True]
     assert openings.claim(caller, now=AGAIN_MS)
     assert not openings.claim(replace(caller, by_page=True, default_thread="of the page"), now=0)
+
+
+async def test_the_first_answer_in_doubt_suggests_other_wordings_and_no_later_one(connect: Connect) -> None:
+    await fill(connect)
+    async with connect() as tools:
+        assert ADVICE not in await recall(tools)
+        assert ADVICE not in await tools("recall_memory", queries=["a zeppelin", "an airship"])
+        first = await tools("recall_memory", query="Who sold the zeppelin?")
+        second = await tools("recall_memory", query="Who sold the zeppelin?")
+    assert first == f"{second} {ADVICE}"
+
+
+async def test_the_suggestion_takes_its_tokens_from_those_of_the_answer(connect: Connect) -> None:
+    async with connect() as tools:
+        for number in range(60):
+            await tools.say("home", f"Number {number}: the cat Mila slept in the garden of a neighbour all afternoon.")
+        question = {
+            "query": "Which zeppelin, cargo, captain, cabin and cat did the company insure?",
+            "max_tokens": 1000,
+        }
+        first = await tools("recall_memory", **question)
+    assert first.endswith(ADVICE)
+    assert COUNTER.text(first) <= 1000

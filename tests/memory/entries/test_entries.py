@@ -9,7 +9,6 @@ import sqlalchemy
 from entry_pairs import read_pairs
 from told_embedder import ToldEmbedder
 
-from layerlore.memory.embedding.relevance import Calibration, LogisticTerm
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.messages import addition
 from layerlore.memory.recall import memory_block as injected
@@ -302,22 +301,6 @@ async def test_the_block_has_what_only_the_vector_finds(
     lines = await memory.block("pineapples")
     assert "- [assistant] apple of spring (today)" in lines
     assert await memory_of().block("pineapples") == []
-
-
-@pytest.mark.parametrize("calibration", [None, Calibration((LogisticTerm(0.0),))], ids=["words", "vectors"])
-async def test_the_block_has_a_floor_of_its_own_for_words_and_for_vectors(
-    memory_of: Callable[..., Memory], calibration: Calibration | None
-) -> None:
-    """A term of 0 makes every relevance 0.5; of words alone it is above 0.9 here."""
-    embedder = ToldEmbedder()
-    embedder.calibration = calibration
-    relevance = 0.9 if calibration is None else 0.5
-    service = EmbeddingService(embedder, patience_ms=10_000)
-    for floor, fits in ((relevance - 0.1, True), (min(1.0, relevance + 0.1), False)):
-        memory = memory_of(service, entries=EntryRules(auto_inject_floor=floor))
-        await memory.remember("apple of spring")
-        assert bool(await memory.block("apple of spring")) is fits
-    await service.close()
 
 
 async def test_an_entry_is_hidden_from_recall_and_block_with_its_thread_and_comes_back_with_it(memory: Memory) -> None:

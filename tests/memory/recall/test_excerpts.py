@@ -5,6 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.parts.tokens import CUT_MARK
 from layerlore.memory.recall.excerpts import CUT, pick_sentence, pick_sentences
 from layerlore.memory.text.quotation import join_lines
@@ -165,6 +166,10 @@ def test_a_sentence_that_leads_to_code_is_found_like_any_other() -> None:
 def test_a_bold_line_with_nothing_below_it_is_found_like_a_sentence() -> None:
     text = "\n".join(f"**Errand number {number}**" for number in range(40)) + "\n**Buy the milk**"
     assert "Buy the milk" in pick_sentences(text, {"milk": 3.0}, 80)
+
+
+def test_a_line_of_emoji_is_found() -> None:
+    assert "🎻" in pick_sentences(f"{FILLER}\n🎻\n{FILLER}", dict.fromkeys(split_words("🎻"), 3.0), 100)
 
 
 def test_titles_of_other_scripts_count_for_what_stands_below_them() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.memory.recall.recall_text import NEWEST, NOTHING, UNSURE
+from layerlore.memory.recall.recall_text import ADVICE, NEWEST, NOTHING, UNSURE
 
 from ...server.tools.calling import TEXTS, Connect, Json, Tools, examples
 
@@ -60,7 +60,8 @@ async def test_rare_words_and_more_words_rank_higher_and_ties_go_to_the_newer(to
 
 async def test_nothing_relevant_is_an_answer(tools: Tools) -> None:
     await tools.say("main", "green tea")
-    assert await tools("recall_memory", query="submarine") == "Nothing relevant is remembered about this."
+    assert await tools("recall_memory", query="submarine") == f"{NOTHING} {ADVICE}"
+    assert await tools("recall_memory", query="submarine") == NOTHING
     assert await tools("recall_memory", query="submarine", format="json") == {"hits": [], "signals": ["lexical"]}
     assert await tools("recall_memory", query="?!") == "Nothing relevant is remembered about this."
 
@@ -172,7 +173,7 @@ async def test_an_operator_can_set_a_floor(connect: Connect) -> None:
     async with connect(embedding={"embedder": "none"}, recall={"floor": 0.25}) as tools:
         await tools.say("main", "the garden")
         answer = await tools("recall_memory", query=asked)
-        assert answer == f"{NOTHING}\n[held back below the floor: 1; signals: lexical]"
+        assert answer == f"{NOTHING}\n[held back below the floor: 1; signals: lexical] {ADVICE}"
         (hit,) = await tools.hits(asked, min_score=1e-12)
         assert 0 < hit["score"] < 0.25
 
