@@ -53,10 +53,12 @@ async def load_window(
     budget: int,
     counter: TokenCounter,
     known: WindowMessages,
+    *,
+    most_each: int | None = None,
 ) -> LoadedWindow:
     """What the window of the policy is made of, as far as ``budget`` tokens can hold it. ``known``: what the thread's
-    last window held, which becomes what this one holds."""
-    run = await _read_newest(tx, scope, thread, policy, budget, counter, known)
+    last window held, which becomes what this one holds. ``most_each``: no message takes more of the budget."""
+    run = await _read_newest(tx, scope, thread, policy, budget, counter, known, most_each)
     # Messages that left the window are forgotten: the cache stays as large as one window.
     known.keep(run)
     lead: list[Message] = []
@@ -79,10 +81,13 @@ async def _read_newest(
     budget: int,
     counter: TokenCounter,
     known: WindowMessages,
+    most_each: int | None,
 ) -> list[Message]:
     most = _count_most(policy, thread)
     # By the average of the thread one read mostly has enough rows for the budget.
     average = thread.token_count / max(1, thread.message_count) + OVERHEAD
+    if most_each:
+        average = min(average, most_each)
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []
     while len(run) < most:
@@ -93,7 +98,7 @@ async def _read_newest(
             before = None
         page = await windows.newest(tx, scope, thread, most=count, before=before, make=known.make)
         run = [*page, *run]
-        if len(page) < count or _is_enough(run, policy, budget, counter):
+        if len(page) < count or _is_enough(run, policy, budget, counter, most_each):
             break
     return run
 
@@ -113,14 +118,18 @@ def _limit_tokens(policy: WindowPolicy, budget: int) -> int:
     return budget
 
 
-def _is_enough(run: Sequence[Message], policy: WindowPolicy, budget: int, counter: TokenCounter) -> bool:
+def _is_enough(
+    run: Sequence[Message], policy: WindowPolicy, budget: int, counter: TokenCounter, most_each: int | None
+) -> bool:
     """Whether what lies before the run cannot be in the window."""
-    newest = holds_newest(run, max(1, find_floor(policy)))
+    floor = max(1, find_floor(policy))
+    # A window that moves in steps has the least number before its last step, too.
+    newest = holds_newest(run, 2 * floor if most_each else floor)
     # More messages than that can never be shown, whatever the policy wants to keep.
     if not newest and len(run) < budget // (PER_MESSAGE + OVERHEAD):
         return False
     light = strip_orphans(lighten_messages(run, policy, counter), counter)
-    spent = sum(message.tokens for message in light)
+    spent = sum(min(message.tokens, most_each or message.tokens) for message in light)
     if policy.limit == "tokens" and spent > policy.max_tokens:
         return True
     return spent + len(light) * OVERHEAD > budget
