@@ -132,7 +132,10 @@ class Life:
         result = {"type": "tool_result", "tool_call_id": f"c{number}", "name": "weather", "result": "sunny"}
         await self._add(
             thread,
-            [{"role": "assistant", "parts": [picture, call]}, {"role": "tool", "parts": [{**result, "is_error": False}]}],
+            [
+                {"role": "assistant", "parts": [picture, call]},
+                {"role": "tool", "parts": [{**result, "is_error": False}]},
+            ],
         )
 
     async def _add(self, thread: str, said: list[Json]) -> None:
