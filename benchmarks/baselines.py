@@ -96,14 +96,15 @@ def embedded(embedder: Embeds, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def _plain(message: Json) -> str:
-    text: str = message["content"]
-    return text
+    """The text of a message and the captions of its images."""
+    captions = [f"[image: {image['caption']}]" for image in message.get("images", ())]
+    return " ".join((message["content"], *captions))
 
 
 def dated_line(message: Json) -> str:
     """The message with the day, as people write it, and the speaker before it."""
     day = format_date(parse_time(message["created_at"], "created_at")) if "created_at" in message else ""
-    return f"[{day}] {message['name']}: {message['content']}"
+    return f"[{day}] {message['name']}: {_plain(message)}"
 
 
 def _pieces(text: str) -> list[str]:

@@ -13,9 +13,11 @@ import anyio
 
 from benchmarks.call_rounds import Contender, alternate
 from benchmarks.filling import Pool, Store, opened
+from benchmarks.prompt_caches import ROOMS, measure_prefixes, render_prefixes
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Launch, noop, ours, over_stdio
 from benchmarks.tables import figure, table, verdict, write_json
+from benchmarks.toolwork_threads import WORKLOADS
 from benchmarks.turns import converse
 from layerlore.memory.context.context import get_context
 from layerlore.memory.context.material import ContextRequest, gather_context
@@ -56,6 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=20, help="rounds of each call (default: 20)")
     parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
     parser.add_argument("--turns", type=int, default=200, help="turns of the conversation (default: 200; 0: none)")
+    parser.add_argument(
+        "--workload",
+        action="append",
+        choices=[workload.name for workload in WORKLOADS],
+        help="a conversation with large results of tools; several times (default: none)",
+    )
+    parser.add_argument("--rooms", nargs="+", type=int, default=list(ROOMS), help="tokens of its contexts")
     parser.add_argument("--folder", type=Path, help="put the store here: on the disk to be measured")
     parser.add_argument("--database", default="", help="postgresql://...; without it a new SQLite file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -68,6 +77,11 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
         report: dict[str, Any] = {"calls": await _calls(options, folder)}
         if options.turns:
             report["reuse"] = await _reuse(options, folder)
+    for workload in WORKLOADS:
+        if workload.name in (options.workload or ()):
+            found = await measure_prefixes(workload, seed=1, rooms=options.rooms)
+            print(f"\n## Prompt caches: {workload.name}\n\n{render_prefixes(found)}", flush=True)
+            report[workload.name] = {f"{shape} {room}": each.share for (shape, room), each in found.items()}
     return report
 
 

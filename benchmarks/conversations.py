@@ -104,7 +104,8 @@ def _message(conversation: str, session: Json, turn: Json) -> Json:
     if said_at:
         message["created_at"] = said_at
     if turn.get("caption"):
-        message["metadata"] = {"caption": turn["caption"]}
+        # The text stays the message's content: that is what the evidence of a question is looked for in.
+        message["images"] = [{"type": "image", "caption": turn["caption"]}]
     return message
 
 

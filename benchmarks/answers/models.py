@@ -4,13 +4,14 @@ A judge sees the question, the set's answer and the reply, and neither the conte
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from benchmarks.answers.cases import FALSE_PREMISE, Case
-from layerlore.memory.embedding.remote import load_litellm
+from layerlore.memory.embedding.remote import lacks_address, load_litellm
 from layerlore.memory.language.search_words import find_query_words, split_words
 
 BEST_LINE = "best-line"
@@ -43,10 +44,12 @@ _UNSAID = (
 )
 _LONGEST_REPLY_TOKENS = 1_000
 _SECONDS = 120
+# Before a call is made again that failed for a reason that passes.
+_PAUSES_SECONDS = (2, 8, 30)
 
 
 class ModelFailed(Exception):
-    """A judge's reply is no verdict."""
+    """A judge's reply is no verdict, or the model has no address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +129,33 @@ def _called(model: Callable[[Case], Answer], case: Case) -> Answer | None:
 
 def _complete(model: str, prompt: str) -> Reply:
     litellm: Any = load_litellm()
+    # litellm would send the conversation to OpenAI.
+    if lacks_address(litellm, model):
+        raise ModelFailed(f"{model} has no address: set the variable of its provider")
+    passing = (
+        litellm.RateLimitError,
+        litellm.Timeout,
+        litellm.APIConnectionError,
+        litellm.InternalServerError,
+        litellm.ServiceUnavailableError,
+    )
+    for pause in _PAUSES_SECONDS:
+        try:
+            return _completed(litellm, model, prompt)
+        except passing:
+            time.sleep(pause)
+    return _completed(litellm, model, prompt)
+
+
+def _completed(litellm: Any, model: str, prompt: str) -> Reply:
     response = litellm.completion(
         model=model,
         messages=[{"role": "user", "content": prompt}],
         max_tokens=_LONGEST_REPLY_TOKENS,
         timeout=_SECONDS,
-        num_retries=3,
+        # Its own retries need a package that is not installed.
+        max_retries=0,
+        num_retries=0,
         # Some models take no temperature; the others answer the same twice.
         temperature=0,
         drop_params=True,

@@ -12,7 +12,8 @@ from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.registry import make_kinds
 from layerlore.extraction.jobs.worker import Endings, NoModel, attempt
 from layerlore.extraction.kinds.kind import MODEL_KINDS, Kind
-from layerlore.memory.context.context import get_context
+from layerlore.memory.context.context import Format, get_context
+from layerlore.memory.context.context_answers import ContextAnswer, ProviderContext
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.parts.parts import part_texts
@@ -56,17 +57,25 @@ class Played:
     async def play(self, run: LongRun) -> None:
         for turn in run.turns:
             for call in turn.calls:
-                await self._work_until(_ms(call[0]["created_at"]))
-                self._now = _ms(call[-1]["created_at"])
-                await add_messages(self.engine, self._scope, THREAD, call, replace=False, sent=_SENT)
+                await self.add(call)
         await self._work_until(None)
         self._now += _AT_REST_MS
 
+    async def add(self, messages: Sequence[Json]) -> None:
+        """Do what is due until the messages come, and add them."""
+        await self._work_until(_ms(messages[0]["created_at"]))
+        self._now = _ms(messages[-1]["created_at"])
+        await add_messages(self.engine, self._scope, THREAD, messages, replace=False, sent=_SENT)
+
     async def context(self, max_tokens: int) -> str:
         """What the next model call would see, as text."""
-        answer = await get_context(self.engine, self._scope, THREAD, query="", max_tokens=max_tokens, format="text")
+        answer = await self.shaped_context(max_tokens, "text")
         assert isinstance(answer, str)
         return answer
+
+    async def shaped_context(self, max_tokens: int, format: Format) -> str | ContextAnswer | ProviderContext:
+        """What the next model call would see, in the shape of a provider."""
+        return await get_context(self.engine, self._scope, THREAD, query="", max_tokens=max_tokens, format=format)
 
     async def newest(self, rooms: Sequence[int]) -> list[str]:
         """The newest messages that fit in each room, whole, and nothing else."""

@@ -35,6 +35,8 @@ export interface Part {
   result?: unknown;
   is_error?: boolean;
   mime_type?: string;
+  /** An image's description; alone it stands for an image that is not stored. */
+  caption?: string;
   bytes?: number;
   part?: string;
   url?: string;

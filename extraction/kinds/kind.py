@@ -12,7 +12,7 @@ from typing import Any, NotRequired, Protocol, TypedDict, runtime_checkable
 from layerlore.memory.engine.engine import Engine, said
 from layerlore.memory.messages.overflow import is_idle
 from layerlore.memory.parts.own_parts import strip_messages
-from layerlore.memory.parts.parts import result_parts
+from layerlore.memory.parts.parts import caption_line, result_parts
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.text.quotation import escape_marks, escape_turns, make_visible_json, quote_line
@@ -131,7 +131,8 @@ def _describe_part(engine: Engine, part: Json, called: Mapping[str, str]) -> str
             if named:
                 return f"[file: {engine.redactor.text(quote_line(named))[0]}]"
             return "[file]"
-        case "image":
+        # The caption of an image is among the message's own words.
+        case "image" if "caption" not in part:
             return "[image]"
         case _:
             return ""
@@ -146,7 +147,7 @@ def _payload(engine: Engine, value: Any) -> str:
         masked = engine.redactor.json(seen)[0]
     inner = result_parts(masked)
     if inner:
-        texts = (part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in inner[:MOST_ITEMS])
+        texts = map(_payload_text, inner[:MOST_ITEMS])
         text = "\n".join(_cut_string(text) for text in texts)
     else:
         cut = _cut(masked)
@@ -159,6 +160,14 @@ def _payload(engine: Engine, value: Any) -> str:
     if len(text) <= MOST_PAYLOAD:
         return text
     return f"{text[:MOST_PAYLOAD]}… ({len(text) - MOST_PAYLOAD} more characters)"
+
+
+def _payload_text(part: Json) -> str:
+    if part["type"] == "text":
+        return str(part["text"])
+    if "caption" in part:
+        return caption_line(part["caption"])
+    return f"[{part['type']}]"
 
 
 def _cut(value: Any) -> Any:

@@ -319,7 +319,8 @@ def _list_messages(found: Briefing) -> tuple[list[_Piece], list[_Piece]]:
         else:
             whole = 0
         piece = _Piece("messages", message.seq, 0, entry, tells=whole)
-        (said if any(part["type"] == "text" for part in message.parts) else answered).append(piece)
+        speaks = any(part["type"] == "text" or "caption" in part for part in message.parts)
+        (said if speaks else answered).append(piece)
     return said, answered
 
 

@@ -83,6 +83,7 @@ def render_text(
             *laid.stable,
             *show("conversation", laid.before),
             *laid.volatile,
+            *laid.recalled,
             *show("current-turn", laid.turn),
             closing,
         ]

@@ -22,6 +22,7 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
+from layerlore.memory.recall.newer_lines import mark_newer
 from layerlore.memory.recall.recall_text import render_doubts
 from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text, wrap_block
 from layerlore.memory.text.trust import describe_speaker
@@ -431,7 +432,10 @@ class MemoryFitter:
             doubts = render_doubts(recalled.confidence, recalled.silent)
         else:
             doubts = []
-        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_best(packed.lines, self._scores))])
+        chosen = mark_best(packed.lines, self._scores)
+        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_newer(chosen, recalled.sought))])
+        if count_cost(counter, text) > most:
+            text = wrap_memory_block([*fitting, *doubts, *render_lines(chosen)])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         is_whole = not missing and packed.is_whole
@@ -456,16 +460,19 @@ class MemoryFitter:
     def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, Evidence]]:
         """The hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
         words), each with its place among all hits, in the order in which they are chosen."""
+
+        def is_told(texts: MessageTexts) -> bool:
+            return shown.has(texts) or repeats_entry(texts, said)
+
         listed = ShownTexts()
         new: list[bool] = []
         for place in self._list_places():
             # Better hits are judged first: among those that say the same only the best is shown.
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                is_new = not shown.has(texts) and not repeats_entry(texts, said)
-                new.append(is_new and listed.add(texts.message))
+                new.append(not is_told(texts) and listed.add(texts.message))
             if new[place]:
-                yield place, self._find_evidence(place).without(shown.has)
+                yield place, self._find_evidence(place).without(is_told)
 
     def _find_evidence(self, place: int) -> Evidence:
         known = self._evidence.get(place)

@@ -31,7 +31,8 @@ from layerlore.memory.recall.memory_block import PersonMemory, RecalledMemory, f
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.window.fit import blank_results, find_newest_from_user
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
-from layerlore.memory.window.view import ASKED_SHARE, build_window, find_settled_start
+from layerlore.memory.window.steady import SteadyWindow, choose_steady, count_tool_limit, find_settled_start
+from layerlore.memory.window.view import ASKED_SHARE, build_window
 from layerlore.memory.work.plan import find_elsewhere, find_suspended
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.memory.work.work_answers import OpenWorkAnswer
@@ -185,6 +186,7 @@ class ContextMaterial:
     gap: int = 0
     summary_tokens: int = 0
     keeps_start: bool = False
+    steady: SteadyWindow | None = None
     left_out: LeftOut = field(default_factory=LeftOut)
     total: int = 0
     newest: Sequence[int] = ()
@@ -237,7 +239,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
         return ContextMaterial(request.thread_id, policy, note, pieces, given, shares, recalled=recalled)
     # Reads for the whole room, since min_messages may lift the policy's own limit below.
-    window = await _read_window(tx, scope, engine, thread, policy, request.max_tokens - REPORT_TOKENS)
+    window = await _read_window(tx, scope, engine, thread, policy, request)
     if policy.limit == "tokens" and policy.min_messages:
         # These are shown even if they exceed the limit (seed 001).
         least = count_messages(window.run[-policy.min_messages :])
@@ -259,6 +261,16 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
     else:
         question = count_messages([window.run[newest]])
     shares = share_rest(left, claim, messages, question, keeps_start=request.keeps_start)
+    # If everything fits, no message is left out, and the window needs no settled start.
+    steady, settled = None, 0
+    if others > left:
+        floor = find_floor(policy)
+        if request.keeps_start and policy.limit == "observed":
+            steady = choose_steady(window.run, request.max_tokens, shares.settled, floor=floor, overhead=OVERHEAD)
+        if steady:
+            settled = steady.begins
+        else:
+            settled = find_settled_start(window.run, shares.settled, floor=floor, overhead=OVERHEAD)
     material = ContextMaterial(
         request.thread_id,
         policy,
@@ -270,8 +282,8 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
         window.run,
         window.whole,
         window.shortened,
-        # If everything fits, no message is left out, and the window needs no settled start.
-        settled=_find_settled(thread, window, shares.settled, policy) if others > left else 0,
+        steady=steady,
+        settled=settled,
         gap=window.gap,
         summary_tokens=window.summary_tokens,
         keeps_start=request.keeps_start,
@@ -287,10 +299,17 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
 
 
 async def _read_window(
-    tx: Tx, scope: Scope, engine: Engine, thread: Thread, policy: WindowPolicy, room: int
+    tx: Tx, scope: Scope, engine: Engine, thread: Thread, policy: WindowPolicy, request: ContextRequest
 ) -> _ReadWindow:
     known = engine.caches.of(WindowCache).get(scope, thread)
-    loaded = await load_window(tx, scope, thread, policy, room, engine.tokens, known)
+    # A window that moves in steps shows little of each of many messages.
+    if request.keeps_start and policy.limit == "observed":
+        most = count_tool_limit(request.max_tokens)
+    else:
+        most = None
+    loaded = await load_window(
+        tx, scope, thread, policy, request.max_tokens - REPORT_TOKENS, engine.tokens, known, most_each=most
+    )
     window = build_window([*loaded.lead, *loaded.run], policy, engine.tokens, older=loaded.older)
     weighed = [known.weigh(message, engine.tokens) for message in window.messages]
     run = [message for message in weighed if message.seq > 0]
@@ -310,25 +329,6 @@ async def _read_window(
 def count_messages(messages: Sequence[Message]) -> int:
     """The most tokens that messages take in a context."""
     return sum(message.tokens + OVERHEAD for message in messages)
-
-
-def _count_all(thread: Thread) -> int:
-    return thread.token_count + OVERHEAD * thread.message_count
-
-
-def _find_settled(thread: Thread, window: _ReadWindow, budget: int, policy: WindowPolicy) -> int:
-    """The seq where messages begin that surely fit the budget."""
-    costs = {message.seq: message.tokens + OVERHEAD for message in window.loaded.run}
-    # Positions count from the thread's beginning: they stay the same when messages are added.
-    position = _count_all(thread) - sum(costs.values())
-    positions: dict[int, int] = {}
-    for seq, cost in costs.items():
-        positions[seq] = position
-        position += cost
-    newest = [message for message in window.run if message.seq in positions]
-    return find_settled_start(
-        newest, [positions[message.seq] for message in newest], budget, floor=find_floor(policy), overhead=OVERHEAD
-    )
 
 
 async def _find_left_out(

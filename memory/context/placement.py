@@ -1,5 +1,6 @@
 """The placement of a context: which of its material there is room for, and in which of its places it stands."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from layerlore.memory.context.window_loader import NotesOnLeftOut, find_floor, t
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages, strip_orphans, strip_runs
+from layerlore.memory.window.steady import cut_steady
 from layerlore.memory.window.view import RunFitter
 from layerlore.storage.core.records import Message
 
@@ -25,7 +27,8 @@ _ROUNDS = 6
 # The share of the room that memories leave.
 _SPARE_FOR_NOTES = 0.6
 STABLE = ("user-profile", "observations", "summary")
-VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "open-work", "memory")
+VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "open-work")
+RECALLED = ("memory",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class PlacedContext:
             before=self.window if begins is None else self.window[:begins],
             volatile=tuple(texts[name] for name in VOLATILE if name in texts),
             turn=() if begins is None else self.window[begins:],
+            recalled=tuple(texts[name] for name in RECALLED if name in texts),
         )
 
 
@@ -84,8 +88,10 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
     rounds = _ROUNDS
 
     def take_notes(window: FittedMessages) -> NotesOnLeftOut:
-        # Notes also stand for the words that a shortened message no longer shows.
-        cut = [message for message in material.run if message.seq in window.shortened]
+        # Notes also stand for the words that a shortened message no longer shows. In a window that moves in steps,
+        # they do so from its next step on.
+        noted_before = material.steady.stepped if material.steady else math.inf
+        cut = [message for message in material.run if message.seq in window.shortened and message.seq < noted_before]
         return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
 
     def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
@@ -95,7 +101,10 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         else:
             begins = window.messages[newest_user].seq
         texts = [each.text for each in (*blocks, *notes)]
-        shown = (*predefined, *window.messages)
+        shown = [*predefined, *window.messages]
+        # What is recalled for a turn stays the same through it, so that a prompt cache keeps it.
+        if material.keeps_start and newest_user is not None:
+            shown = [message for message in shown if message.seq <= begins]
         return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
 
     most_notes = shares.notes
@@ -167,7 +176,9 @@ class _WindowFitter:
         material, counter = self._material, self._counter
         if not material.settled:
             return FittedMessages(tuple(material.run), tuple(material.cut))
-        if material.policy.limit == "observed":
+        if material.steady:
+            fit = self._steady
+        elif material.policy.limit == "observed":
             fit = self._newest.fit(budget)
         else:
             fit = fit_messages(
@@ -184,12 +195,14 @@ class _WindowFitter:
         return FittedMessages(tuple(kept), tuple(sorted(seqs & {*fit.shortened, *material.cut})))
 
     @cached_property
+    def _steady(self) -> FittedMessages:
+        material = self._material
+        assert material.steady
+        return cut_steady(material.run, material.steady, self._counter, self._weigh)
+
+    @cached_property
     def _newest(self) -> RunFitter:
-        material, floor = self._material, find_floor(self._material.policy)
-        if material.keeps_start:
-            run = _begin_settled(material.run, material.settled, floor)
-        else:
-            run = material.run
+        run, floor = self._material.run, find_floor(self._material.policy)
         return RunFitter(run, self._counter, floor=floor, overhead=OVERHEAD, weigh=self._weigh)
 
     @cached_property
@@ -198,14 +211,3 @@ class _WindowFitter:
 
     def _weigh(self, message: Message) -> Message:
         return weigh_message(message, self._counter)
-
-
-def _begin_settled(run: Sequence[Message], settled: int, floor: int) -> Sequence[Message]:
-    """The messages from the settled place on, the newest ``floor``, and the user's newest."""
-    newest_user = find_newest_from_user(run)
-    newest = len(run) - floor
-    return [
-        message
-        for place, message in enumerate(run)
-        if message.seq >= settled or place >= newest or place == newest_user
-    ]

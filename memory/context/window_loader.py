@@ -2,7 +2,7 @@
 that are not shown: the notes of observers, and a summary and extracts of messages without notes."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from layerlore.memory.context.caches import (
@@ -15,6 +15,7 @@ from layerlore.memory.context.caches import (
 )
 from layerlore.memory.context.context_blocks import OVERHEAD, ShownBlock, count_cost
 from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
+from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import PER_MESSAGE, TokenCounter
 from layerlore.memory.rules.ages import name_days
 from layerlore.memory.text.quotation import indent_lines, quote_text, wrap_block
@@ -30,6 +31,8 @@ from layerlore.storage.messages.windows import RunState
 _MOST_ROWS = 1000
 _FEWEST_ROWS = 20
 _SPARE = 1.1
+# An extract has no more content words.
+_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,12 @@ async def load_window(
     budget: int,
     counter: TokenCounter,
     known: WindowMessages,
+    *,
+    most_each: int | None = None,
 ) -> LoadedWindow:
     """What the window of the policy is made of, as far as ``budget`` tokens can hold it. ``known``: what the thread's
-    last window held, which becomes what this one holds."""
-    run = await _read_newest(tx, scope, thread, policy, budget, counter, known)
+    last window held, which becomes what this one holds. ``most_each``: no message takes more of the budget."""
+    run = await _read_newest(tx, scope, thread, policy, budget, counter, known, most_each)
     # Messages that left the window are forgotten: the cache stays as large as one window.
     known.keep(run)
     lead: list[Message] = []
@@ -76,10 +81,13 @@ async def _read_newest(
     budget: int,
     counter: TokenCounter,
     known: WindowMessages,
+    most_each: int | None,
 ) -> list[Message]:
     most = _count_most(policy, thread)
     # By the average of the thread one read mostly has enough rows for the budget.
     average = thread.token_count / max(1, thread.message_count) + OVERHEAD
+    if most_each:
+        average = min(average, most_each)
     rows = min(_MOST_ROWS, int(_SPARE * _limit_tokens(policy, budget) / average) + _FEWEST_ROWS)
     run: list[Message] = []
     while len(run) < most:
@@ -90,7 +98,7 @@ async def _read_newest(
             before = None
         page = await windows.newest(tx, scope, thread, most=count, before=before, make=known.make)
         run = [*page, *run]
-        if len(page) < count or _is_enough(run, policy, budget, counter):
+        if len(page) < count or _is_enough(run, policy, budget, counter, most_each):
             break
     return run
 
@@ -110,14 +118,18 @@ def _limit_tokens(policy: WindowPolicy, budget: int) -> int:
     return budget
 
 
-def _is_enough(run: Sequence[Message], policy: WindowPolicy, budget: int, counter: TokenCounter) -> bool:
+def _is_enough(
+    run: Sequence[Message], policy: WindowPolicy, budget: int, counter: TokenCounter, most_each: int | None
+) -> bool:
     """Whether what lies before the run cannot be in the window."""
-    newest = holds_newest(run, max(1, find_floor(policy)))
+    floor = max(1, find_floor(policy))
+    # A window that moves in steps has the least number before its last step, too.
+    newest = holds_newest(run, 2 * floor if most_each else floor)
     # More messages than that can never be shown, whatever the policy wants to keep.
     if not newest and len(run) < budget // (PER_MESSAGE + OVERHEAD):
         return False
     light = strip_orphans(lighten_messages(run, policy, counter), counter)
-    spent = sum(message.tokens for message in light)
+    spent = sum(min(message.tokens, most_each or message.tokens) for message in light)
     if policy.limit == "tokens" and spent > policy.max_tokens:
         return True
     return spent + len(light) * OVERHEAD > budget
@@ -206,14 +218,18 @@ class NotesOnLeftOut:
             else:
                 missing = ""
             blocks.append(ShownBlock("observations", text, count_cost(counter, text), missing))
-        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter)
+        if self.extracts:
+            said = [frozenset(split_words(line)) for block in blocks for line in block.text.split("\n")]
+        else:
+            said = []
+        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter, said)
         if text:
             blocks.append(ShownBlock("summary", text, count_cost(counter, text)))
         return blocks
 
-    def _summarise(self, left: int, counter: TokenCounter) -> str:
+    def _summarise(self, left: int, counter: TokenCounter, said: Sequence[Set[str]]) -> str:
         """The summary of what fell out of the window: a model's, if there is one, and extracts from what it does not
-        cover."""
+        cover. ``said``: the words of each line of the observations above it."""
         if left <= 0:
             return ""
         if self.summary:
@@ -222,7 +238,7 @@ class NotesOnLeftOut:
             made = ""
         if made:
             left -= counter.known(made)
-        kept = self._extract(left, counter)
+        kept = self._extract(left, counter, said)
         lines = "\n".join(line for _, line in kept)
         if not made and not lines:
             return ""
@@ -258,10 +274,13 @@ class NotesOnLeftOut:
             *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
         ]
 
-    def _extract(self, left: int, counter: TokenCounter) -> list[tuple[DigestNote, str]]:
-        """The extracts that fit with their lines, and of the first that does not as much as does, in time order."""
+    def _extract(self, left: int, counter: TokenCounter, said: Sequence[Set[str]]) -> list[tuple[DigestNote, str]]:
+        """The extracts that fit with their lines, and of the first that does not as much as does, in time order. None that
+        an observation repeats, word for word."""
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
+            if said and _is_said(note.text, said):
+                continue
             if tokens > left:
                 # The tokens of the line beside the note's own text, and the mark, stay out of the room for its words.
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
@@ -271,6 +290,12 @@ class NotesOnLeftOut:
             left -= tokens
             kept.append((note, line))
         return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
+
+
+def _is_said(text: str, said: Sequence[Set[str]]) -> bool:
+    """Whether one of the lines has each content word of a text."""
+    words = frozenset(find_query_words(text, most=_MOST_WORDS))
+    return any(line >= words for line in said)
 
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:

@@ -21,7 +21,7 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.journal_lines import WriteOutcome, count_written
 from layerlore.memory.parts import index_texts
-from layerlore.memory.parts.parts import MEDIA
+from layerlore.memory.parts.parts import MEDIA, caption_line
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import Limits, check_id
@@ -439,16 +439,18 @@ async def record_act(
 
 
 def said(engine: Engine, message: Message) -> str:
-    """The texts of a message, a line break between them, without the blocks that we put there and, unless redaction
-    is off, with secrets masked; nothing hidden is in them. No tool calls or results, no reasoning, no media.
+    """The texts of a message and the captions of its images, a line break between them, without the blocks that we put
+    there and, unless redaction is off, with secrets masked; nothing hidden is in them. No tool calls or results, no
+    reasoning, no other media.
 
     Offsets of evidence and of pieces are into this text.
     """
-    texts = (
-        strip_echoes(make_visible(part["text"], engine.derived_text))
-        for part in message.parts
-        if part["type"] == "text"
-    )
+    texts = []
+    for part in message.parts:
+        if part["type"] == "text":
+            texts.append(strip_echoes(make_visible(part["text"], engine.derived_text)))
+        elif part["type"] == "image" and "caption" in part:
+            texts.append(caption_line(make_visible(part["caption"], engine.derived_text)))
     # Masked once more: a secret may be whole only after a block between its parts was removed.
     return engine.derived_text("\n".join(filter(None, texts)))
 

@@ -19,7 +19,7 @@ from layerlore.memory.messages.message_answers import (
 )
 from layerlore.memory.messages.threads import read_repaired
 from layerlore.memory.parts.media import Media, find_media, list_media, make_media_note, replace_base64, replace_media
-from layerlore.memory.parts.parts import MEDIA, media_bytes, plain_text, result_parts
+from layerlore.memory.parts.parts import MEDIA, is_picture, media_bytes, plain_text, result_parts
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
@@ -441,7 +441,7 @@ def _note_parts(message: Message) -> list[Json]:
 
 def _count_images(parts: Sequence[Json]) -> int:
     inside = [each for part in parts for each in (part, *result_parts(part.get("result")))]
-    return sum(each["type"] == "image" for each in inside)
+    return sum(map(is_picture, inside))
 
 
 def _cut_inside(entry: PageEntry, message: Message, most: int) -> PageEntry:

@@ -91,7 +91,8 @@ def read_image_part(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, PART_KEYS["image"], (*PASSED_OVER, *NOTE_KEYS))
     _refuse_note(block, where)
     mime_type = read_optional_text(block.get("mime_type"), f"{where}.mime_type")
-    return [image_part(_source(block, where, mime_type), where)]
+    caption = read_optional_text(block.get("caption"), f"{where}.caption")
+    return [image_part(_source(block, where, mime_type), where, caption)]
 
 
 def read_file_part(block: Json, where: str, limits: Limits) -> list[Json]:

@@ -2,7 +2,7 @@
 
     {"type": "text", "text"}
     {"type": "reasoning", "id"?, "text", "signature"?, "data"?, "provider"?}
-    {"type": "image", "url" or "data", "mime_type"?}
+    {"type": "image", "url"? or "data"?, "mime_type"?, "caption"?}
     {"type": "file", "url"?, "data"?, "file_name"?, "file_size"?, "content_type"?, "metadata"?}
     {"type": "tool_call", "id", "name", "arguments"}
     {"type": "tool_result", "tool_call_id", "name"?, "result", "model_output"?, "is_error"?}
@@ -10,10 +10,11 @@
 
 `data` is base64, but in reasoning: there it is the provider's encrypted text (`text` is then empty), and `signature` is
 what the provider wants back with the text; `provider` says whose these are (openai, google; without it Anthropic's), and
-`id` is OpenAI's for it. `file_size` is bytes. `result` is any JSON; if a tool answered with more
-than one text, it is a list of text, image and file parts. `model_output` is what models are shown in its place (any JSON,
-without base64; seed 002's toModelOutput). `custom` is all of a message of the role custom: any JSON, of a user interface. Keys without a value are left out and the order of keys is
-the one above, so that equal parts give equal JSON.
+`id` is OpenAI's for it. An image has a `url` or `data`, and a `caption` in words if there is one; a caption alone describes
+an image that is not stored. `file_size` is bytes. `result` is any JSON; if a tool answered with more than one text, it is a
+list of text, image and file parts. `model_output` is what models are shown in its place (any JSON, without base64; seed
+002's toModelOutput). `custom` is all of a message of the role custom: any JSON, of a user interface. Keys without a value
+are left out and the order of keys is the one above, so that equal parts give equal JSON.
 """
 
 import base64
@@ -179,7 +180,7 @@ def read_url(value: Any, where: str) -> MediaSource:
 PART_KEYS: dict[str, tuple[str, ...]] = {
     "text": ("type", "text"),
     "reasoning": ("type", "id", "text", "signature", "data", "provider"),
-    "image": ("type", "url", "data", "mime_type"),
+    "image": ("type", "url", "data", "mime_type", "caption"),
     "file": ("type", "url", "data", "file_name", "file_size", "content_type", "metadata"),
     "tool_call": ("type", "id", "name", "arguments"),
     "tool_result": ("type", "tool_call_id", "name", "result", "model_output", "is_error"),
@@ -214,11 +215,14 @@ def reasoning_part(
     return {"type": "reasoning", **_without_none(id=item_id), "text": text, **secret}
 
 
-def image_part(source: MediaSource, where: str) -> StoredJson:
-    """Raises InvalidInput unless the image is either at a URL or in base64."""
-    if (source.url is None) == (source.encoded is None):
+def image_part(source: MediaSource, where: str, caption: str | None = None) -> StoredJson:
+    """Raises InvalidInput for an image that is both at a URL and in base64, and for one without either or a caption."""
+    if source.url is not None and source.encoded is not None:
         raise InvalidInput(f"{where}: an image needs a URL or base64 data, and not both")
-    return {"type": "image", **_without_none(url=source.url, data=source.encoded, mime_type=source.content_type)}
+    if source.url is None and source.encoded is None and caption is None:
+        raise InvalidInput(f"{where}: an image needs a URL or base64 data, or a caption that describes it")
+    given = _without_none(url=source.url, data=source.encoded, mime_type=source.content_type, caption=caption)
+    return {"type": "image", **given}
 
 
 def file_part(
@@ -299,18 +303,28 @@ def _is_result_part(entry: Any) -> bool:
         or not entry.keys() <= {*PART_KEYS[entry["type"]], *(NOTE_KEYS if _is_note(entry) else ())}
     ):
         return False
-    strings = ("text", "url", "data", "mime_type", "file_name", "content_type")
+    strings = ("text", "url", "data", "mime_type", "caption", "file_name", "content_type")
     if not all(isinstance(entry[key], str) for key in strings if key in entry):
         return False
     return {
         "text": "text" in entry,
-        "image": "url" in entry or "data" in entry or _is_note(entry),
+        "image": "url" in entry or "data" in entry or "caption" in entry or _is_note(entry),
         "file": len(entry) > 1,
     }[entry["type"]]
 
 
 def _is_note(entry: Json) -> bool:
     return isinstance(entry.get("part"), str) and _PLACE.fullmatch(entry["part"]) is not None
+
+
+def is_picture(part: Json) -> bool:
+    """Whether a part is an image that is stored or at a URL, or a note of one, and not a caption alone."""
+    return part["type"] == "image" and not part.keys().isdisjoint(("url", "data", "part"))
+
+
+def caption_line(caption: str) -> str:
+    """How a caption stands in a text."""
+    return f"[image: {caption}]"
 
 
 def media_bytes(part: Json) -> int:
@@ -339,6 +353,9 @@ def part_texts(part: Json) -> Iterator[str]:
     match part["type"]:
         case "text" | "reasoning":
             yield part["text"]
+        case "image":
+            if "caption" in part:
+                yield caption_line(part["caption"])
         case "file":
             if "file_name" in part:
                 yield part["file_name"]
@@ -355,8 +372,8 @@ def part_texts(part: Json) -> Iterator[str]:
 
 
 def searchable_text(parts: Iterable[Json]) -> str:
-    """The texts by which a search should find a message, a line each: texts, file names, the names and argument
-    strings of tool calls, the texts of tool results. No reasoning, no base64, no keys."""
+    """The texts by which a search should find a message, a line each: texts, captions of images, file names, the names
+    and argument strings of tool calls, the texts of tool results. No reasoning, no base64, no keys."""
     return "\n".join(text for part in parts for text in _list_searchable(part) if text)
 
 
@@ -364,6 +381,8 @@ def _list_searchable(part: Json) -> Iterator[str]:
     match part["type"]:
         case "text":
             yield part["text"]
+        case "image":
+            yield part.get("caption", "")
         case "file":
             yield part.get("file_name", "")
         case "tool_call":
@@ -397,6 +416,8 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
     match part["type"]:
         case "text":
             return quote(str(part["text"]))
+        case "image" if "caption" in part:
+            return caption_line(f"{quote(part['caption'])}{_size(part)}")
         case "file":
             name = part.get("file_name") or part.get("url")
             if name:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layerlore.memory.parts.parts import part_texts
+from layerlore.memory.parts.parts import is_picture, part_texts
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
@@ -326,7 +326,7 @@ class TokenCounter:
 
     def parts(self, parts: Sequence[Json]) -> int:
         """Tokens of a message: its parts as a model would be given them, images by rule, and PER_MESSAGE."""
-        images = [part for part in parts if part["type"] == "image"]
+        images = [part for part in parts if is_picture(part)]
         return (
             PER_MESSAGE + PER_IMAGE * len(images) + sum(self.text(text) for part in parts for text in part_texts(part))
         )

@@ -1,13 +1,15 @@
 """Which lines an answer shows of the hits, and how long each is, within a number of tokens.
 
-The lines grow in steps, in one order that does not depend on the room: a hit comes in as a short line, and becomes its
-whole line later. With more room further steps are taken, so that more room never shows less.
+The lines grow in steps, in one order that does not depend on the room. The first hits come in whole. A further hit comes in
+as a short line, and becomes its whole line later. With more room further steps are taken, so that more room never shows
+less.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
+from itertools import islice
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
@@ -26,7 +28,10 @@ _SHORTENED_TOKENS = 8
 # With less left, nothing more is searched for.
 _FEWEST_TOKENS = 12
 
-# A line becomes whole when that takes at most this share of the tokens taken before.
+# So many hits come in whole: making short lines of them first would cost time, and an answer has room for them.
+_WHOLE_FIRST = 8
+# A whole line of more tokens waits until it is at most this share of the tokens taken.
+_LONG_TOKENS = 120
 _MOST_OF_ONE = 0.25
 
 SHORT_SHARE = 0.3
@@ -179,6 +184,17 @@ class _GrowingLines:
             return True
         if not self._begin(*first):
             return False
+        for rank, evidence in islice(coming, _WHOLE_FIRST - 1):
+            if self._is_long(evidence):
+                if not self._add_short(rank, evidence):
+                    return False
+            elif not self._add_whole(rank, evidence):
+                self._add_short(rank, evidence)
+                return False
+        return self._go_on(coming)
+
+    def _go_on(self, coming: Iterator[tuple[int, Evidence]]) -> bool:
+        """Add further hits as short lines, and make those that came first whole."""
         more = True
         left_short = False
         while more or self._waiting:
@@ -203,8 +219,8 @@ class _GrowingLines:
     def _is_long(self, evidence: Evidence) -> bool:
         """Whether the whole line of a hit would take much of the room that is taken so far: others come first, since the
         list ends where it does not fit."""
-        more = self._counter.known(f"{evidence.line}\n") - self._counter.known(f"{evidence.short}\n")
-        return more > _MOST_OF_ONE * (self._tokens_of_short + self._tokens_of_whole)
+        tokens = self._counter.known(f"{evidence.line}\n")
+        return tokens > max(_LONG_TOKENS, _MOST_OF_ONE * (self._tokens_of_short + self._tokens_of_whole))
 
     def _begin(self, rank: int, evidence: Evidence) -> bool:
         """Add the whole line of the best hit, or as much of it as fits. Returns whether it fits."""
@@ -221,6 +237,14 @@ class _GrowingLines:
         self._left = room
         self._put_cut(replace(line, text=text, shortened=True), rank)
         return False
+
+    def _add_whole(self, rank: int, evidence: Evidence) -> bool:
+        """Add the whole line of a hit and what stands beside it, if there is room."""
+        whole = [evidence.line, *self._list_beside(evidence)]
+        if self._count(whole) > self._left:
+            return False
+        self._tokens_of_whole += self._put(whole, rank)
+        return True
 
     def _add_short(self, rank: int, evidence: Evidence) -> bool:
         """Add the short line of a hit. Where it does not fit, its beginning ends the list."""
@@ -240,11 +264,10 @@ class _GrowingLines:
 
     def _lengthen(self, rank: int, evidence: Evidence) -> bool:
         """Show the whole line of a hit that has a short one, and what stands beside it, if there is room."""
-        whole = [evidence.line, *self._list_beside(evidence)]
         before = self._counter.known(f"{self._lines[evidence.line.place][1]}\n")
-        if self._count(whole) > self._left:
+        if not self._add_whole(rank, evidence):
             return False
-        self._tokens_of_whole += before + self._put(whole, rank)
+        self._tokens_of_whole += before
         self._tokens_of_short -= before
         return True
 

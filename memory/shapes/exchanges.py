@@ -6,10 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, plain_text, result_parts, says_something, text_part
+from layerlore.memory.parts.parts import (
+    UNREAD_ARGUMENTS,
+    caption_line,
+    plain_text,
+    result_parts,
+    says_something,
+    text_part,
+)
 from layerlore.memory.rules.validation import load_json
 from layerlore.memory.text.quotation import escape_tags, neutralize_turns, neutralize_turns_json, quote_line, quote_text
 from layerlore.storage.core import linear_re
@@ -21,9 +28,9 @@ from layerlore.storage.core.records import Json, Message, Role
 class ContextLayout:
     """A context, what changes least first.
 
-    ``stable`` and ``volatile`` are rendered blocks: user profile, observations and summary; session memory, plan,
-    previous attempts, open work and recalled memory. ``before`` is the window up to the newest user message, ``turn`` that message
-    and what came after it; a thread in which no user has spoken has no turn.
+    ``stable``, ``recalled`` and ``volatile`` are rendered blocks: user profile, observations and summary; what is
+    recalled for the turn; session memory, plan, previous attempts and open work. ``before`` is the window up to the
+    newest user message, ``turn`` that message and what came after it; a thread in which no user has spoken has no turn.
     """
 
     predefined: tuple[Message, ...] = ()
@@ -31,14 +38,11 @@ class ContextLayout:
     before: tuple[Message, ...] = ()
     volatile: tuple[str, ...] = ()
     turn: tuple[Message, ...] = ()
+    recalled: tuple[str, ...] = ()
 
     @property
     def stable_text(self) -> str:
         return "\n\n".join(filter(None, self.stable))
-
-    @property
-    def volatile_text(self) -> str:
-        return "\n\n".join(filter(None, self.volatile))
 
 
 ProviderJson = dict[str, Any]
@@ -130,21 +134,31 @@ def is_base64(part: Json) -> bool:
 
 
 def describe_media(part: Json) -> str:
-    """An image or a file as a line of text: what kind of thing it is, and its name or its URL."""
+    """An image or a file as a line of text: what kind of thing it is, its caption, and its name or its URL."""
     named = quote_line(part.get("file_name") or part.get("url", ""))
     if len(named) <= _NOTE_CHARS:
         shown = named
     else:
         shown = f"{named[:_NOTE_CHARS]}…"
-    details = [shown] if shown else []
+    details = [quote_line(part.get("caption", "")), shown]
     if "part" in part:
         details += [quote_line(_stated(part, "mime_type") or _stated(part, "content_type"))[:_NOTE_CHARS]]
         if "sha256" in part:
             details += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"]
         details += [f"get_messages(part='{part['part']}') gives it"]
-    if details:
-        return f"[{part['type']}: {', '.join(filter(None, details))}]"
+    stated = ", ".join(filter(None, details))
+    if stated:
+        return f"[{part['type']}: {stated}]"
     return f"[{part['type']}]"
+
+
+def split_caption(part: Json) -> list[Json]:
+    """An image with a caption as two parts, since no provider has a place for captions: its caption as text, and the
+    image. Any other part stays as it is."""
+    if part["type"] != "image" or "caption" not in part or part.keys().isdisjoint(("url", "data")):
+        return [part]
+    image = {key: value for key, value in part.items() if key != "caption"}
+    return [text_part(caption_line(quote_line(part["caption"]))), image]
 
 
 def _stated(part: Json, key: str) -> str:
@@ -226,7 +240,6 @@ def dump_compact(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-_Said = TypeVar("_Said")
 _REFUSED = linear_re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -301,6 +314,8 @@ class ContextExchanges:
     predefined: tuple[Exchange, ...]
     before: tuple[Exchange, ...]
     turn: tuple[Exchange, ...]
+    recalled: str
+    volatile: str
 
     @property
     def ends_with_question(self) -> bool:
@@ -317,11 +332,32 @@ class ContextExchanges:
         """The other predefined messages."""
         return (step for step in self.predefined if step.role != "system")
 
-    def place_volatile(self, before: Sequence[_Said], volatile: Sequence[_Said], turn: Sequence[_Said]) -> list[_Said]:
-        """All in order: the volatile part stands in front of a question that nothing follows, and else at the end."""
+    @property
+    def in_front(self) -> list[str]:
+        """The texts in front of the newest user message. What is recalled stays there until the next one, so that a
+        prompt cache keeps it through the turn; the volatile part stands there only if nothing follows the message."""
+        if not self._begins_with_question:
+            return []
         if self.ends_with_question:
-            return [*before, *volatile, *turn]
-        return [*before, *turn, *volatile]
+            texts = [self.recalled, self.volatile]
+        else:
+            texts = [self.recalled]
+        return [*filter(None, texts)]
+
+    @property
+    def at_end(self) -> list[str]:
+        """The texts behind all messages: those that are not in front of the newest user message."""
+        if self.ends_with_question:
+            return []
+        if self._begins_with_question:
+            texts = [self.volatile]
+        else:
+            texts = [self.recalled, self.volatile]
+        return [*filter(None, texts)]
+
+    @property
+    def _begins_with_question(self) -> bool:
+        return bool(self.turn) and self.turn[0].role == "user"
 
 
 def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
@@ -330,7 +366,11 @@ def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:
     thread = tuple(split_exchanges((*laid.before, *laid.turn), ids))
     # An exchange belongs to the turn if its message does, wherever its results stood.
     cut = sum(step.at < len(laid.before) for step in thread)
-    return ContextExchanges(predefined, thread[:cut], thread[cut:])
+    return ContextExchanges(predefined, thread[:cut], thread[cut:], _join(laid.recalled), _join(laid.volatile))
+
+
+def _join(blocks: Iterable[str]) -> str:
+    return "\n\n".join(filter(str.strip, blocks))
 
 
 def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Exchange]:
@@ -420,4 +460,7 @@ def _make_sayable(part: Json, role: Role) -> list[Json]:
         return []
     if silent:
         return []
+    # Only a user's images are sent as images. For any other, a note stands, which has the caption.
+    if role == "user":
+        return split_caption(part)
     return [part]

@@ -22,6 +22,7 @@ from layerlore.memory.shapes.exchanges import (
     make_tool_name,
     put_in_front,
     render_arguments,
+    split_caption,
 )
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
@@ -35,20 +36,21 @@ _SPEAKERS = linear_re.compile(r"[a-zA-Z0-9_-]{1,64}")
 def render_openai(laid: ContextLayout) -> list[ProviderJson]:
     """Messages for `chat.completions`: predefined messages, one system message with the stable blocks, the thread.
 
-    The volatile blocks stand in front of the newest user message's own words if it is the last message, so that it
-    stays the last thing said, and else in a user message of their own at the end: all that a prompt cache can keep
-    stands before them.
+    What is recalled stands in front of the newest user message's own words. So do the volatile blocks if it is the last
+    message, so that it stays the last thing said; else they stand in a user message of their own at the end: all that a
+    prompt cache can keep stands before them.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
     messages = [message for step in tale.predefined for message in _messages(step)]
     if laid.stable_text:
         messages.append({"role": "system", "content": laid.stable_text})
-    messages += [message for step in (*tale.before, *tale.turn) for message in _messages(step)]
-    if laid.volatile_text and tale.ends_with_question:
-        messages[-1]["content"] = put_in_front(laid.volatile_text, messages[-1]["content"])
-    elif laid.volatile_text:
-        messages.append({"role": "user", "content": laid.volatile_text})
-    return messages
+    messages += [message for step in tale.before for message in _messages(step)]
+    turn = [message for step in tale.turn for message in _messages(step)]
+    if tale.in_front:
+        turn[0]["content"] = put_in_front("\n\n".join(tale.in_front), turn[0]["content"])
+    if tale.at_end:
+        turn.append({"role": "user", "content": "\n\n".join(tale.at_end)})
+    return [*messages, *turn]
 
 
 def _messages(step: Exchange) -> list[ProviderJson]:
@@ -134,18 +136,19 @@ _ITEM_CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 def render_responses(laid: ContextLayout) -> list[ProviderJson]:
     """Items for `input`: predefined messages, one system message with the stable blocks, the thread.
 
-    The volatile blocks stand where ``render_openai`` has them.
+    What is recalled and the volatile blocks stand where ``render_openai`` has them.
     """
     tale = make_exchanges(laid, CallIds(_ITEM_CALL_IDS))
     items = [item for step in tale.predefined for item in _items(step)]
     if laid.stable_text:
         items.append(_message("system", laid.stable_text))
-    items += [item for step in (*tale.before, *tale.turn) for item in _items(step)]
-    items = _drop_last_thoughts(items)
-    if laid.volatile_text and tale.ends_with_question:
-        items[-1]["content"] = put_in_front(laid.volatile_text, items[-1]["content"], _input_text)
-    elif laid.volatile_text:
-        items.append(_message("user", laid.volatile_text))
+    items += [item for step in tale.before for item in _items(step)]
+    turn = [item for step in tale.turn for item in _items(step)]
+    if tale.in_front:
+        turn[0]["content"] = put_in_front("\n\n".join(tale.in_front), turn[0]["content"], _input_text)
+    items = _drop_last_thoughts([*items, *turn])
+    if tale.at_end:
+        items.append(_message("user", "\n\n".join(tale.at_end)))
     return items
 
 
@@ -240,7 +243,8 @@ def _output(part: Json) -> str | list[ProviderJson]:
     if part.get("is_error"):
         inner = []
     else:
-        inner = [*filter(says_something, result_parts(part["result"]))]
+        said = filter(says_something, result_parts(part["result"]))
+        inner = [each for entry in said for each in split_caption(entry)]
     if all(entry["type"] == "text" for entry in inner):
         return _make_item_content([_input_text(text) for text in list_answer_texts(part)]) or ""
     blocks = [_input_text(entry["text"]) if entry["type"] == "text" else _shown(entry) for entry in inner]

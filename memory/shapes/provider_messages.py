@@ -42,6 +42,7 @@ from layerlore.memory.shapes.exchanges import (
     make_exchanges,
     make_tool_name,
     put_in_front,
+    split_caption,
     tag_system,
 )
 from layerlore.storage.core import linear_re
@@ -63,25 +64,26 @@ class _SpokenBlock(NamedTuple):
 def render_anthropic(laid: ContextLayout) -> ProviderJson:
     """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
-    volatile blocks stand in front of the newest user message's own content if it is the last message, and else at the
-    very end. A cache breakpoint is on the last system block, on the last block before the turn, and, where messages
-    follow the newest user message, on the last one before the volatile blocks.
+    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. What is
+    recalled stands in front of the newest user message's own content. So do the volatile blocks if it is the last
+    message; else they stand at the very end. A cache breakpoint is on the last system block, on the last block before
+    the turn, on what is recalled, and on the last block of the assistant's in the turn.
     """
     tale = make_exchanges(laid, CallIds(_ANTHROPIC_CALL_IDS))
     system = [block for block in map(_anthropic_text, (*tale.system_texts, *laid.stable)) if _is_visible(block)]
     before = [said for step in (*tale.examples, *tale.before) for said in _speak_exchange(step)]
     turn = [said for step in tale.turn for said in _speak_exchange(step)]
-    recalled = _anthropic_text(laid.volatile_text)
-    if _is_visible(recalled):
-        volatile = [_SpokenBlock("user", recalled)]
-    else:
-        volatile = []
+    in_front, at_end = (
+        [_SpokenBlock("user", _anthropic_text(text)) for text in texts] for texts in (tale.in_front, tale.at_end)
+    )
     _mark_last(system)
     _mark_last([said.block for said in before])
-    if not tale.ends_with_question:
-        _mark_last([said.block for said in turn])
-    messages = _merge_anthropic(_drop_last_thoughts(tale.place_volatile(before, volatile, turn)))
+    if tale.recalled:
+        _mark_last([said.block for said in in_front[:1]])
+    # A result may be cut once it is answered, so a cache keeps what stands before it.
+    last_answer = max((at for at, said in enumerate(turn) if said.role == "assistant"), default=-1)
+    _mark_last([said.block for said in turn[: last_answer + 1]])
+    messages = _merge_anthropic(_drop_last_thoughts([*before, *in_front, *turn, *at_end]))
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [_anthropic_text(BEGAN_EARLIER)]})
     return {**({"system": system} if system else {}), "messages": messages}
@@ -198,7 +200,7 @@ def _anthropic_answer(part: Json) -> ProviderJson:
     if failed:
         inner = []
     else:
-        inner = result_parts(part["result"])
+        inner = [each for entry in result_parts(part["result"]) for each in split_caption(entry)]
     answer: ProviderJson = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
     if any(entry["type"] != "text" for entry in inner):
         content = [block for entry in inner if _is_visible(block := _inner_block(entry))]
@@ -231,18 +233,18 @@ _URLS = ("https://", "gs://")
 def render_gemini(laid: ContextLayout) -> ProviderJson:
     """{"systemInstruction": {"parts"}, "contents": [...]}; the first is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are the system instruction. The volatile blocks stand
-    in front of the newest user message's own parts if it is the last message, and else at the very end.
+    Predefined messages of the role system and the stable blocks are the system instruction. What is recalled stands in
+    front of the newest user message's own parts. So do the volatile blocks if it is the last message; else they stand at
+    the very end.
     """
     tale = make_exchanges(laid, CallIds(_GEMINI_CALL_IDS))
     system = [{"text": text} for text in (*tale.system_texts, *laid.stable) if text.strip()]
     before = [content for step in (*tale.examples, *tale.before) for content in _gemini_contents(step)]
     turn = [content for step in tale.turn for content in _gemini_contents(step)]
-    if laid.volatile_text.strip():
-        volatile = [_gemini_content("user", [{"text": laid.volatile_text}])]
-    else:
-        volatile = []
-    contents = _merge_gemini(tale.place_volatile(before, volatile, turn))
+    in_front, at_end = (
+        [_gemini_content("user", [{"text": text}]) for text in texts] for texts in (tale.in_front, tale.at_end)
+    )
+    contents = _merge_gemini([*before, *in_front, *turn, *at_end])
     # Gemini wants words of a user first; responses to calls do not count as such.
     if contents and (contents[0]["role"] != "user" or _answers(contents[0])):
         contents.insert(0, _gemini_content("user", [{"text": BEGAN_EARLIER}]))
@@ -379,18 +381,23 @@ _AI_SDK_TOOL_NAME_CHARS = 64
 def render_ai_sdk(laid: ContextLayout) -> ProviderJson:
     """{"system": text, "messages": [...]}; `system` is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are `system`. The volatile blocks stand in front of the
-    newest user message's own content if it is the last message, and else in a user message at the end.
+    Predefined messages of the role system and the stable blocks are `system`. What is recalled stands in front of the
+    newest user message's own content. So do the volatile blocks if it is the last message; else they stand in a user
+    message at the end.
     """
     tale = make_exchanges(laid, CallIds(_AI_SDK_CALL_IDS))
     system = "\n\n".join(text for text in (*tale.system_texts, *laid.stable) if text.strip())
     before = [message for step in (*tale.examples, *tale.before) for message in _ai_sdk_messages(step)]
     turn = [message for step in tale.turn for message in _ai_sdk_messages(step)]
+    in_front, at_end = ("\n\n".join(texts) for texts in (tale.in_front, tale.at_end))
+    if in_front and turn and turn[0]["role"] == "user":
+        turn[0]["content"] = put_in_front(in_front, turn[0]["content"])
+    elif in_front:
+        # The user's message had nothing that can be said.
+        before.append({"role": "user", "content": in_front})
     messages = [*before, *turn]
-    if laid.volatile_text and tale.ends_with_question and turn:
-        turn[-1]["content"] = put_in_front(laid.volatile_text, turn[-1]["content"])
-    elif laid.volatile_text:
-        messages.append({"role": "user", "content": laid.volatile_text})
+    if at_end:
+        messages.append({"role": "user", "content": at_end})
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": BEGAN_EARLIER})
     return {**({"system": system} if system else {}), "messages": messages}

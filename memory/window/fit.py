@@ -6,7 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layerlore.memory.parts.parts import UNREAD_ARGUMENTS, join_result, result_parts, says_something, text_part
+from layerlore.memory.parts.parts import (
+    UNREAD_ARGUMENTS,
+    is_picture,
+    join_result,
+    result_parts,
+    says_something,
+    text_part,
+)
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.storage.core.records import Json, Message, StoredJson
 
@@ -17,11 +24,12 @@ _Place = tuple[int, int]
 
 
 def image_note(image: Json) -> StoredJson:
-    """A text part that replaces an image, with the beginning of the image's URL if it has one."""
-    url = image.get("url")
-    if not url:
-        return text_part("[image left out]")
-    return text_part(f"[image left out: {url if len(url) <= URL_CHARS else url[:URL_CHARS] + '…'}]")
+    """A text part that replaces an image, with its caption and the beginning of its URL if it has them."""
+    url = image.get("url", "")
+    if len(url) > URL_CHARS:
+        url = url[:URL_CHARS] + "…"
+    stated = ", ".join(filter(None, (image.get("caption"), url)))
+    return text_part(f"[image left out: {stated}]" if stated else "[image left out]")
 
 
 def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter) -> list[Message]:
@@ -39,9 +47,7 @@ def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter
 
 
 def _has_image(part: Json) -> bool:
-    if part["type"] != "tool_result":
-        return bool(part["type"] == "image")
-    return any(inner["type"] == "image" for inner in result_parts(part.get("result")))
+    return any(map(is_picture, (part, *result_parts(part.get("result")))))
 
 
 def _replace_images(parts: Sequence[Json], left: int) -> tuple[list[Json], int]:
@@ -258,7 +264,7 @@ def shorten_message(message: Message, most: int, counter: TokenCounter, *, weigh
     def least(given: list[Json]) -> Message:
         return counted(cutter.cut(given, cutter.mark))
 
-    images = sum(part["type"] == "image" for part in parts)
+    images = sum(map(is_picture, parts))
     gone = _find_fewest(images, lambda count: counted(_replace_first_images(parts, count)).tokens <= most)
     noted = _replace_first_images(parts, gone)
     # As it is it has too many, and counting a long text takes most of the time.
@@ -290,7 +296,7 @@ def _replace_first_images(parts: list[Json], count: int) -> list[Json]:
     """The parts with notes for the first ``count`` images."""
     noted: list[Json] = []
     for part in parts:
-        gone = part["type"] == "image" and count > 0
+        gone = is_picture(part) and count > 0
         count -= gone
         noted.append(image_note(part) if gone else part)
     return noted
@@ -301,7 +307,7 @@ def _without_last(parts: list[Json], count: int) -> list[Json]:
 
 
 def _least_part(part: Json) -> StoredJson:
-    if part["type"] == "image":
+    if is_picture(part):
         return image_note(part)
     if part["type"] != "tool_call" or not part["arguments"] or part["arguments"].keys() == {UNREAD_ARGUMENTS}:
         return part
@@ -376,6 +382,8 @@ def _map_texts(part: Json, change: Callable[[str], str]) -> StoredJson:
     match part["type"]:
         case "text":
             return {**part, "text": change(part["text"])}
+        case "image" if "caption" in part:
+            return {**part, "caption": change(part["caption"])}
         case "tool_call":
             return {**part, "arguments": _map_strings(part["arguments"], change)}
         case "tool_result":

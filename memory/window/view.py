@@ -12,7 +12,6 @@ from layerlore.memory.window.fit import (
     Weigh,
     blank_results,
     find_newest_from_user,
-    find_pairs,
     fit_messages,
     replace_images,
     shorten_message,
@@ -20,6 +19,7 @@ from layerlore.memory.window.fit import (
     strip_runs,
 )
 from layerlore.memory.window.policy import WindowPolicy
+from layerlore.memory.window.steady import find_unit_starts
 from layerlore.storage.core.records import Message
 
 
@@ -336,62 +336,3 @@ def _rank(messages: Sequence[Message]) -> list[int]:
         return place != newest_user, place != len(messages) - 1, not by_user, -place
 
     return sorted(range(len(messages)), key=rank)
-
-
-def find_unit_starts(run: Sequence[Message]) -> list[int]:
-    """The places where a run may begin: no tool call before them has its result behind them."""
-    spanned = [0] * (len(run) + 1)
-    for call, result in find_pairs(run):
-        spanned[call + 1] += 1
-        spanned[result + 1] -= 1
-    return [place for place, inside in enumerate(accumulate(spanned[:-1])) if not inside]
-
-
-def find_settled_start(
-    run: Sequence[Message], positions: Sequence[int], budget: int, *, floor: int, overhead: int
-) -> int:
-    """The seq of a message where the newest of the run begin that fit ``budget``, which stays the same while the thread
-    grows by some of the budget, and with a larger budget is as early or earlier. ``positions``: what all of the thread
-    before each message takes, whatever is shown of it.
-
-    It lies on a grid over the thread whose distance is a power of 2, so that a wider grid is part of a narrower one;
-    between two grids the budget counts for a little less. The grid is narrower if fewer messages than ``floor`` would
-    be in and ``floor`` fit. Behind the last message where none fits.
-    """
-    if not run:
-        return 0
-    costs = [message.tokens + overhead for message in run]
-    newest_user = find_newest_from_user(run)
-
-    def find_place(wide: int, most: int) -> int:
-        begins = _find_grid_place(costs, positions, most, wide)
-        if newest_user is not None and newest_user < begins:
-            # It is shown wherever it stands.
-            begins = _find_grid_place(costs, positions, most - costs[newest_user], wide)
-        return begins
-
-    wanted = max(find_place(1, budget), len(run) - floor)
-    # The grid is about half of the budget wide: the start stays the same until that much is new.
-    wide = 1 << max(0, (max(1, budget) // 2).bit_length() - 1)
-    begins = find_place(wide, min(budget, 3 * wide))
-    while begins > wanted and wide > 1:
-        begins = find_place(wide, budget)
-        wide //= 2
-    if begins > wanted:
-        begins = min(begins, find_place(1, budget))
-    begins = next((start for start in find_unit_starts(run) if start >= begins), len(run))
-    if begins < len(run):
-        return run[begins].seq
-    return run[-1].seq + 1
-
-
-def _find_grid_place(costs: Sequence[int], positions: Sequence[int], budget: int, wide: int) -> int:
-    """The first place on the grid from which on all fit."""
-    begins = len(costs)
-    for place in range(len(costs) - 1, -1, -1):
-        budget -= costs[place]
-        if budget < 0:
-            break
-        if not place or positions[place] // wide > positions[place - 1] // wide:
-            begins = place
-    return begins

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from fake_openai import fake_openai
 
 from benchmarks.answers import __main__ as answers
 from benchmarks.answers import figures, models
@@ -101,7 +102,10 @@ def test_the_evidence_is_measured_without_reading(
 ) -> None:
     out = tmp_path / "cases.jsonl"
     answers.main([str(conversation_set), "--evidence", "--embedder", "none", "--out", str(out)])
-    assert "all, oldest first" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "all, oldest first" in printed
+    answers.main(["--from", str(out), "--evidence"])
+    assert capsys.readouterr().out == printed
     gold = [case for case in read_cases([out]) if case.shown == "gold evidence" and case.found is not None]
     assert gold
     assert {(case.found, case.in_order, case.reply) for case in gold} == {(1.0, True, None)}
@@ -177,6 +181,37 @@ def test_a_reader_sees_the_context_and_the_day_of_the_question(monkeypatch: pyte
     assert CASE.context in read.reply
     assert "asked on 3 May 2024" in read.reply
     assert read.reader_tokens == 7
+
+
+def test_a_model_is_called_again_after_a_failure_that_passes_and_not_after_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "_PAUSES_SECONDS", (0,))
+    with fake_openai() as fake:
+        monkeypatch.setenv("OPENAI_API_BASE", fake.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "a key")
+        fake.reply = "Some lemonade, right?"
+        fake.chat_faults.extend([429])
+        read = answered(CASE, "openai/any", ("openai/any",))
+        assert (read.reply, read.verdicts) == ("Some lemonade, right?", {"openai/any": True})
+        assert read.reader_tokens > 0
+        assert len(fake.requests) == 3
+        fake.chat_faults.extend([401])
+        refused = answered(CASE, "openai/any", ("openai/any",))
+        assert (refused.reply, refused.verdicts) == (None, {})
+        assert len(fake.requests) == 4
+    assert "AuthenticationError" in capsys.readouterr().err
+
+
+def test_a_model_of_a_server_without_an_address_is_not_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_openai() as fake:
+        monkeypatch.setenv("OPENAI_API_BASE", fake.url)
+        monkeypatch.delenv("LM_STUDIO_API_BASE", raising=False)
+        assert answered(CASE, "lm_studio/any").reply is None
+        assert fake.requests == []
+    assert "no address" in capsys.readouterr().err
 
 
 def test_a_reply_without_a_verdict_is_left_out_and_said(

@@ -96,9 +96,9 @@ def test_a_set_is_read_as_threads_of_messages_with_ids_of_their_own(conversation
         "name": "Bob",
         "content": "My bicycle has a flat tyre.",
         "created_at": "2024-05-01T10:00:00",
-        "metadata": {"caption": "a red bicycle"},
+        "images": [{"type": "image", "caption": "a red bicycle"}],
     }
-    assert "metadata" not in messages[0]
+    assert "images" not in messages[0]
     assert replies[0]["role"] == "assistant"
     assert second.threads[0][1][0]["created_at"] == "2024-06-01T11:00:00"
     assert [question.evidence for question in first.questions] == [{"first/1"}, {"first/2"}, {"first/3"}]

@@ -36,7 +36,8 @@ NAMES = st.sampled_from([None, None, None, "Ann", "Ann Lee", "Ж"])
 
 
 def _image(**given: str) -> Json:
-    return image_part(MediaSource(given.get("url"), given.get("data"), given.get("kind")), "image")
+    source = MediaSource(given.get("url"), given.get("data"), given.get("kind"))
+    return image_part(source, "image", given.get("caption"))
 
 
 def _file(name: str | None = None, metadata: Json | None = None, **given: str) -> Json:
@@ -55,6 +56,9 @@ MEDIA = st.sampled_from(
         _image(url="https://example.com/i.png"),
         _image(url="http://example.com/i.png"),
         _image(url="gs://bucket/i.png"),
+        _image(data=PNG, caption="a cat in the sun"),
+        _image(url="gs://bucket/cat.png", caption="two\ncats"),
+        _image(caption="<system-message>a cat</system-message>"),
         _file(data=PDF),
         _file(data=PDF, kind="application/pdf", name="report"),
         _file(data="AAAA", kind="text/csv", name="table.csv"),

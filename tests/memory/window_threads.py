@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from layerlore.memory.parts.parts import (
     MediaSource,
     image_part,
+    is_picture,
     reasoning_part,
     result_parts,
     text_part,
@@ -34,10 +35,14 @@ def spoken(*texts: str) -> list[Message]:
     return [message(at, "user" if at % 2 else "assistant", text) for at, text in enumerate(texts, 1)]
 
 
-def image(name: str = "") -> Json:
-    return image_part(
-        MediaSource(url=f"https://example.com/{name}.png") if name else MediaSource(encoded="iVBORw0K"), "image"
-    )
+def image(name: str = "", caption: str | None = None) -> Json:
+    source = MediaSource(url=f"https://example.com/{name}.png") if name else MediaSource(encoded="iVBORw0K")
+    return image_part(source, "image", caption)
+
+
+def described(caption: str) -> Json:
+    """An image of which only the caption is stored."""
+    return image_part(MediaSource(), "image", caption)
 
 
 def seqs(messages: Iterable[Message]) -> list[int]:
@@ -54,7 +59,7 @@ def shows_no_less(more: Message, less: Message) -> bool:
     and as many images."""
     if more.parts == less.parts:
         return True
-    if sum(part["type"] == "image" for part in less.parts) > sum(part["type"] == "image" for part in more.parts):
+    if sum(map(is_picture, less.parts)) > sum(map(is_picture, more.parts)):
         return False
     shown = [text for part in more.parts for text in _said(part)]
     begun = [text.removesuffix(CUT_MARK) for part in less.parts for text in _said(part)]
@@ -67,6 +72,8 @@ def shows_no_less(more: Message, less: Message) -> bool:
 def _said(part: Json) -> list[str]:
     if part["type"] == "text":
         return [part["text"]]
+    if "caption" in part:
+        return [part["caption"]]
     if part["type"] != "tool_result":
         return []
     inner = result_parts(part["result"])
@@ -93,7 +100,10 @@ _TEXTS = st.one_of(
     st.text('ab <é字🜁\n"… ', max_size=40),
     st.sampled_from(["word " * 30, "a longer text, with some more words in it. " * 20, "字" * 200, "x" * 3000]),
 )
-_IMAGES = st.sampled_from(["", "cat", "a" * 300]).map(image)
+_CAPTIONS = _TEXTS.filter(bool)
+_IMAGES = st.one_of(
+    st.builds(image, st.sampled_from(["", "cat", "a" * 300]), st.none() | _CAPTIONS), _CAPTIONS.map(described)
+)
 _RESULTS: st.SearchStrategy[Any] = st.one_of(
     _TEXTS,
     st.just({"rows": [{"n": number} for number in range(50)]}),

@@ -375,7 +375,12 @@ function PartShown({ part, thread }: { part: Part; thread: string }) {
         </Fold>
       );
     case "image":
-      return <Picture part={part} thread={thread} />;
+      return (
+        <>
+          {part.caption && <LongText text={`[image: ${part.caption}]`} />}
+          {(part.url || part.part || !part.caption) && <Picture part={part} thread={thread} />}
+        </>
+      );
     default:
       return (
         <Fold title={part.type.replace("_", " ")}>

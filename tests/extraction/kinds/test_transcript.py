@@ -140,6 +140,15 @@ async def test_files_and_images_leave_their_place_and_reasoning_none(engine: Eng
     assert told(engine, message(1, parts[2])) == []
 
 
+async def test_a_caption_is_among_the_words_of_its_message(engine: Engine) -> None:
+    captioned = message(1, text("My bike"), {"type": "image", "data": "aa", "caption": f"red, {KEY}"})
+    for tools in (False, True):
+        (line,) = read_lines(engine, [captioned], tools=tools)
+        assert line.text.startswith("My bike\n[image: red, [masked:")
+    shot = message(2, result("c", [{"type": "image", "caption": "a red bicycle"}]), role="tool")
+    assert told(engine, shot) == ["[tool result: [image: a red bicycle]]"]
+
+
 @pytest.mark.parametrize(
     ("given", "trust"),
     [

@@ -51,3 +51,26 @@ async def test_a_context_has_the_notes_and_what_came_after_them(connect: Connect
         assert len(shown) >= 20
         again = await tools("get_context", thread_id="main")
         assert again == text
+
+
+async def test_a_rule_that_a_note_repeats_word_for_word_is_shown_once(connect: Connect) -> None:
+    rules = ["Never use tabs in the YAML files.", "Always answer me in short sentences."]
+    async with connect(toolsets="all", observation=FEW) as tools:
+        for rule in rules:
+            await tools.add(
+                "main", {"role": "user", "content": rule}, {"role": "assistant", "content": "I will keep to that."}
+            )
+        for number in range(40):
+            await tools.add(
+                "main",
+                {"role": "user", "content": f"question {number} " + "about the weather " * 8},
+                {"role": "assistant", "content": f"answer {number} " + "sunny and dry " * 8},
+            )
+        assert await noted(tools, f"User said: {rules[0]}") >= 1
+        text = await tools("get_context", thread_id="main", max_tokens=2500)
+    assert "#1 " not in text.partition("<conversation>")[2]
+    told = text.partition("<conversation>")[0]
+    assert "tabs in the YAML files" in told.partition("</observations>")[0]
+    assert "tabs in the YAML files" not in told.partition("<summary>")[2]
+    # What no note says stands among the extracts.
+    assert rules[1] in told.partition("<summary>")[2]

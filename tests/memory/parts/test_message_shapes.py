@@ -31,11 +31,13 @@ REASONING_PARTS = st.builds(
     SOME_TEXT,
     st.sampled_from([{}, {"signature": "s"}, {"signature": "s", "data": "d"}]),
 ) | st.just({"type": "reasoning", "text": "", "data": "d"})
+CAPTIONS = st.fixed_dictionaries({"caption": SOME_TEXT})
 IMAGE_PARTS = st.builds(
-    lambda source, kind: {"type": "image", **source, **kind},
+    lambda source, kind, caption: {"type": "image", **source, **kind, **caption},
     st.fixed_dictionaries({"url": URLS}) | st.fixed_dictionaries({"data": BASE64}),
     st.sampled_from([{}, {"mime_type": "image/png"}]),
-)
+    st.just({}) | CAPTIONS,
+) | CAPTIONS.map(lambda caption: {"type": "image", **caption})
 FILE_FIELDS = st.fixed_dictionaries(
     {},
     optional={
@@ -257,6 +259,11 @@ def test_files_beside_the_content_become_parts_after_it(files):
             "messages[0].content: a tool's answer holds text, image, file parts, not reasoning",
         ),
         ({"role": "user", "content": [{"type": "image"}]}, "messages[0].content[0]: an image needs a URL or base64"),
+        (
+            {"role": "user", "content": [{"type": "image", "caption": ""}]},
+            "messages[0].content[0]: an image needs a URL or base64 data, or a caption that describes it",
+        ),
+        ({"role": "user", "content": [{"type": "image", "caption": 1}]}, "messages[0].content[0].caption: "),
         *(
             (
                 {"role": "user", "content": [{"type": "image", "data": bad}]},

@@ -8,11 +8,14 @@ TEXT = {"type": "text", "text": "Grüße"}
 REASONING = {"type": "reasoning", "text": "Hm.", "signature": "sig"}
 IMAGE = {"type": "image", "data": "AAAA", "mime_type": "image/png"}
 LINK = {"type": "image", "url": "https://a/i.png"}
+CAPTIONED = {**IMAGE, "caption": "ein Fuß"}
+CAPTION = {"type": "image", "caption": "a red bicycle"}
 FILE = {"type": "file", "data": "AAAAAAAA", "file_name": "a.pdf", "metadata": {"k": "v"}}
 CALL = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"q": "übel", "deep": [{"n": 1, "s": "inner"}]}}
 RESULT = {"type": "tool_result", "tool_call_id": "c1", "name": "look", "result": "seen"}
 TREE = {"type": "tool_result", "tool_call_id": "c1", "result": {"rows": [{"city": "Bern"}, 3]}}
 SHOT = {"type": "tool_result", "tool_call_id": "c1", "result": [TEXT, IMAGE, FILE], "is_error": True}
+SEEN = {"type": "tool_result", "tool_call_id": "c1", "result": [CAPTION]}
 BLOB = {"type": "tool_result", "tool_call_id": "c1", "result": {"blob": "QUJD" * 64, "kind": "short"}}
 LOOKALIKE = {"type": "tool_result", "tool_call_id": "c1", "result": [{"type": "image", "data": "AAAA", "more": "x"}]}
 
@@ -24,6 +27,8 @@ LOOKALIKE = {"type": "tool_result", "tool_call_id": "c1", "result": [{"type": "i
         (REASONING, 6, 0),
         (IMAGE, 9, 4),
         (LINK, 15, 0),
+        (CAPTIONED, 9 + 8, 4),
+        (CAPTION, 13, 0),
         (FILE, 5 + len('{"k":"v"}'), 8),
         (CALL, 2 + 4 + len('{"q":"übel","deep":[{"n":1,"s":"inner"}]}') + 1, 0),
         (RESULT, 2 + 4 + 4, 0),
@@ -48,6 +53,8 @@ def test_base64_inside_a_tools_result_counts_as_base64():
         (TEXT, ["Grüße"]),
         (REASONING, ["Hm."]),
         (IMAGE, []),
+        (CAPTIONED, ["[image: ein Fuß]"]),
+        (SEEN, ["[image: a red bicycle]"]),
         (FILE, ["a.pdf"]),
         (CALL, ["look", '{"q":"übel","deep":[{"n":1,"s":"inner"}]}']),
         (RESULT, ["seen"]),
@@ -60,9 +67,10 @@ def test_what_a_model_reads_of_a_part_has_no_base64_and_no_ids(part, texts):
 
 
 def test_a_search_finds_words_but_no_reasoning_no_keys_and_no_base64():
-    parts = [TEXT, REASONING, IMAGE, LINK, FILE, CALL, RESULT, TREE, SHOT, BLOB]
+    parts = [TEXT, REASONING, IMAGE, LINK, CAPTIONED, FILE, CALL, RESULT, TREE, SHOT, SEEN, BLOB]
     assert searchable_text(parts).split("\n") == [
         "Grüße",
+        "ein Fuß",
         "a.pdf",
         "look",
         "übel",
@@ -71,6 +79,7 @@ def test_a_search_finds_words_but_no_reasoning_no_keys_and_no_base64():
         "Bern",
         "Grüße",
         "a.pdf",
+        "a red bicycle",
         "short",
     ]
 
@@ -82,6 +91,9 @@ def test_a_search_finds_words_but_no_reasoning_no_keys_and_no_base64():
         (REASONING, "[reasoning]"),
         (IMAGE, "[image]"),
         (LINK, "[image]"),
+        (CAPTIONED, "[image: ein Fuß]"),
+        (CAPTION, "[image: a red bicycle]"),
+        (SEEN, "[tool result: [image: a red bicycle]]"),
         (FILE, "[file: a.pdf]"),
         ({"type": "file", "url": "https://a/b"}, "[file: https://a/b]"),
         ({"type": "file", "data": "AAAA"}, "[file]"),

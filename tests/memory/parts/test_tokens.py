@@ -189,6 +189,9 @@ def test_a_message_costs_its_texts_each_image_and_its_frame() -> None:
     image = {"type": "image", "data": "aGk=" * 1000, "mime_type": "image/png"}
     assert COUNTER.parts([{"type": "text", "text": "hello world"}]) == PER_MESSAGE + 2
     assert COUNTER.parts([image, image]) == PER_MESSAGE + 2 * PER_IMAGE
+    caption = COUNTER.text("[image: a red bicycle]")
+    assert COUNTER.parts([{**image, "caption": "a red bicycle"}]) == PER_MESSAGE + PER_IMAGE + caption
+    assert COUNTER.parts([{"type": "image", "caption": "a red bicycle"}]) == PER_MESSAGE + caption
     assert COUNTER.parts([call]) == PER_MESSAGE + COUNTER.text("look") + COUNTER.text('{"at":"sky"}')
     assert COUNTER.parts([result]) == PER_MESSAGE + COUNTER.text("blue")
 

@@ -101,7 +101,7 @@ def check_block(block: Json, role: str) -> None:
 @given(ANY_THREAD, BLOCKS, ANY_THREAD, BLOCKS, st.none() | USER_MESSAGE, ANY_THREAD)
 def test_the_api_takes_whatever_is_stored(predefined, stable, before, volatile, question, after):
     turn = (question, *after) if question else ()
-    check(render_anthropic(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn)))
+    check(render_anthropic(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn, volatile)))
 
 
 @pytest.mark.parametrize(
@@ -182,20 +182,33 @@ def test_what_changes_often_stands_in_front_of_the_last_question_and_breakpoints
 CALL = tool_call_part("c1", "look", {"q": "ä"})
 
 
-def test_in_the_middle_of_a_turn_what_changes_often_comes_last_and_a_breakpoint_before_it():
+def test_in_the_middle_of_a_turn_what_changes_often_comes_last_and_a_breakpoint_on_the_answer():
     turn = (message("user", "Go"), message("assistant", CALL), message("tool", tool_result_part("c1", None, "found")))
     laid = ContextLayout(before=(message("user", "Hi"),), volatile=("<plan>",), turn=turn)
     assert render_anthropic(laid)["messages"] == [
         {"role": "user", "content": [{**text_part("Hi"), "cache_control": MARK}, text_part("Go")]},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {"q": "ä"}}]},
         {
-            "role": "user",
+            "role": "assistant",
             "content": [
-                {"type": "tool_result", "tool_use_id": "c1", "content": "found", "cache_control": MARK},
-                text_part("<plan>"),
+                {"type": "tool_use", "id": "c1", "name": "look", "input": {"q": "ä"}, "cache_control": MARK},
             ],
         },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "found"}, text_part("<plan>")],
+        },
     ]
+
+
+def test_what_is_recalled_stays_in_front_of_the_question_and_has_a_breakpoint():
+    answered = (message("assistant", CALL), message("tool", tool_result_part("c1", None, "found")))
+    question = message("user", "Go")
+    for after in ((), answered):
+        laid = ContextLayout(volatile=("<plan>",), turn=(question, *after), recalled=("<memory>",))
+        first = render_anthropic(laid)["messages"][0]
+        assert first["content"][0] == {**text_part("<memory>"), "cache_control": MARK}
+        assert first["content"][-1] == text_part("Go")
+        assert (text_part("<plan>") in first["content"]) == (not after)
 
 
 @pytest.mark.parametrize("turn", [(), (message("user", "Go"), message("assistant", "Going"))])

@@ -76,7 +76,7 @@ def check(messages: list[Json]) -> None:
 @given(ANY_THREAD, BLOCKS, ANY_THREAD, BLOCKS, st.none() | USER_MESSAGE, ANY_THREAD)
 def test_the_api_takes_whatever_is_stored(predefined, stable, before, volatile, question, after):
     turn = (question, *after) if question else ()
-    check(render_openai(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn)))
+    check(render_openai(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn, volatile)))
 
 
 @pytest.mark.parametrize(

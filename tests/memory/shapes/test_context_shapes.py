@@ -22,14 +22,14 @@ from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.shapes.exchanges import BEGAN_EARLIER, ContextLayout
-from layerlore.memory.shapes.openai import render_responses
+from layerlore.memory.shapes.openai import render_openai, render_responses
 from layerlore.memory.shapes.provider_messages import render_ai_sdk, render_anthropic, render_gemini
 from layerlore.storage.core.records import Json
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
 LAYOUTS = st.builds(
     lambda predefined, stable, before, volatile, question, after: ContextLayout(
-        tuple(predefined), stable, tuple(before), volatile, (question, *after) if question else ()
+        tuple(predefined), stable, tuple(before), volatile, (question, *after) if question else (), volatile
     ),
     ANY_THREAD,
     BLOCKS,
@@ -235,6 +235,28 @@ def test_in_the_middle_of_a_turn_what_changes_often_comes_last():
     assert render_ai_sdk(laid)["messages"][-1] == {"role": "user", "content": "<plan>"}
 
 
+def test_what_is_recalled_stands_in_front_of_the_newest_user_message_through_its_turn():
+    for turn in (TURN[:1], TURN):
+        laid = ContextLayout(volatile=("<plan>",), turn=turn, recalled=("<memory>",))
+        responses, gemini, ai_sdk = render_responses(laid)[0], render_gemini(laid), render_ai_sdk(laid)
+        assert responses["content"].startswith("<memory>\n\n")
+        assert gemini["contents"][0]["parts"][0] == {"text": "<memory>"}
+        assert ai_sdk["messages"][0]["content"].startswith("<memory>\n\n")
+        for made in (
+            responses["content"],
+            ai_sdk["messages"][0]["content"],
+            gemini["contents"][0]["parts"][-1]["text"],
+        ):
+            assert made.endswith("Find it")
+
+
+def test_without_a_user_what_is_recalled_comes_last():
+    laid = ContextLayout(before=(message("assistant", "Hello"),), recalled=("<memory>",))
+    assert render_responses(laid)[-1]["content"] == "<memory>"
+    assert render_gemini(laid)["contents"][-1] == {"role": "user", "parts": [{"text": "<memory>"}]}
+    assert render_ai_sdk(laid)["messages"][-1] == {"role": "user", "content": "<memory>"}
+
+
 def test_a_thread_that_begins_with_an_answer_is_said_to_have_begun_earlier():
     laid = ContextLayout(before=TURN[1:])
     assert render_gemini(laid)["contents"][0] == {"role": "user", "parts": [{"text": BEGAN_EARLIER}]}
@@ -296,6 +318,33 @@ def test_a_user_shows_images_and_files():
         {"type": "file", "data": PNG, "mediaType": "image/png"},
         {"type": "file", "data": PDF, "mediaType": "application/pdf", "filename": "a.pdf"},
     ]
+
+
+RENDERERS = pytest.mark.parametrize(
+    "render",
+    [render_openai, render_responses, render_anthropic, render_gemini, render_ai_sdk],
+    ids=lambda each: each.__name__,
+)
+BIKE = {"type": "image", "data": PNG, "caption": "a red\nbicycle"}
+
+
+@RENDERERS
+def test_the_caption_of_an_image_is_a_text_beside_it(render):
+    bare = {key: value for key, value in BIKE.items() if key != "caption"}
+    spoken = (
+        message("user", text_part("[image: a red bicycle]"), bare),
+        message("assistant", "[image: a red bicycle]"),
+    )
+    shown = (message("user", BIKE), message("assistant", BIKE))
+    assert render(ContextLayout(before=shown)) == render(ContextLayout(before=spoken))
+
+
+@RENDERERS
+def test_an_image_of_a_caption_alone_is_that_text(render):
+    alone = {"type": "image", "caption": "a red bicycle"}
+    answers = [tool_result_part("c1", None, [part]) for part in (alone, text_part("[image: a red bicycle]"))]
+    shown, spoken = (ContextLayout(before=(*TURN[:2], message("tool", answer))) for answer in answers)
+    assert render(shown) == render(spoken)
 
 
 def test_a_tool_shows_an_image_where_the_api_has_a_place_for_it_and_else_a_note():

@@ -11,7 +11,7 @@ from layerlore.memory.rules.validation import Limits
 from layerlore.memory.window.fit import shorten_message
 from layerlore.storage.core.records import Message
 
-from ..window_threads import COUNTERS, EXACT, ROUGH, image, message, shows_no_less, threads
+from ..window_threads import COUNTERS, EXACT, ROUGH, described, image, message, shows_no_less, threads
 
 WORDS = "some words and more of them " * 40
 
@@ -122,6 +122,21 @@ def test_images_become_notes_before_a_text_is_cut_the_first_one_first() -> None:
     few = shorten_message(shown, 60, EXACT)
     assert texts(none)[0].startswith(texts(few)[0].removesuffix(CUT_MARK))
     assert few.tokens <= 60
+
+
+def test_the_caption_of_an_image_outlives_it_and_is_cut_as_a_text() -> None:
+    shown = message(1, "user", image("cat", "a cat in the sun"), described(WORDS), counter=EXACT)
+    noted = shorten_message(shown, shown.tokens - 1, EXACT)
+    assert noted.parts == [
+        text_part("[image left out: a cat in the sun, https://example.com/cat.png]"),
+        described(WORDS),
+    ]
+    few = shorten_message(shown, 60, EXACT)
+    assert few.tokens <= 60
+    assert few.parts[0] == noted.parts[0]
+    caption = few.parts[1]["caption"]
+    assert caption.endswith(CUT_MARK)
+    assert WORDS.startswith(caption.removesuffix(CUT_MARK))
 
 
 def test_what_cannot_be_cut_loses_its_last_parts_and_says_so() -> None:

@@ -18,6 +18,7 @@ from layerlore.storage.messages.message_rows import pairs
 from ..window_threads import (
     ROUGH,
     cost,
+    described,
     every_part,
     image,
     message,
@@ -240,6 +241,14 @@ def test_the_newest_images_stay_and_those_of_tools_count(most: int, left: list[s
         assert inner[1] == {"type": "text", "text": "[image left out: https://example.com/shot.png]"}
         assert window.messages[0].parts[1] == {"type": "text", "text": "[image left out]"}
         assert len(window.messages[0].parts[0]["text"]) == len("[image left out: …]") + 200
+
+
+def test_a_caption_stays_where_its_image_goes_and_counts_as_no_image() -> None:
+    thread = [message(1, "user", image("", "a red bicycle")), message(2, "user", image(), described("a cat"))]
+    window = build_window(thread, COUNT.model_copy(update={"max_images": 1}), ROUGH)
+    left, kept = (each.parts for each in window.messages)
+    assert left == [{"type": "text", "text": "[image left out: a red bicycle]"}]
+    assert kept == thread[1].parts
 
 
 def test_a_message_without_its_image_keeps_everything_else() -> None:
