@@ -22,6 +22,7 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
 )
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
+from layerlore.memory.recall.newer_lines import mark_newer
 from layerlore.memory.recall.recall_text import render_doubts
 from layerlore.memory.text.quotation import Tag, indent_lines, quote_line, quote_text, wrap_block
 from layerlore.memory.text.trust import describe_speaker
@@ -431,7 +432,10 @@ class MemoryFitter:
             doubts = render_doubts(recalled.confidence, recalled.silent)
         else:
             doubts = []
-        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_best(packed.lines, self._scores))])
+        chosen = mark_best(packed.lines, self._scores)
+        text = wrap_memory_block([*fitting, *doubts, *render_lines(mark_newer(chosen, recalled.sought))])
+        if count_cost(counter, text) > most:
+            text = wrap_memory_block([*fitting, *doubts, *render_lines(chosen)])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         is_whole = not missing and packed.is_whole

@@ -18,6 +18,7 @@ from layerlore.memory.recall.memory_block import (
     render_entry,
     wrap_memory_block,
 )
+from layerlore.memory.recall.newer_lines import mark_newer
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.recall.recall_text import drop_repeated, render_doubts
 from layerlore.memory.work.plan_rules import is_open
@@ -51,9 +52,10 @@ class _Lines:
     entries: Sequence[tuple[str, str]]
     messages: Sequence[tuple[str, MemoryLine]]
     doubts: Sequence[str]
+    sought: Collection[str]
 
     def render(self) -> str:
-        said = render_lines([line for _, line in self.messages])
+        said = render_lines(mark_newer([line for _, line in self.messages], self.sought))
         if said:
             doubts = self.doubts
         else:
@@ -186,7 +188,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     ranked = rank_evidence([each.texts for each in found])
     # The few hits that come unasked are shown whole.
     packed = pack_lines(((at, found[at]) for at in ranked), counter, max(room, 0), short_share=0.0).lines
-    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts)
+    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts, recalled.sought)
 
 
 def _drop_told(block: str, told: Collection[str]) -> str:

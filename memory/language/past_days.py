@@ -58,8 +58,7 @@ class PastDays:
 def find_past_days(text: str, now: int) -> list[PastDays]:
     """The days that a question, or a few words, name from ``now`` (milliseconds since 1970); none for a text that is a
     statement."""
-    # casefold makes "i" and a combining dot of the Turkish capital.
-    low = text.casefold().replace("’", "'").replace("i\u0307", "i")
+    low = _fold(text)
     named = list(_find_named(low, find_date(now)))
     # "I saw her yesterday" reports a day, and must not narrow the search to it.
     if not named or (len(split_words(text)) > _FEW_WORDS and measure_speech_acts(text).asks < _ASKING):
@@ -68,6 +67,21 @@ def find_past_days(text: str, now: int) -> list[PastDays]:
         PastDays(tuple(split_words(words)), begin_of(first), begin_of(last + timedelta(days=1)) - 1)
         for words, first, last in named
     ]
+
+
+def names_relative_day(text: str) -> bool:
+    """Whether a text names a day by its distance from the day on which it was written: yesterday, two days ago, last
+    Tuesday."""
+    for found in _compile().finditer(_fold(text)):
+        is_calendar_day = found["calendar"] or (found["weekday"] and not found["last"])
+        if not is_calendar_day:
+            return True
+    return False
+
+
+def _fold(text: str) -> str:
+    # casefold makes "i" and a combining dot of the Turkish capital.
+    return text.casefold().replace("’", "'").replace("i\u0307", "i")
 
 
 def _find_named(low: str, today: date) -> Iterator[tuple[str, date, date]]:

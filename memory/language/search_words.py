@@ -116,6 +116,11 @@ def spell_signs(signs: str) -> str:
     return "".join(f"{_SIGN}{ord(sign)}" for sign in signs)
 
 
+def is_sign(word: str) -> bool:
+    """Whether a search word is a sign alone, such as "%"."""
+    return word.startswith(_SIGN) and _SPELLED_SIGN.fullmatch(word) is not None
+
+
 def show_word(word: str) -> str:
     """A word as people write it, with its signs."""
     if _SIGN in word:
@@ -202,10 +207,11 @@ def find_query_words(text: str, *, most: int = 32) -> list[str]:
 
 
 @cache
-def _all_stop_words() -> frozenset[str]:
+def all_stop_words() -> frozenset[str]:
+    """The function words of all languages."""
     return frozenset(chain.from_iterable(_stop_words().values()))
 
 
 def count_content_words(chunks: Collection[Collection[str]]) -> int:
     """How many different words are function words of no language."""
-    return len(frozenset(chain.from_iterable(chunks)) - _all_stop_words())
+    return len(frozenset(chain.from_iterable(chunks)) - all_stop_words())

@@ -118,7 +118,13 @@ class WordedStatement:
 @cache
 def _equal_words() -> dict[str, str]:
     """Words that mean the same as another one, with that one; numbers in words, with their digits."""
-    found = dict(_EQUAL)
+    return {**_EQUAL, **number_words()}
+
+
+@cache
+def number_words() -> dict[str, str]:
+    """Numbers in words, with their digits."""
+    found: dict[str, str] = {}
     for language, first in _FIRST_NUMBERS.items():
         for number, word in enumerate(ordered_words("statements.numbers", language), first):
             found[word] = str(number)
@@ -142,7 +148,7 @@ def read_statement(content: str) -> WordedStatement:
     text = unicodedata.normalize("NFC", " ".join(content.split()))
     for pattern, whole in _short_forms():
         text = pattern.sub(whole, text)
-    text = _CLOCK.sub(_write_hour, text)
+    text = write_hours(text)
     found: list[StatementWord] = []
     single = False
     for match in _WORD.finditer(text):
@@ -187,8 +193,12 @@ def _read_number(text: str) -> str:
     return plain
 
 
+def write_hours(text: str) -> str:
+    """The text with its times of the twelve-hour clock on that of twenty-four: "3 pm" as "15:00"."""
+    return _CLOCK.sub(_write_hour, text)
+
+
 def _write_hour(found: linear_re.Match) -> str:
-    """A time of the twelve-hour clock on that of twenty-four: "3 pm" as "15:00"."""
     hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
     return f"{hour}:{found[2] or '00'}"
 

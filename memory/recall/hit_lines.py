@@ -5,9 +5,10 @@ thread and day.
     * #1 user Ana: I am allergic to peanuts.
       #2 assistant: Noted.
     [same thread, 2026-11-24]
-    #9 user Ana: And to sesame, as it seems.
+    #9 user Ana (newer than #4): My appointment is on Friday.
 
-Lines stand in time order. ``*`` marks the best ones. A line that begins with two spaces is not a hit: it stands beside
+Lines stand in time order. ``*`` marks the best ones. Where two lines give different values for the same thing, the later
+one says so. A line that begins with two spaces is not a hit: it stands beside
 a hit and explains it. In a project, each line begins with its owner: ``[project] #1 user: ...``, ``[you] #2 user:
 ...``.
 """
@@ -19,6 +20,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from layerlore.memory.language.search_words import find_query_words
+from layerlore.memory.language.sentence_values import TextValues, read_values
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.index_texts import make_embedding_texts
 from layerlore.memory.parts.own_parts import strip_parts
@@ -85,7 +87,8 @@ def mark_whose(message: Message) -> str:
 class MemoryLine:
     """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
     line below; ``is_whole``: that is all of its text, ``shortened``: less of it than would be shown with more room. An
-    entry has the shape of a message here. ``best``: it is one of the best hits."""
+    entry has the shape of a message here. ``best``: it is one of the best hits; ``newer_than``: the place of an earlier line
+    that gives another value for the same thing."""
 
     message: Message
     text: str
@@ -94,6 +97,7 @@ class MemoryLine:
     is_whole: bool = False
     shortened: bool = False
     best: bool = False
+    newer_than: str = ""
 
     @property
     def is_entry(self) -> bool:
@@ -108,12 +112,21 @@ class MemoryLine:
         """The owner of the memory, the thread and the day: lines of one group share a head."""
         return self.message.whose, self.message.thread_id, day(self.message.said_at)
 
+    @cached_property
+    def values(self) -> TextValues:
+        """The values of the shown text."""
+        return read_values(self.text)
+
     def __str__(self) -> str:
         return self._shown
 
     @cached_property
     def _shown(self) -> str:
-        who = f"#{self.message.seq} {describe_speaker(self.message)}:"
+        if self.newer_than:
+            newer = f" (newer than {self.newer_than})"
+        else:
+            newer = ""
+        who = f"#{self.message.seq} {describe_speaker(self.message)}{newer}:"
         if self.note:
             note = f"\n   {self.note}"
         else:

@@ -75,7 +75,8 @@ class RecalledMessage(TypedDict, total=False):
 
 
 class RecalledHit(RecalledMessage, total=False):
-    """A hit: an entry, a message or a note, as ``kind`` says; it has the keys of EntryAbout or NoteAbout."""
+    """A hit: an entry, a message or a note, as ``kind`` says; it has the keys of EntryAbout or NoteAbout. ``newer_than``:
+    the id of an earlier message that gives another value for the same thing."""
 
     kind: str
     whose: Whose
@@ -92,6 +93,7 @@ class RecalledHit(RecalledMessage, total=False):
     sources: list[QuotedSource]
     newer: str
     older: list[str]
+    newer_than: str
     age: str
     score: float
     parts: ShownScore

@@ -23,6 +23,7 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
     show_text,
 )
+from layerlore.memory.recall.newer_lines import find_newer, mark_newer
 from layerlore.memory.recall.recall_answers import (
     AddedScores,
     Certainty,
@@ -111,10 +112,11 @@ def render_text(
         count = sum(not line.beside for line in lines)
         shortened = any(line.shortened for line in lines)
         closing = _closing_line(recalled, count, len(hits), now, shortened)
+        marked = mark_newer(lines, recalled.weights)
         if recalled.newest_only:
-            body = render_lines(lines)
+            body = render_lines(marked)
         else:
-            body = render_lines(mark_best(lines, scores))
+            body = render_lines(mark_best(marked, scores))
         return [opening, *body, closing]
 
     # Lines may cost more tokens together than one by one, so the last ones go until all fits.
@@ -243,7 +245,12 @@ def render_json(
     listed = recalled.hits
 
     def shown(hits: Sequence[Hit], cut: bool = False) -> RecallAnswer:
+        newer = find_newer([hit.texts.make_line(recalled.weights, hit.chunk) for hit in hits], recalled.weights)
         rows = [_hit_json(hit, recalled.weights, now, detail, explain) for hit in separate_neighbours(hits)]
+        for hit, row in zip(hits, rows, strict=True):
+            place = find_place(hit.message)
+            if place in newer:
+                row["newer_than"] = newer[place].id
         answer = _answer_json(recalled, rows)
         if explain:
             answer["words"] = list(recalled.words)

@@ -38,9 +38,10 @@ _TASK_END = linear_re.compile(rf"\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, si
 
 _BULLETS = r"^[^\S\n]*(?:[>*•-][^\S\n]*)*"
 _DAY = r"\d{4}-\d\d-\d\d"
+_NEWER = rf"(?: \(newer than #\d+(?: of {_DAY})?\))?"
 _SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)"
 # With a name it may be anything that people number ("#12 user story: ..."): ours only among other lines of ours.
-_NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?"
+_NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?{_NEWER}"
 # The lines of a recall, each of which says where its words come from.
 _LINE = (
     rf"(?:{_SPEAKER}(?:[^\w:\n][^:\n]*)?: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
