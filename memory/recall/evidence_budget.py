@@ -11,6 +11,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice
 
+from layerlore.memory.language.search_words import split_words
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.excerpts import pick_sentences
@@ -90,6 +91,11 @@ class Evidence:
         after = [each for each in self.after if not is_shown(MessageTexts(each))]
         return replace(self, before=before, after=after)
 
+    @property
+    def is_observation(self) -> bool:
+        """Whether it is a note that says again what messages say."""
+        return str(self.texts.message.role) == "observation"
+
     def has_sought(self) -> bool:
         """Whether the message has one of the words looked for."""
         return not self.texts.words.isdisjoint(self.sought)
@@ -123,15 +129,17 @@ def pack_lines(
 
 def _put_repeats_last(found: Iterable[tuple[int, Evidence]]) -> Iterator[tuple[int, Evidence]]:
     """The hits, last those that add no word to the others and have none of the words looked for: thanks and good-byes
-    leave their room to what says something."""
+    leave their room to what says something. An observation that adds no word repeats its messages."""
     said: set[str] = set()
     repeats: list[tuple[int, Evidence]] = []
     for rank, evidence in found:
         words = evidence.texts.words
-        if said >= words and not evidence.has_sought():
+        if said >= words and (evidence.is_observation or not evidence.has_sought()):
             repeats.append((rank, evidence))
             continue
-        said |= words
+        message = evidence.texts.message
+        # A line names its speaker, too.
+        said.update(words, split_words(f"{message.role} {message.name or ''}"))
         yield rank, evidence
     yield from repeats
 

@@ -193,7 +193,7 @@ class WindowFields(Section):
         ge=0,
         le=MOST,
         description="So many of the newest images stay, those in results of tools included; the others become a note "
-        "with the URL. 0: none stays.",
+        "with the caption and the URL. 0: none stays.",
     )
     summarise: bool = Field(default=False, description="Whether a summary takes the place of what was trimmed.")
     summary_prompt: str = Field(

@@ -97,7 +97,7 @@ def test_plain_lines_are_the_best_by_words_or_the_newest_and_never_more_than_the
     assert small == "[2 May 2024] Ann: Understood."
     assert large.splitlines() == [
         best,
-        "[1 May 2024] Bob: My bicycle has a flat tyre.",
+        "[1 May 2024] Bob: My bicycle has a flat tyre. [image: a red bicycle]",
         "[2 May 2024] Ann: Understood.",
     ]
     lines.close()

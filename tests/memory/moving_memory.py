@@ -127,10 +127,15 @@ class Life:
         )
 
     async def _call(self, thread: str, number: int) -> None:
+        picture = {"type": "image", "caption": "a weather map of Lima"}
         call = {"type": "tool_call", "id": f"c{number}", "name": "weather", "arguments": {"city": "Lima"}}
         result = {"type": "tool_result", "tool_call_id": f"c{number}", "name": "weather", "result": "sunny"}
         await self._add(
-            thread, [{"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [{**result, "is_error": False}]}]
+            thread,
+            [
+                {"role": "assistant", "parts": [picture, call]},
+                {"role": "tool", "parts": [{**result, "is_error": False}]},
+            ],
         )
 
     async def _add(self, thread: str, said: list[Json]) -> None:

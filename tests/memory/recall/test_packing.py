@@ -196,3 +196,28 @@ def test_no_more_hits_are_looked_at_than_the_first_places_need() -> None:
     order = rank_evidence([Seen(message(at, "tea of many")) for at in range(1, 200)])
     assert [next(order) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert len(looked) < 50
+
+
+def test_an_observation_that_repeats_a_message_takes_no_room_from_others() -> None:
+    sought = {"ferry": 1.0}
+    note = Message(
+        "",
+        1,
+        "note",
+        "observation",
+        None,
+        [{"type": "text", "text": "user: the ferry leaves"}],
+        {},
+        2,
+        "x",
+        NOW,
+        NOW,
+        1,
+    )  # type: ignore[arg-type]
+    said = [message(at, f"The ferry leaves from pier {at}") for at in range(1, 9)]
+    found = [evidence(said[0], sought), evidence(note, sought), *(evidence(each, sought) for each in said[1:])]
+    for room in range(60, 140):
+        shown = pack(found, room)
+        if len(shown) == len(said):
+            assert all(str(line.message.role) == "user" for line in shown)
+    assert len(pack(found, 1000)) == len(found)

@@ -52,6 +52,8 @@ async def test_foreign_and_unknown_threads_give_the_same_answer_on_every_tool(al
         foreign = await other.refused(tool, thread_id="theirs", **arguments)
         unknown = await other.refused(tool, thread_id="nobody", **arguments)
         assert foreign.replace("theirs", "nobody") == unknown
+    # The first answer that finds nothing also suggests other wordings.
+    await other("recall_memory", query="anything")
     assert await other("recall_memory", query="garden") == await other("recall_memory", query="unheard")
     assert await tools.texts("theirs") == ["a secret garden"]
 

@@ -162,7 +162,8 @@ async def test_what_is_recalled_stays_in_its_line_and_says_whose_word_it_is(tool
             assert re.fullmatch(
                 r"\[(thread main|same thread), \d{4}-\d\d-\d\d\]|(  |\* )?#\d+ (tool \(web\)|assistant): .*", line
             ), line
-        told = [line for line in lines if " tool (web): " in line]
+        # An indented line stands beside a hit.
+        told = [line for line in lines if " tool (web): " in line and not line.startswith("  ")]
         assert words_of("\n".join(told)) == {payload.word for payload in some}
         assert {hit["trust"] for hit in answer["hits"] if hit["role"] == "tool"} == {"web"}
         for hit in answer["hits"]:
