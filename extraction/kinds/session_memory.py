@@ -27,7 +27,7 @@ from layerlore.extraction.kinds.kind import (
     lock_thread,
     read_new,
 )
-from layerlore.memory.documents.newer_lines import corrects_document, find_since
+from layerlore.memory.documents.denied_lines import corrects_document, find_since
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.text.trust import find_trust

@@ -22,7 +22,7 @@ from layerlore.memory.context.context_blocks import (
     make_task_piece,
 )
 from layerlore.memory.context.window_loader import LeftOut, LoadedWindow, ModelSummary, find_floor, load_window
-from layerlore.memory.documents.newer_lines import read_newer
+from layerlore.memory.documents.denied_lines import read_newer
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, drop_expired_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES

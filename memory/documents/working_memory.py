@@ -13,6 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from layerlore.memory.documents.denied_lines import (
+    MarkedContent,
+    NewerLine,
+    list_newer,
+    mark_denied,
+    read_with_newer,
+    render_newer,
+)
 from layerlore.memory.documents.document_lines import (
     AnyDocumentChange,
     ClearedDocument,
@@ -31,14 +39,6 @@ from layerlore.memory.documents.document_lines import (
     parse_object,
     remove_lines,
     replace_line,
-)
-from layerlore.memory.documents.newer_lines import (
-    MarkedContent,
-    NewerLine,
-    list_newer,
-    mark_denied,
-    read_with_newer,
-    render_newer,
 )
 from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act, undoable_since
 from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layerlore.memory.documents.newer_lines import NewerLine, describe_denial, find_denial, read_newer
+from layerlore.memory.documents.denied_lines import NewerLine, describe_denial, find_denial, read_newer
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.hit_lines import MessageTexts
 from layerlore.memory.recall.results import Hit
