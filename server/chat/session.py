@@ -245,7 +245,10 @@ class ChatSession:
         self.screen.note(f"New conversation {self.memory.thread_id}")
 
     async def do_title(self, title: str) -> None:
-        """Name this conversation."""
+        """Name this conversation; without a name show the one it has."""
+        if not title:
+            self.screen.note(f"Title: {self.title or 'none yet'}. /title WORDS gives it another.")
+            return
         await self.memory.call("update_thread", title=title)
         await self._look()
 

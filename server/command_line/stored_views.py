@@ -377,7 +377,7 @@ def _profile(found: Json) -> Iterator[RenderableType]:
         return
     yield Text(_lines(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)))
     rows = [
-        (each["version"], each["change"], _when(each["changed_at"]), each["changed_by"], each["tool"])
+        (each["version"], each["change"], _when(each["changed_at"]), each["changed_by"], each.get("tool", ""))
         for each in found["versions"]
     ]
     yield from _table(("version", "change", "at", "by", "tool"), rows, numbers=("version",))
@@ -423,7 +423,7 @@ def _runs(found: Json) -> Iterator[RenderableType]:
 
 def _events(found: Json) -> Iterator[RenderableType]:
     rows = [
-        (each["seq"], _when(each["at"]), each["type"], each["by"], each["tool"], _short(each["payload"]))
+        (each["seq"], _when(each["at"]), each["type"], each["by"], each.get("tool", ""), _short(each["payload"]))
         for each in found["events"]
     ]
     yield from _table(("seq", "at", "event", "by", "tool", ""), rows, numbers=("seq",))

@@ -32,6 +32,7 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.question import ask_person
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.records import Json, Origin, Tenant
@@ -96,8 +97,8 @@ async def _erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, 
         if not (dry_run or sure):
             # A dry run counts first, so that the person agrees to numbers.
             expected = await _act(engine, request, dry_run=True)
-            # The question waits for a person and must not block the loop that holds the database.
-            if expected.rows and not await asyncio.to_thread(_agreed, request, expected):
+            question = f"{_counted(expected)}This erases it all for good, for {_whose(request)}. Continue?"
+            if expected.rows and not ask_person(question):
                 return None
         receipt = await _act(engine, request, dry_run=dry_run)
     # The hooks' files belong to this machine's own tenant only.
@@ -116,13 +117,6 @@ async def _act(engine: Engine, request: ErasureRequest, *, dry_run: bool) -> Era
         dry_run=dry_run,
         origin=_BY_ERASE,
     )
-
-
-def _agreed(request: ErasureRequest, expected: ErasureReceipt) -> bool:
-    # Standard error, since standard output may go into a file as the receipt.
-    sys.stderr.write(f"{_counted(expected)}This erases it all for good, for {_whose(request)}. Continue? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _whose(request: ErasureRequest) -> str:

@@ -23,6 +23,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.question import ask_person
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
@@ -61,18 +62,11 @@ class Consent:
                 "--dry-run to see what it would do"
             )
 
-    async def ask(self, question: str) -> bool:
+    def ask(self, question: str) -> bool:
         """Whether to go on."""
         if self.dry_run:
             return False
-        # A person may take minutes, and the loop also serves the database.
-        return self.sure or await asyncio.to_thread(_agreed, question)
-
-
-def _agreed(question: str) -> bool:
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return self.sure or ask_person(question)
 
 
 def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
@@ -108,7 +102,7 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
             chosen, preview = {"confirm": found[1]}, told[: told.rindex("Nothing is forgotten yet.")].rstrip()
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(preview) + "\n")
-        if not await consent.ask("Forget all of it?"):
+        if not consent.ask("Forget all of it?"):
             said = "nothing was forgotten"
             return _finish({"forgotten": False, "preview": preview}, said, as_json, 0 if consent.dry_run else 1)
         answer: str = await ask(entries.forget, **chosen)
@@ -180,7 +174,7 @@ async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent:
         shown = _describe_difference(before, after)
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(shown) + "\n")
-        if not await consent.ask("Keep this?"):
+        if not consent.ask("Keep this?"):
             said = "nothing was changed"
             return _finish({"changed": False, "preview": shown}, said, as_json, 0 if consent.dry_run else 1)
         answer: Json = await _write_text(ask, request, after, version)

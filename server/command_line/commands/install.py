@@ -228,9 +228,14 @@ def _state(host: Host, file: HostFile, places: Places) -> str:
     return "no"
 
 
+# The file stays, with what else is in it.
+_OUTCOMES: dict[str, str] = {"added": "added to", "updated": "updated in", "removed": "removed from"}
+
+
 def _report(told: Sequence[HostOutcome]) -> None:
     for each in told:
-        line = f"{BY_NAME[each.host].title}: {each.outcome}: {each.why or each.path}"
+        outcome = _OUTCOMES.get(each.outcome, f"{each.outcome}:")
+        line = f"{BY_NAME[each.host].title}: {outcome} {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
 
 
@@ -278,7 +283,14 @@ def install(
     return show_plan(settings, request) if print_ else run_install(settings, request)
 
 
-def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:
+def uninstall(
+    flags: dict[str, Any],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HOST ... | all]", help="Which hosts. Without one, all.", show_default=False),
+    ] = None,
+    project: OfProject = False,
+) -> int:
     """Remove from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
     return run_uninstall(read_settings(flags), InstallRequest(tuple(hosts or ()), {}, project=project))
 

@@ -1,16 +1,23 @@
 """``layerlore forget``, ``edit`` and ``undo``: a look first, a change, and the way back."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from launch_environment import own_environment
 from mcp import Client
 
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
+
+PATIENCE = 60.0  # seconds: only a hang takes so long
 
 Cli = Callable[..., tuple[int, str, str]]
 Run = Callable[..., tuple[int, Any, str]]
@@ -95,6 +102,25 @@ def test_a_document_and_a_title_are_edited_with_a_look_at_the_difference(run: Ru
     assert run("edit", "thread", "home", "--text", "Home", "--yes")[1]["title"] == "Home"
     assert "title" not in run("edit", "thread", "home", "--text", "", "--yes")[1]
     assert run("edit", "session", "home", "--text", "at the gate", "--yes")[1]["version"] == 1
+
+
+@pytest.mark.programs
+def test_control_c_at_a_question_ends_the_command_and_changes_nothing(run: Run, kept: str) -> None:
+    """A terminal turns the key into a signal for the program that it controls."""
+    (entry,) = shown(run, "entries")["entries"]
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "layerlore.server", "--data-dir", kept, "forget", entry["id"]]
+    with subprocess.Popen(
+        ["setsid", "--ctty", *command], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs, env=own_environment()
+    ) as asked:
+        said = b""
+        while b"[y/N]" not in said:
+            said += os.read(ours, 1024)
+        os.write(ours, b"\x03")
+        assert asked.wait(PATIENCE) != 0
+    os.close(ours)
+    os.close(theirs)
+    assert len(shown(run, "entries")["entries"]) == 1
 
 
 def test_an_editor_gives_the_new_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from mcp import Client
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
+PATIENCE = 60.0  # seconds: only a hang takes so long
+
 Cli = Callable[..., tuple[int, str, str]]
 KEPT = {"content": "Ana has a sesame allergy, not a peanut allergy.", "kind": "correction"}
 
@@ -158,3 +160,25 @@ def test_a_terminal_gets_pages_in_colour(folder: Path) -> None:
     os.close(ours)
     assert b"@  No, it is a sesame allergy." in written
     assert b"\x1b[1m" in written
+
+
+async def _wait_for_title(folder: Path) -> None:
+    """Say something in a conversation, and wait until background work has named it."""
+    settings = load_settings({"data_dir": str(folder), "embedding": {"embedder": "none"}}, environ={})
+    async with Client(build_server(settings)) as client:
+        said = [{"role": "user", "content": "How do I prune an old apple tree in winter?"}]
+        await client.call_tool("add_messages", {"messages": said, "thread_id": "garden"})
+        with anyio.fail_after(PATIENCE):
+            while True:
+                listed = (await client.call_tool("list_threads", {})).structured_content
+                assert listed is not None
+                if "title" in listed["threads"][0]:
+                    return
+
+
+def test_an_event_of_background_work_is_shown_though_no_tool_made_it(cli: Cli, tmp_path: Path) -> None:
+    anyio.run(_wait_for_title, tmp_path)
+    code, printed, errors = cli("--data-dir", str(tmp_path), "show", "events")
+    assert (code, errors) == (0, "")
+    (line,) = [line for line in printed.splitlines() if "thread_updated" in line]
+    assert "title" in line

@@ -108,7 +108,7 @@ def test_a_host_is_told_in_its_own_shape_and_all_else_stays_and_it_is_taken_back
     path.chmod(0o640)
     code, told, _ = cli("install", host.name, "--agent", "helper")
     assert code == 0
-    assert f"{host.title}: added: {path}" in told
+    assert f"{host.title}: added to {path}" in told
     after = path.read_text(encoding="utf-8")
     found = read(host, after)
     entry = found[host.keys[0]].pop("layerlore")
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_written_stays_whole_and_the_other_hosts_are_told(
     assert code == 1
     assert "Claude Code: refused: " in told
     assert "cannot be written: No space left on device" in told
-    assert "Cursor: added: " in told
+    assert "Cursor: added to " in told
     assert [each.name for each in home.iterdir()] == [".cursor"]
 
 
