@@ -166,7 +166,10 @@ async def _wait_for_title(folder: Path) -> None:
     """Say something in a conversation, and wait until background work has named it."""
     settings = load_settings({"data_dir": str(folder), "embedding": {"embedder": "none"}}, environ={})
     async with Client(build_server(settings)) as client:
-        said = [{"role": "user", "content": "How do I prune an old apple tree in winter?"}]
+        said = [
+            {"role": "user", "content": "How do I prune an old apple tree in winter?"},
+            {"role": "assistant", "content": "Cut the water shoots in February."},
+        ]
         await client.call_tool("add_messages", {"messages": said, "thread_id": "garden"})
         with anyio.fail_after(PATIENCE):
             while True:
