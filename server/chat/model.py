@@ -85,6 +85,7 @@ class LitellmModel:
 
     async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
         litellm = await asyncio.to_thread(load_litellm)
+        self._check_key(litellm)
         request = {"model": self.name, "messages": messages, **self._options, **({"tools": tools} if tools else {})}
         try:
             if say is None:
@@ -103,6 +104,15 @@ class LitellmModel:
         except Exception as error:
             raise ModelFailed(f"{self.name}: {_first_line(error)}") from error
         return self._read(answer)
+
+    def _check_key(self, litellm: Any) -> None:
+        """Raises ModelFailed if the provider needs a key and none is set: its library would try again for half a minute."""
+        if "api_key" in self._options:
+            return
+        missing = litellm.validate_environment(model=self.name)["missing_keys"]
+        # Other variables have substitutes that litellm does not name: profiles, default addresses.
+        if missing and all(name.endswith("_API_KEY") for name in missing):
+            raise ModelFailed(f"{self.name}: it needs a key: set {' or '.join(missing)}")
 
     async def close(self) -> None:
         """Close the connections that litellm keeps for this event loop."""

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from fake_openai import Asks, FakeOpenAI, refusing
 
+from layerlore.server.chat.model import LitellmModel, ModelFailed
+
 from .conftest import OpenAgent
 from .talking import asked, events, sent_text, stored, telling
 
@@ -105,3 +107,9 @@ async def test_what_a_model_gets_wrong_it_reads_and_what_fails_for_good_ends_the
         assert (await agent.memory.call("get_run", run_id=turn.run_id))["status"] == "failed"
         assert len(await events(agent, "Error")) == 1
         assert (await agent.generate("Again?")).status == "completed"
+
+
+async def test_a_model_whose_key_is_missing_names_the_variable_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelFailed, match="openai/gpt-4o-mini: it needs a key: set OPENAI_API_KEY"):
+        await LitellmModel("openai/gpt-4o-mini").ask([{"role": "user", "content": "hello"}], [])
