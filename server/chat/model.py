@@ -174,6 +174,25 @@ _NOTHING = (
 _BLOCKS = re.compile(r"\A(?:<([a-z-]+)>\n.*?\n</\1>\s*)+", re.DOTALL)
 
 
+_DONE = {
+    "update_working_memory": "I have put that into your profile. /memories shows it.",
+    "remember": "I keep that in mind. /memories shows it.",
+}
+
+
+def _find_called(messages: list[Json]) -> str:
+    """The name of the tool that was called last; "" without a call."""
+    calls = [call for each in messages for call in each.get("tool_calls", ())]
+    return str(calls[-1]["function"]["name"]) if calls else ""
+
+
+def _report(tool: str, result: str) -> str:
+    """What a tool did, in a sentence, or what it says. Tools that change something answer with JSON, refusals with text."""
+    if tool in _DONE and result.startswith("{"):
+        return _DONE[tool]
+    return f"The tool says:\n\n```\n{result}\n```"
+
+
 class ScriptedModel:
     """Calls the tool that fits the user's words, and reports the result."""
 
@@ -186,7 +205,12 @@ class ScriptedModel:
             called = self._choose(content, tools)
         else:
             called = None
-        text = "" if called else f"Done. The tool says:\n\n```\n{content}\n```" if role == "tool" else _NOTHING
+        if called:
+            text = ""
+        elif role == "tool":
+            text = _report(_find_called(messages), content)
+        else:
+            text = _NOTHING
         if say is not None:
             for piece in re.findall(r"\s*\S+", text):
                 say(piece)

@@ -65,7 +65,8 @@ def test_every_command_shows_what_it_says_and_the_next_session_knows_all(tmp_pat
         *("I like green tea", "plan a trip", "What do I like?", "/plan", "/memories", "/context", "/undo"),
         *("/title Tea and trips", "/runs", "/nonsense", "/help", "/new", "/threads", "/quit", "never said"),
     )
-    assert printed.count("Done. The tool says:") == 3
+    assert "I have put that into your profile." in printed
+    assert printed.count("The tool says:") == 2
     assert "→ update_working_memory" in noted
     assert "Goal: plan a trip" in printed
     assert "- I like green tea" in printed
@@ -113,7 +114,7 @@ def test_a_turn_whose_reader_has_gone_is_kept_and_the_chat_ends_quietly(tmp_path
         assert "layerlore:" not in process.stderr.read()
     printed, noted = say(tmp_path, "/runs", "/memories")
     assert "- I like green tea" in printed
-    assert "assistant: Done. The tool says:" in noted
+    assert "assistant: I have put that into your profile." in noted
     assert "left behind" not in printed
 
 
