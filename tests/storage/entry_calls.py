@@ -113,6 +113,9 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.supersede": lambda tx, who: entries.supersede(tx, who, [ID], OTHER, now=NOW),
         "threads.move_cursor, for entries": lambda tx, who: threads.move_cursor(tx, who, uid, "entries_seq", 9),
         "threads.read_cursor, for entries": lambda tx, who: threads.read_cursor(tx, who, uid, "entries_seq"),
+        "message_pages.read_newest_of_users": lambda tx, who: message_pages.read_newest_of_users(
+            tx, who, thread, after=0, created_after=0, most=9
+        ),
         "message_pages.read_spoken": lambda tx, who: message_pages.read_spoken(
             tx, who, thread, after=0, upto=9, most=9
         ),
