@@ -47,7 +47,7 @@ def run_command(line: str, folder: Path) -> str:
 def test_each_command_of_the_guide_does_what_its_page_says(tmp_path: Path) -> None:
     printed = {page: {line: run_command(line, tmp_path) for line in commands_of(page)} for page in PAGES}
     morning, noon, request, explained = printed["ask"].values()
-    assert '"scope":"resource"' in morning
+    assert "I have put that into your profile." in morning
     for text in (noon, request, explained):
         assert "I am allergic to peanuts" in text
     assert len(explained) > len(request)
