@@ -420,7 +420,7 @@ class MemoryFitter:
         self._evidence: dict[int, Evidence] = {}
         self._scores = {find_place(hit.message): hit.score for hit in recalled.hits}
         # An iterator, so that hits are ranked only as far as the room lasts.
-        self._coming = rank_evidence(self._texts)
+        self._coming = rank_evidence(len(self._texts), lambda at: self._texts[at].tokens_of_line)
         self._ranked: list[int] = []
 
     def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
@@ -501,7 +501,12 @@ def repeats_entry(texts: MessageTexts, said: Sequence[Set[str]]) -> bool:
     the message that it quotes."""
     if not said or is_note(texts.message):
         return False
-    return 0 < len(texts.words) <= _MOST_REPEATED and any(entry >= texts.words for entry in said)
+    return len(texts.words) <= _MOST_REPEATED and is_said(texts.words, said)
+
+
+def is_said(words: Set[str], said: Sequence[Set[str]]) -> bool:
+    """Whether one of the lines, given by their words, has each of some words; no line says what has no words."""
+    return bool(words) and any(line >= words for line in said)
 
 
 def _count(lines: Collection[str], counter: TokenCounter) -> int:

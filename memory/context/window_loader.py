@@ -13,7 +13,7 @@ from layerlore.memory.context.caches import (
     WindowMessages,
     weigh_notes,
 )
-from layerlore.memory.context.context_blocks import OVERHEAD, ShownBlock, count_cost
+from layerlore.memory.context.context_blocks import OVERHEAD, ShownBlock, count_cost, is_said
 from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
 from layerlore.memory.language.search_words import find_query_words, split_words
 from layerlore.memory.parts.tokens import PER_MESSAGE, TokenCounter
@@ -279,7 +279,7 @@ class NotesOnLeftOut:
         an observation repeats, word for word."""
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
-            if said and _is_said(note.text, said):
+            if said and is_said(frozenset(find_query_words(note.text, most=_MOST_WORDS)), said):
                 continue
             if tokens > left:
                 # The tokens of the line beside the note's own text, and the mark, stay out of the room for its words.
@@ -290,12 +290,6 @@ class NotesOnLeftOut:
             left -= tokens
             kept.append((note, line))
         return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
-
-
-def _is_said(text: str, said: Sequence[Set[str]]) -> bool:
-    """Whether one of the lines has each content word of a text."""
-    words = frozenset(find_query_words(text, most=_MOST_WORDS))
-    return any(line >= words for line in said)
 
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:

@@ -29,7 +29,7 @@ _SHORTENED_TOKENS = 8
 # With less left, nothing more is searched for.
 _FEWEST_TOKENS = 12
 
-# So many hits come in whole: making short lines of them first would cost time, and an answer has room for them.
+# The number of hits that come in whole: short lines of them would cost time, and an answer has room for them.
 _WHOLE_FIRST = 8
 # A whole line of more tokens waits until it is at most this share of the tokens taken.
 _LONG_TOKENS = 120
@@ -84,11 +84,11 @@ class Evidence:
 
     def without(self, is_shown: Callable[[MessageTexts], bool]) -> "Evidence":
         """The same hit without those neighbours that are shown elsewhere."""
-        beside = [*self.before, *self.after]
-        if not any(is_shown(MessageTexts(each)) for each in beside):
-            return self
         before = [each for each in self.before if not is_shown(MessageTexts(each))]
         after = [each for each in self.after if not is_shown(MessageTexts(each))]
+        if (len(before), len(after)) == (len(self.before), len(self.after)):
+            # The same object keeps the lines that were made of it.
+            return self
         return replace(self, before=before, after=after)
 
     @property
@@ -144,19 +144,17 @@ def _put_repeats_last(found: Iterable[tuple[int, Evidence]]) -> Iterator[tuple[i
     yield from repeats
 
 
-def rank_evidence(found: Sequence[MessageTexts], find_cost: Callable[[int], int] | None = None) -> Iterator[int]:
-    """The places of hits (best first) in the order in which ``pack_lines`` should have them: what adds most for its cost in
-    tokens first. No more hits are examined than the places asked for need.
-
-    ``find_cost``: the tokens of the line at a place, if it is not the line of the text."""
+def rank_evidence(count: int, find_cost: Callable[[int], int]) -> Iterator[int]:
+    """The places of ``count`` hits (best first) in the order in which ``pack_lines`` should have them: what adds most for its
+    cost in tokens first. ``find_cost`` gives about the tokens of the whole line at a place; it is called for no more places
+    than are needed."""
     ranked: list[tuple[float, int]] = []
-    for at in range(len(found)):
+    for at in range(count):
         # A later place is worth less than this one, even if it cost nothing.
         most = _estimate_worth(at, 0)
         while ranked and -ranked[0][0] >= most:
             yield heappop(ranked)[1]
-        cost = found[at].tokens_of_line if find_cost is None else find_cost(at)
-        heappush(ranked, (-_estimate_worth(at, cost), at))
+        heappush(ranked, (-_estimate_worth(at, find_cost(at)), at))
     while ranked:
         yield heappop(ranked)[1]
 
@@ -196,7 +194,7 @@ class _GrowingLines:
             if self._is_long(evidence):
                 if not self._add_short(rank, evidence):
                     return False
-            elif not self._add_whole(rank, evidence):
+            elif not self._add_whole(rank, self._list_whole(evidence)):
                 self._add_short(rank, evidence)
                 return False
         return self._go_on(coming)
@@ -213,7 +211,7 @@ class _GrowingLines:
                 more = following is not None
                 if following is not None and not self._add_short(*following):
                     return False
-            elif self._waiting and not self._lengthen(*self._waiting.pop(0)):
+            elif not self._lengthen(*self._waiting.pop(0)):
                 left_short = True
                 if not self._passing_long:
                     return False
@@ -233,10 +231,7 @@ class _GrowingLines:
     def _begin(self, rank: int, evidence: Evidence) -> bool:
         """Add the whole line of the best hit, or as much of it as fits. Returns whether it fits."""
         line = evidence.line
-        if self._count([line]) <= self._left:
-            beside = self._list_beside(evidence)
-            whole = [line, *beside] if self._count([line, *beside]) <= self._left else [line]
-            self._tokens_of_whole += self._put(whole, rank)
+        if self._add_whole(rank, self._list_whole(evidence)) or self._add_whole(rank, [line]):
             return True
         # The sentences that match, and of the best one what fits.
         room = self._left - _SHORTENED_TOKENS
@@ -246,9 +241,8 @@ class _GrowingLines:
         self._put_cut(replace(line, text=text, shortened=True), rank)
         return False
 
-    def _add_whole(self, rank: int, evidence: Evidence) -> bool:
-        """Add the whole line of a hit and what stands beside it, if there is room."""
-        whole = [evidence.line, *self._list_beside(evidence)]
+    def _add_whole(self, rank: int, whole: Sequence[MemoryLine]) -> bool:
+        """Add the whole line of a hit, and what stands beside it, if there is room for all."""
         if self._count(whole) > self._left:
             return False
         self._tokens_of_whole += self._put(whole, rank)
@@ -273,14 +267,16 @@ class _GrowingLines:
     def _lengthen(self, rank: int, evidence: Evidence) -> bool:
         """Show the whole line of a hit that has a short one, and what stands beside it, if there is room."""
         before = self._counter.known(f"{self._lines[evidence.line.place][1]}\n")
-        if not self._add_whole(rank, evidence):
+        if not self._add_whole(rank, self._list_whole(evidence)):
             return False
         self._tokens_of_whole += before
         self._tokens_of_short -= before
         return True
 
-    def _list_beside(self, evidence: Evidence) -> list[MemoryLine]:
-        return [line for line in evidence.beside if line.text and line.place not in self._lines]
+    def _list_whole(self, evidence: Evidence) -> list[MemoryLine]:
+        """The whole line of a hit, and those beside it that are not shown yet."""
+        beside = [line for line in evidence.beside if line.text and line.place not in self._lines]
+        return [evidence.line, *beside]
 
     def _put(self, lines: Sequence[MemoryLine], rank: int) -> int:
         """Put lines in, each in the place of the one that stands there. Returns the tokens that they add."""

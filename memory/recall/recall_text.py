@@ -148,7 +148,7 @@ def _pack(
 ) -> list[MemoryLine]:
     """The lines of the hits that fit."""
     found = [_make_evidence(hit, number, recalled, detail, explain) for number, hit in enumerate(hits, 1)]
-    order = rank_evidence([each.texts for each in found], lambda at: found[at].tokens)
+    order = rank_evidence(len(found), lambda at: found[at].tokens)
     packed = pack_lines(
         ((at, found[at]) for at in order),
         counter,

@@ -51,7 +51,7 @@ def evidence(found: Message, sought: Mapping[str, float] | None = None, *before:
 
 
 def pack(found: Sequence[Evidence], room: int, short_share: float = 0.3) -> list[MemoryLine]:
-    order = rank_evidence([each.texts for each in found], lambda at: found[at].tokens)
+    order = rank_evidence(len(found), lambda at: found[at].tokens)
     return pack_lines(((at, found[at]) for at in order), COUNTER, room, short_share=short_share).lines
 
 
@@ -181,19 +181,18 @@ def test_hits_come_in_the_order_of_what_they_are_worth(words: list[int]) -> None
     def worth(at: int) -> float:
         return float((at + 1) ** -1.15 / (found[at].tokens_of_line + 8) ** 0.5)
 
-    assert [*rank_evidence(found)] == sorted(range(len(found)), key=lambda at: (-worth(at), at))
+    order = rank_evidence(len(found), lambda at: found[at].tokens_of_line)
+    assert [*order] == sorted(range(len(found)), key=lambda at: (-worth(at), at))
 
 
 def test_no_more_hits_are_looked_at_than_the_first_places_need() -> None:
     looked: list[int] = []
 
-    class Seen(MessageTexts):
-        @property
-        def tokens_of_line(self) -> int:
-            looked.append(self.message.seq)
-            return super().tokens_of_line
+    def find_cost(at: int) -> int:
+        looked.append(at)
+        return 5
 
-    order = rank_evidence([Seen(message(at, "tea of many")) for at in range(1, 200)])
+    order = rank_evidence(200, find_cost)
     assert [next(order) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert len(looked) < 50
 
