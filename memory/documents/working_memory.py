@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, cast
 
 from layerlore.memory.documents.denied_lines import (
@@ -89,7 +90,7 @@ def _blame_stored() -> Iterator[None]:
         raise StoredDocumentInvalid(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkingMemoryDocument:
     """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet. ``newer``: what was
     said and noted since, where it is read to be shown. ``seen_after``: the reader sees the messages after this seq, so
@@ -108,6 +109,11 @@ class WorkingMemoryDocument:
         if self.changed:
             return self.changed.content
         return ""
+
+    @cached_property
+    def marked(self) -> MarkedContent:
+        """The content with the lines that newer words deny marked. A block that is fitted is rendered many times."""
+        return mark_denied(self.content, self.newer, is_json=self.rules.format == "json")
 
     @property
     def version(self) -> int:
@@ -160,12 +166,8 @@ def render_readable(document: WorkingMemoryDocument) -> str:
     """The content as a model reads it: text with its marks, or indented JSON."""
     value = parse_value(document)
     if isinstance(value, str):
-        return _mark_denied(document).text
+        return document.marked.text
     return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _mark_denied(document: WorkingMemoryDocument) -> MarkedContent:
-    return mark_denied(document.content, document.newer, is_json=document.rules.format == "json")
 
 
 async def update_document(
@@ -506,7 +508,7 @@ def render_block(
     if text is None and document.content:
         text = render_readable(document)
     if text:
-        newer = render_newer(_mark_denied(document).others, document.seen_after)
+        newer = render_newer(document.marked.others, document.seen_after)
         shown = "\n\n".join(filter(None, [text, newer]))
         return wrap_block(tag, shown, _description(document, current))
     if not form:
@@ -570,7 +572,7 @@ def render_json(
     if document.scope == "thread":
         answer["thread_id"] = document.thread_id
     if document.newer:
-        answer["newer"] = list_newer(_mark_denied(document))
+        answer["newer"] = list_newer(document.marked)
     if changed:
         answer = {**answer, **_show_version(changed)}
     if rules.template:
