@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.parts.tokens import CUT_MARK
-from layerlore.memory.recall.pieces import Piece, split_pieces
+from layerlore.memory.recall.pieces import COLONS, Piece, split_pieces
 from layerlore.memory.text.quotation import join_lines
 from layerlore.storage.core import linear_re
 
@@ -39,8 +39,6 @@ _FOUND_CHUNK = 0.25
 
 # The share that a word counts for a line of code if a sentence has it, too: code repeats its few words again and again.
 _IN_CODE = 0.2
-
-_COLONS = ":："
 
 Shares = Mapping[str, float]
 """The words sought that a piece has, and the share that each counts: 1 for the word itself, less for another form."""
@@ -163,7 +161,7 @@ class _Choice:
         sentences = {
             number
             for number in inside
-            if self._pieces[number].kind == "sentence" and self._text[self._pieces[number].end - 1] not in _COLONS
+            if self._pieces[number].kind == "sentence" and self._text[self._pieces[number].end - 1] not in COLONS
         }
         bonus = _FOUND_CHUNK * (sum(self._sought.values()) or 1.0)
         return [bonus * (number in (sentences or inside)) for number in range(len(self._pieces))]

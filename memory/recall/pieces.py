@@ -55,7 +55,8 @@ _LONGEST_TITLE = 120
 
 _FENCES = ("```", "~~~")
 _CODE_ENDS = ("{", "}", ";", "(", "[", "=>")
-_COLONS = (":", "：")
+COLONS = (":", "：")
+"""A line or a sentence that ends with one leads to what follows."""
 _EMPHASIS = "*_ \t"
 # A line of these alone says nothing; one of emoji may.
 _ASCII_SIGNS = f"{punctuation} \t"
@@ -142,7 +143,7 @@ def _classify_line(bare: str, indent: int, following: str) -> tuple[Kind, int]:
         words = bare[1:].lstrip()
     if _BOLD.match(words):
         return "title", (_BOLD_DEPTH if depth == _LINE_DEPTH else depth)
-    if words.rstrip(_EMPHASIS).endswith(_COLONS) and not following.startswith(_FENCES):
+    if words.rstrip(_EMPHASIS).endswith(COLONS) and not following.startswith(_FENCES):
         return "title", depth
     if bare.startswith("|") and following and not following.strip(_RULE_SIGNS):
         return "title", depth - 1
