@@ -26,7 +26,7 @@ KINDS = (ORDER, CHANGE, SUMMARY, LIST, DATE, ASSISTANT, SINGLE, FALSE_PREMISE)
 # Categories of the sets whose questions ask about something that the conversation does not hold or says otherwise.
 FALSE_PREMISE_CATEGORIES = ("5", "abstention", "Memory Boundary", "Memory Conflict")
 
-# Categories whose questions ask about something that was said again with another value.
+# Categories whose questions ask about a value that changed.
 _CHANGE_CATEGORIES = (
     "knowledge_update",
     "contradiction_resolution",

@@ -49,7 +49,7 @@ BlockName = Literal[
 
 OPEN_WORK = "Suspended runs, this conversation's first, and unfinished plans of others, changed last first."
 
-# So many tokens of a document are shown before what is newer than it.
+# The tokens of a document's beginning, which comes before what is newer than it.
 _LEAST_OF_DOCUMENT = 60
 # A block and what stands between it and the next.
 _BETWEEN = 2

@@ -88,7 +88,7 @@ def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
 
 
 class _Choice:
-    """What each piece of a text says of the words sought, to choose the pieces that say most."""
+    """The words sought that each piece of a text has, to choose the pieces that say most."""
 
     def __init__(self, text: str, pieces: Sequence[Piece], sought: Mapping[str, float], chunk: str) -> None:
         self._text = text

@@ -164,7 +164,7 @@ def make_line(
 def shorten_line(line: MemoryLine, sought: Mapping[str, float]) -> MemoryLine:
     """The line with the sentence that matches, of some 25 words; the same line if it has no more.
 
-    It has only text of the line, so that whoever saw it finds it in the whole line again."""
+    It has no text that the whole line lacks, so that with more room nothing is missing."""
     if len(line.text) <= SHORT_CHARS:
         return line
     return replace(line, text=pick_sentence(line.text, sought, SHORT_CHARS), is_whole=False)

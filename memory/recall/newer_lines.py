@@ -21,8 +21,8 @@ from layerlore.storage.core.records import Message
 
 # At most this number of lines with values is compared, so that the pairs stay few.
 _MOST_LINES = 40
-# Two values are of one thing if so many rare words stand around both: words of the question, and words that at most a
-# quarter of the lines have, and no more than four.
+# The fewest rare words around both of two values that make them values of one thing. Rare are the words of the question, and
+# those that at most a quarter of the lines have, and no more than four.
 _FEWEST_SHARED = 3
 _FEWEST_SOUGHT = 2
 _RARE_SHARE = 0.25

@@ -25,7 +25,7 @@ _TOOL_SHARE = 32
 _TALK_SHARE = 8
 """Any other message has at most this part, and all that the model has not answered have it together."""
 _OLD_SHARE = 0.25
-"""What a step leaves of a full window."""
+"""The share of a full window that a step leaves."""
 _ASKED_SHARE = 0.75
 """The user's newest message may take this share of the window."""
 _FEWEST = 40
@@ -136,7 +136,7 @@ def _has_tool_parts(message: Message) -> bool:
 
 
 def _count_reserve(run: Sequence[Message], room: int) -> int:
-    """What is set aside for results that are not answered yet: as much as the largest of the run would need."""
+    """The tokens set aside for results that are not answered yet: as many as the largest of the run would need."""
     largest = max((message.tokens for message in run if _has_tool_parts(message)), default=0)
     return max(0, min(room // _TALK_SHARE, largest - count_tool_limit(room)))
 
