@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import reach
 from layerlore.server.relay.hook_events import SECONDS, find_event, render_answer
+from layerlore.server.relay.host_process import name_host
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
 from layerlore.server.settings.launch import FLAGS
@@ -90,6 +91,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
         "event": event,
         "given": _strip(given),
         "folder": folder,
+        "host_process": name_host(),
         "flags": launch.own_flags,
         "variables": launch.own_variables,
     }
