@@ -150,12 +150,20 @@ def _is_newer(
     if value.was:
         # A change from another value is another thing's.
         is_same = value.was == old.text and len(rare) > 0
+    elif _names_both(value, later, old):
+        is_same = len(rare) > 0
     elif not (value.is_alone and old.is_alone and _is_same_unit(value.unit, old.unit)):
         is_same = False
     else:
         is_same = len(rare) >= frequency.find_fewest(rare) or _is_same_statement(value, later, old, earlier)
     # What was yesterday is over, and another day has its own value: two runs, not two lengths of one run.
     return is_same and not (later.is_dated or earlier.is_dated)
+
+
+def _names_both(value: SentenceValue, later: ValuedSentence, old: SentenceValue) -> bool:
+    """Whether a sentence gives the old value beside the new one, and no other: "on the 8th, not on the 1st"."""
+    named = {each.text for each in later.values if each.kind == value.kind}
+    return named == {value.text, old.text} and not later.is_question
 
 
 def _is_same_statement(
