@@ -161,9 +161,11 @@ def _is_newer(
 
 
 def _names_both(value: SentenceValue, later: ValuedSentence, old: SentenceValue) -> bool:
-    """Whether a sentence gives the old value beside the new one, and no other: "on the 8th, not on the 1st"."""
-    named = {each.text for each in later.values if each.kind == value.kind}
-    return named == {value.text, old.text} and not later.is_question
+    """Whether a sentence gives the old day or time beside the new one, and no other: "on the 8th, not on the 1st"."""
+    # Two amounts of one sentence are often of two things: "3 winners out of 10".
+    if value.kind == "amount" or later.is_question:
+        return False
+    return {each.text for each in later.values if each.kind == value.kind} == {value.text, old.text}
 
 
 def _is_same_statement(
