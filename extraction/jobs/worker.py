@@ -379,7 +379,10 @@ class JobWorker:
             name for name in self._kinds if chat is not None and name in MODEL_KINDS and chat.model(name)
         ]
         self._tenant_budget = TenantBudget(engine, tenant_daily_tokens, self._asked)
-        self._digested: list[Kind] = [name for name in self._kinds if name not in self._asked]
+        # Kinds without a digest wait for the host's model, which must find all jobs of a turn free at once.
+        self._digested: list[Kind] = [
+            name for name, kind in self._kinds.items() if name not in self._asked and isinstance(kind, Digesting)
+        ]
         self._models, self._digests = _Lane(chat, concurrency), _Lane(None, concurrency)
         self._some_ended = False
 

@@ -22,8 +22,9 @@ from layerlore.server.chat.memory import Memory, as_json
 Json = dict[str, Any]
 _FENCE = "```"
 _LONGEST_ARGUMENTS = 200
+_LINE_BREAK = re.compile(r"[\v\f\x85]")
 # Characters that control the terminal and could hide the call that a person should approve.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 class _Console(Console):
@@ -126,7 +127,8 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _mask(text: str) -> str:
-    return _CONTROL.sub("\ufffd", text.replace("\r", ""))
+    # A carriage return may come in another piece than its new line, so it is left out rather than replaced.
+    return _CONTROL.sub("\ufffd", _LINE_BREAK.sub("\n", text.replace("\r", "")))
 
 
 def _clip(text: str) -> str:

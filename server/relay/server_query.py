@@ -78,8 +78,10 @@ SECONDS = 30.0
 _MOST_HITS = 50
 _PROTOCOL = "2026-07-28"
 _META = "io.modelcontextprotocol/"
+# Tabs and new lines are harmless. The other line breaks may move the cursor back or up, and become new lines.
+_LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85]")
 # Stored text may hold any character; none of them may move a terminal's cursor or colour what follows.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SHOWN_FOR_CONTROL = "\ufffd"
 
 
@@ -112,8 +114,8 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
 
 
 def mask_controls(text: str) -> str:
-    """The text, with a sign in place of each character that would control a terminal; lines stay."""
-    return _CONTROL.sub(_SHOWN_FOR_CONTROL, text)
+    """The text, with a sign in place of each character that would control a terminal; tabs and lines stay."""
+    return _CONTROL.sub(_SHOWN_FOR_CONTROL, _LINE_BREAK.sub("\n", text))
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:

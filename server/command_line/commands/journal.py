@@ -199,8 +199,9 @@ def _row(row: Journaled) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Replace control characters that a terminal would obey: a client chooses its own name."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+    """Replace control characters that a terminal would obey: a client chooses its own name. Space of any kind is a space."""
+    words = " ".join(text.split())
+    return "".join(character if character.isprintable() else "\ufffd" for character in words)
 
 
 def journal(

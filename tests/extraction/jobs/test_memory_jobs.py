@@ -43,7 +43,7 @@ NOTED = {"observations": [], "nothing_to_note": True, "current_task": None, "nex
 
 @pytest.fixture(autouse=True)
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's own worker has a look at every job once, and so may have one in its hands just now."""
+    """The server's own worker makes titles, and so may have that job in its hands just now."""
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)
 
 

@@ -11,6 +11,7 @@ from scripted_chat import ScriptedChat
 from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.jobs.budget import FIRST_MS, LONGEST_MS, OUTAGE, DailyBudget, retry_pause_ms
 from layerlore.extraction.jobs.worker import MOST_STALE, Pace, attempt
+from layerlore.extraction.kinds.entries import EntryExtractor
 from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.storage.audit import usage_rows
@@ -89,6 +90,18 @@ async def test_without_a_model_the_digest_answers_and_what_has_none_waits_for_th
     assert claim is not None
     assert claim.attempts == 0
     assert claim.epoch < 6, "it was not taken up again and again"
+
+
+async def test_jobs_that_only_a_model_can_do_are_never_in_the_hands_of_a_worker_without_one(work: Work) -> None:
+    await work.ask(kind="entries")
+    await work.ask(kind="observe")
+    async with work.working([EntryExtractor(), Counting(own_answer={})]):
+        await work.until_effects(1)
+        await work.ask("other")
+        await work.until_effects(2)
+    claim = await work.database.write(job_rows.claim_in, ANA, ["entries"], holder="host", now=START, lease_ms=1)
+    assert claim is not None
+    assert claim.epoch == 1, "the host is the first to have it"
 
 
 async def test_kinds_that_the_chat_has_no_model_for_are_digested(work: Work) -> None:

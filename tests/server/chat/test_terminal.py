@@ -205,3 +205,9 @@ def test_in_a_terminal_whole_paragraphs_are_set_as_markdown_and_code_stays_toget
     assert "\x1b[2J" not in shown
     assert "\x1b]" not in shown
     assert "]0;nothing\ufffd to Ana" in shown
+
+
+def test_tabs_and_line_breaks_of_a_text_are_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().block("first\tor last\r\nthen\x0crest\x85at home")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [["first", "or", "last"], ["then"], ["rest"], ["at", "home"]]

@@ -27,6 +27,7 @@ Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("acme", "coder", "ana")
 DAY = 86_400_000
 ESCAPE = "\x1b[2J"
+CLIENT = f"x\ty\u3000z{ESCAPE}"
 
 
 def make(**flags: str) -> None:
@@ -38,9 +39,7 @@ def make(**flags: str) -> None:
         old = JournalLine(
             now - 400 * DAY, "key:old", "claude 1.0", "add_messages", "done", mark, {"messages": 2, "masked": 1}
         )
-        denied = JournalLine(
-            now - 2 * DAY, "key:b", f"x{ESCAPE}", "forget", "denied", "0" * 32, {"calls": 1200}, "NotFound"
-        )
+        denied = JournalLine(now - 2 * DAY, "key:b", CLIENT, "forget", "denied", "0" * 32, {"calls": 1200}, "NotFound")
         await engine.database.write(journal_rows.append, SCOPE, old)
         await engine.database.write(journal_rows.append, Scope("other", "", "ben"), denied)
         origin = Origin("command line", "delete_thread", "command:forget")
@@ -71,7 +70,7 @@ def test_a_line_says_who_did_what_when_and_how_it_ended_the_newest_last(shown: C
     assert re.search(
         r"acme +coder +[0-9a-f]{12} +key:old +claude 1\.0 +add_messages +done +messages 2, masked 1", first
     )
-    assert re.search(r"other +0{12} +key:b +x\ufffd\[2J +forget +denied: NotFound +calls 1,200", second)
+    assert re.search(r"other +0{12} +key:b +x y z\ufffd\[2J +forget +denied: NotFound +calls 1,200", second)
     assert re.search(r"acme +coder .* command:forget +command line +delete_thread +failed: NotFound", third)
     assert "ana" not in out
     assert ESCAPE not in out
@@ -92,7 +91,7 @@ def test_programs_get_an_object_a_line(shown: Cli) -> None:
         "reason": None,
         "counts": {"messages": 2, "masked": 1},
     }
-    assert second["client"] == f"x{ESCAPE}"
+    assert second["client"] == CLIENT
     assert ESCAPE not in shown("--json")[1]
 
 

@@ -45,6 +45,9 @@ def show(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     return shown
 
 
+LOOKED = "I look.\x1b[2J\n\tin\ta list\r\nand\rin\x0cmy\x0bold\x85books"
+
+
 async def _fill(folder: Path) -> None:
     settings = load_settings(
         {"data_dir": str(folder), "embedding": {"embedder": "none"}, "toolsets": "all"}, environ={}
@@ -59,7 +62,7 @@ async def _fill(folder: Path) -> None:
 
         said = [
             {"role": "user", "content": "I have a peanut allergy."},
-            {"role": "assistant", "content": "I look.\x1b[2J", "tool_calls": [call]},
+            {"role": "assistant", "content": LOOKED, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c1", "content": "Risotto\nand salad"},
             {"role": "user", "content": "No, it is a sesame allergy."},
         ]
@@ -109,6 +112,15 @@ def test_each_view_shows_what_is_kept_and_how_to_mend_it(show: Callable[..., str
         printed = show(*arguments)
         assert not [part for part in parts if part not in printed], (arguments, printed)
         assert "\x1b" not in printed
+
+
+def test_tabs_and_line_breaks_of_a_message_are_shown_and_what_controls_a_terminal_is_not(
+    show: Callable[..., str],
+) -> None:
+    printed = show("thread", "kitchen").partition("I look.")[2]
+    first, *lines = printed.splitlines()[:7]
+    assert first == "\ufffd[2J"
+    assert [line.split() for line in lines] == [["in", "a", "list"], ["and"], ["in"], ["my"], ["old"], ["books"]]
 
 
 def test_json_is_what_the_tools_answer_and_a_limit_says_that_there_is_more(show: Callable[..., str]) -> None:
