@@ -11,14 +11,14 @@ import { Conversations } from "./views/conversation";
 import { Documents } from "./views/documents";
 import { Keeping } from "./views/keeping";
 import { Numbers } from "./views/numbers";
-import { RecallBench } from "./views/recall";
+import { Search } from "./views/recall";
 import { Remembered } from "./views/remembered";
 import { Work } from "./views/work";
 
 const SHOWN: { [name in ViewName]: () => JSX.Element } = {
   remembered: Remembered,
   context: ContextPreview,
-  recall: RecallBench,
+  recall: Search,
   conversation: Conversations,
   documents: Documents,
   work: Work,
@@ -40,23 +40,29 @@ function Frame() {
   const { view } = route.value;
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
+  const searches = useRef(false);
   const title = VIEWS.find((each) => each.name === view)?.title ?? "";
   useEffect(() => {
     document.title = `${title} · layerlore`;
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     // A reader hears which view this is; the first look of a page begins at its top.
     if (first.current) first.current = false;
-    else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+    else if (!searches.current || !focusSearch(main.current))
+      main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+    searches.current = false;
   }, [view]);
   useEffect(() => {
     const search = (event: KeyboardEvent) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
       if ((event.target as HTMLElement).closest("input, textarea, select, [contenteditable]")) return;
-      const field = main.current?.querySelector<HTMLInputElement>("[data-search]");
-      if (!field) return;
+      // A question is answered first.
+      if (document.querySelector("dialog[open]")) return;
       event.preventDefault();
-      field.focus();
-      field.select();
+      if (focusSearch(main.current)) return;
+      // A view without a search of its own leads to the one of everything; from a conversation, to what was said in it.
+      const at = route.value;
+      searches.current = true;
+      go({ view: "recall", thread: at.view === "conversation" ? at.thread : "" });
     };
     addEventListener("keydown", search);
     return () => removeEventListener("keydown", search);
@@ -129,6 +135,14 @@ function Frame() {
       </main>
     </div>
   );
+}
+
+/** Puts the cursor into the view's search. Returns whether it has one. */
+function focusSearch(view: HTMLElement | null): boolean {
+  const field = view?.querySelector<HTMLInputElement>("[data-search]");
+  field?.focus();
+  field?.select();
+  return Boolean(field);
 }
 
 function FullScreen() {

@@ -16,13 +16,13 @@ export interface Route {
 
 export const VIEWS: { name: ViewName; title: string; short: string }[] = [
   { name: "remembered", title: "What I remember about you", short: "Remembered" },
-  { name: "context", title: "Context preview", short: "Context" },
-  { name: "recall", title: "Recall bench", short: "Recall" },
+  { name: "recall", title: "Search everything", short: "Search" },
   { name: "conversation", title: "Conversations", short: "Conversations" },
-  { name: "documents", title: "Documents", short: "Documents" },
-  { name: "work", title: "Plan and runs", short: "Plan and runs" },
+  { name: "documents", title: "Profile", short: "Profile" },
+  { name: "context", title: "What the model sees", short: "What the model sees" },
+  { name: "work", title: "Plans and agent runs", short: "Plans and runs" },
   { name: "numbers", title: "Numbers", short: "Numbers" },
-  { name: "keeping", title: "Export, erase, journal", short: "Export & erase" },
+  { name: "keeping", title: "Forget, erase, export", short: "Forget & export" },
 ];
 
 export type Theme = "system" | "light" | "dark";
@@ -35,7 +35,7 @@ export interface Toast {
 }
 
 const THEME = "layerlore-theme";
-const SHOWN_SECONDS = 8;
+const SHOWN_SECONDS = 5;
 
 export const NOBODY: Subject = { tenant: "", agent: "", resource: "" };
 export const memory = signal<Memory | null>(null);

@@ -152,22 +152,23 @@ test("a note is pinned and comes first, and one that is marked as wrong is liste
 
 test("a context is shown block by block, with what is left out, and in the shapes of providers", async () => {
   await show("#/context/berlin-trip", ".bar");
-  await page.getByText("a prompt cache may cut here").waitFor();
-  assert.match(await page.locator(".bar").getAttribute("aria-label"), /of 8000 tokens: user-profile \d+/);
-  const slider = page.getByLabel(/max_tokens/);
+  await page.getByText("what follows changes with each question").waitFor();
+  assert.match(await page.locator(".bar").getAttribute("aria-label"), /of 8000 tokens: Profile \d+/);
+  const slider = page.getByLabel(/Most tokens/);
   await slider.focus();
   await page.keyboard.press("Home");
-  await page.getByText(/Left out, since max_tokens is 500/).waitFor();
+  await page.getByText(/Left out, because at most 500 tokens fit/).waitFor();
   await page.keyboard.press("End");
   await page.getByText(/of 200,000 tokens/).waitFor();
   await page.getByText("OpenAI", { exact: true }).click();
   await page.locator("pre", { hasText: '"role": "system"' }).waitFor();
 });
 
-test("the bench shows what made each score, and greys what a floor holds back", async () => {
+test("a search says why each line was found, and greys what is not as sure as wanted", async () => {
   await show("#/recall?q=Which%20budget%20for%20the%20flat", ".hit .parts");
-  await page.locator(".badge", { hasText: "lexical" }).waitFor();
-  const slider = page.getByLabel(/Floor/);
+  await page.locator(".badge", { hasText: "by words" }).waitFor();
+  await page.locator(".hit .parts").first().getByText("the same words").waitFor();
+  const slider = page.getByLabel(/How sure it must be/);
   await slider.focus();
   await page.keyboard.press("End");
   await page.keyboard.press("ArrowLeft");
@@ -195,20 +196,20 @@ test("a conversation shows its calls and images, loses a message and gets it bac
   await lost.waitFor();
   await call("add_messages", { thread_id: "berlin-trip", messages: [{ role: "user", content: "Somebody else adds this line." }] });
   await page.locator("article", { hasText: "Somebody else adds this line." }).waitFor();
-  await page.getByRole("button", { name: "Delete last turn" }).click();
+  await page.getByRole("button", { name: "Delete last question" }).click();
   await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
   await page.locator("article", { hasText: "Somebody else adds this line." }).waitFor({ state: "detached" });
 });
 
 test("a whole conversation is deleted after a question, and brought back", async () => {
   await show("#/conversation/tea-3", "article");
-  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("button", { name: "Delete conversation" }).click();
   await page.locator("dialog[open]").waitFor();
   await page.keyboard.press("Escape");
   await page.locator("dialog").waitFor({ state: "detached" });
-  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("button", { name: "Delete conversation" }).click();
   await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
-  await undo("The conversation is deleted.");
+  await undo("Conversation deleted.");
   await page.locator("article", { hasText: "Tea number 3 is fine." }).waitFor();
 });
 
@@ -221,8 +222,8 @@ test("a document shows what changed, goes back to a version, and the restore is 
   await show("#/documents", ".diff .added");
   assert.match((await page.locator(".diff .added").allTextContents()).join("\n"), /Has a bad knee/);
   await page.getByRole("button", { name: /^Version 1/ }).click();
-  await page.getByRole("button", { name: "Restore" }).click();
-  await page.locator("dialog").getByRole("button", { name: "Restore" }).click();
+  await page.getByRole("button", { name: "Bring this back" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Bring back" }).click();
   await page.locator(".diff .removed", { hasText: "Has a bad knee" }).waitFor();
   await undo("Version 1 is back.");
   await page.locator(".diff .added", { hasText: "Has a bad knee" }).waitFor();
@@ -273,9 +274,9 @@ test("the calls of agents are drawn, by tool too, with how long they took, what 
   assert.ok(answered > 30 && failed >= 1, `${answered} answered, ${failed} failed`);
   const [half, most] = await ofToday("How long calls took");
   assert.ok(half > 0 && half <= most, `half within ${half}, 95 of 100 within ${most}`);
-  const [contexts, recalled, byHooks] = await ofToday("Tokens shown to models");
-  assert.ok(contexts > 0 && recalled > 0 && byHooks === 0, `${contexts} in contexts, ${recalled} recalled`);
-  assert.deepEqual(await ofToday("Messages captured by hooks"), [0]);
+  const [contexts, recalled, unasked] = await ofToday("Tokens shown to models");
+  assert.ok(contexts > 0 && recalled > 0 && unasked === 0, `${contexts} in contexts, ${recalled} recalled`);
+  assert.deepEqual(await ofToday("Messages captured from programs"), [0]);
   assert.ok((await ofToday("Cost of models"))[0] > 0);
   assert.deepEqual(await ofToday("Tokens of models"), [150]);
   await page.locator("section[aria-label='Calls by tool']").getByText("add_messages").waitFor();
@@ -297,12 +298,16 @@ test("what is seen is exported, and a conversation erased after its preview and 
   assert.ok(kinds.filter((kind) => kind === "message").length >= 34);
   const erase = page.locator("section[aria-label=Erase]");
   await erase.getByLabel("Conversation").selectOption("tea-0");
-  await erase.getByRole("button", { name: "Show what would go" }).click();
+  await erase.getByRole("button", { name: "Show what would be erased" }).click();
   const yes = page.locator("dialog").getByRole("button", { name: "Erase for good" });
+  await yes.waitFor();
+  const counted = await page.locator("dialog tr").allTextContents();
+  assert.deepEqual(counted.slice(0, 2), ["conversations1", "messages2"]);
+  assert.match(counted[2], /^records that the server made from them\d/);
   assert.equal(await yes.isDisabled(), true);
   await page.getByLabel(/to confirm/).fill("erase");
   await yes.click();
-  await said("Erased:").waitFor();
+  await erase.getByText(/^Erased for good: conversations: 1, messages: 2, records made from them: .* Receipt /).waitFor();
   const { threads } = await call("list_threads", { limit: 100 });
   assert.equal(threads.some((each) => each.thread_id === "tea-0"), false);
   await page.locator("section[aria-label=Journal]").getByText("erase_memory").first().waitFor();
@@ -345,6 +350,71 @@ test("every view is whole at each width, and axe finds nothing serious in either
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize({ width: 1280, height: 860 });
   assert.deepEqual(found, []);
+});
+
+test("/ goes to the search from every view, and not past an open question", async () => {
+  for (const [name, route, wanted] of VIEWS) {
+    await show(route, wanted);
+    await page.locator("h1").click();
+    await page.keyboard.press("/");
+    await page.waitForFunction(() => document.activeElement.matches("input[type=search]"));
+    assert.equal(await page.evaluate(() => document.activeElement.value.includes("/")), false, name);
+  }
+  await show("#/conversation/berlin-trip", ".message");
+  await page.locator("h1").click();
+  await page.keyboard.press("/");
+  await page.getByRole("heading", { name: "Search everything" }).waitFor();
+  await page.keyboard.type("lift");
+  await page.locator(".hit", { hasText: "I need a lift" }).first().waitFor();
+  assert.equal(await page.getByLabel("Conversation", { exact: true }).inputValue(), "berlin-trip");
+  await show("#/conversation/berlin-trip", ".message");
+  await page.getByRole("button", { name: "Delete conversation" }).click();
+  await page.keyboard.press("/");
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Delete conversation" }).waitFor();
+});
+
+test("on a phone a toast takes a line of its own, and what is below it can still be deleted", async () => {
+  await page.setViewportSize({ width: 375, height: 667 });
+  await show("#/conversation/tea-5", ".message");
+  const buttons = page.getByRole("button", { name: /^Delete message/ });
+  assert.equal(await buttons.count(), 2);
+  for (const text of ["Tea number 5 is fine.", "Which tea is best at 5 o'clock?"]) {
+    const message = page.locator("article", { hasText: text });
+    await message.getByRole("button", { name: /^Delete message/ }).click();
+    await message.waitFor({ state: "detached" });
+  }
+  await said("1 message deleted.").waitFor();
+  const box = (of) => page.locator(of).boundingBox();
+  const [toasts, view] = [await box(".toasts"), await box("main")];
+  assert.ok(toasts.height <= 52, `the toasts are ${toasts.height} high`);
+  assert.ok(view.y + view.height <= toasts.y, "they cover the view");
+  assert.ok(toasts.y + toasts.height <= 667, "they are out of sight");
+  for (const left of [1, 2]) {
+    await page.locator(".toast:visible").getByRole("button", { name: "Undo" }).click();
+    await page.locator("article").nth(left - 1).waitFor();
+  }
+  await page.setViewportSize({ width: 1280, height: 860 });
+});
+
+test("a question opens at its top, however long it is", async () => {
+  await page.setViewportSize({ width: 375, height: 400 });
+  await show("#/keeping", ".card");
+  await page.getByRole("button", { name: "Show what would be erased" }).click();
+  const heading = page.locator("dialog h2");
+  await heading.waitFor();
+  const dialog = page.locator("dialog");
+  assert.ok(await dialog.evaluate((shown) => shown.scrollHeight > shown.clientHeight), "it fits, and so proves nothing");
+  assert.equal(await dialog.evaluate((shown) => shown.scrollTop), 0);
+  assert.equal(await heading.evaluate((shown) => shown === document.activeElement), true);
+  await page.keyboard.press("Escape");
+  await page.setViewportSize({ width: 1280, height: 860 });
+  // Where there is one thing to write, the cursor is there.
+  await show("#/remembered", ".entry-text");
+  await page.getByRole("button", { name: "Correct" }).first().click();
+  await page.waitForFunction(() => document.activeElement.matches("dialog textarea"));
+  await page.keyboard.press("Escape");
 });
 
 test("the theme that somebody chooses stays", async () => {

@@ -218,7 +218,7 @@ function SubjectForm() {
       {known?.agents?.length !== 1 && (
         <TextField label="Agent" value={agent} onInput={setAgent} list={known?.agents ?? []} />
       )}
-      {known?.resource === null && <TextField label="User (resource)" value={resource} onInput={setResource} />}
+      {known?.resource === null && <TextField label="User" value={resource} onInput={setResource} />}
       <button type="submit" class="primary" disabled={!ready}>
         Open
       </button>

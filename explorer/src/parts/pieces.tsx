@@ -170,15 +170,19 @@ interface AskProps {
   onNo: () => void;
 }
 
-/** A question before something is done; Escape says no. */
+/** A question before something is done; Escape says no. It opens at its top: a field takes the cursor only if it is marked
+ * with `autofocus`. */
 export function Question({ title, children, yes, danger, ready = true, onYes, onNo }: AskProps) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
   const id = useId();
   // At once, so that no key that somebody presses goes past it.
   useLayoutEffect(() => {
     const shown = dialog.current;
     const before = document.activeElement as HTMLElement | null;
     shown?.showModal();
+    // By itself a dialog focuses its first field, and scrolls past what stands above it.
+    if (!shown?.querySelector("[autofocus]")) heading.current?.focus();
     return () => {
       shown?.close();
       before?.focus();
@@ -199,7 +203,9 @@ export function Question({ title, children, yes, danger, ready = true, onYes, on
           if (ready) onYes();
         }}
       >
-        <h2 id={id}>{title}</h2>
+        <h2 id={id} ref={heading} tabIndex={-1}>
+          {title}
+        </h2>
         {children}
         <div class="buttons">
           <button type="button" onClick={onNo}>

@@ -1,6 +1,7 @@
-// What `get_context` gives for a conversation and a question: block by block, with what it costs and what was left out.
+// What a model sees in a conversation, as `get_context` gives it: block by block, with what it costs and what was left out.
 
 import { useEffect, useState } from "preact/hooks";
+import { BLOCKS, nameBlock } from "../names";
 import { useAsked, useSettled, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Slider, Source, TextField } from "../parts/pieces";
 import { ThreadField } from "../parts/threads";
@@ -11,23 +12,8 @@ import { showCount, showJson, showNumber } from "../text";
 // What stands behind the place where a prompt cache may cut: it changes with each call.
 const CHANGING = new Set(["session-memory", "current-task", "plan", "previous-attempts", "open-work", "memory", "current-turn"]);
 
-const MEANING: { [block: string]: string } = {
-  "predefined-messages": "examples or a persona that the window's policy brings along",
-  "user-profile": "working memory about the user",
-  observations: "notes on what was said earlier",
-  summary: "what is neither in the window nor noted",
-  conversation: "the newest messages but the last turn",
-  "session-memory": "working memory of this conversation",
-  "current-task": "what is going on, and what comes next",
-  plan: "the open plan",
-  "previous-attempts": "what was tried before",
-  "open-work": "unfinished plans and suspended runs of other conversations",
-  memory: "entries and lines of other conversations that fit the question",
-  "current-turn": "the newest message of the user, and what came after it",
-};
-
 const FORMATS = [
-  { value: "json", title: "Blocks" },
+  { value: "json", title: "Parts" },
   { value: "text", title: "Text" },
   { value: "openai", title: "OpenAI" },
   { value: "anthropic", title: "Anthropic" },
@@ -44,7 +30,6 @@ interface BlockShown {
 }
 
 interface Report {
-  window: string;
   tokens: number;
   max_tokens: number;
   blocks: { block: string; tokens: number }[];
@@ -85,19 +70,19 @@ export function ContextPreview() {
   useWatched(thread ? [`memory://threads/${encodeURIComponent(thread)}/messages`, "memory://profile"] : [], asked.again);
   return (
     <div class="view">
-      <Head title="Context preview" note="What the next model call of a conversation is shown, and what it costs." />
+      <Head title="What the model sees" note="All that an assistant is shown before its next answer, and how long that is." />
       <div class="card stack">
         <div class="row">
           <ThreadField value={thread} onPick={(picked) => go({ view: "context", thread: picked })} />
           <TextField
             search
             label="Question"
-            placeholder="Default: the newest user message"
+            placeholder="If empty: your newest message"
             value={question}
             onInput={setQuestion}
           />
           <Slider
-            label="max_tokens"
+            label="Most tokens"
             value={place}
             least={LEAST}
             most={MOST}
@@ -111,24 +96,25 @@ export function ContextPreview() {
       {!thread && (
         <Empty title="Choose a conversation">
           <p>
-            Its context is then shown block by block. A name that nobody wrote to yet shows how a new conversation begins.
+            Each part of what its assistant sees is then shown. A name that nobody wrote to yet shows how a new conversation
+            begins.
           </p>
         </Empty>
       )}
       {asked.error && <Failure error={asked.error} again={asked.again} />}
-      {thread && asked.loading && !asked.value && <Loading what="Asking for the context" />}
+      {thread && asked.loading && !asked.value && <Loading what="Putting it together" />}
       {thread && asked.value && (
         <>
           <LeftOut report={asked.value.report} />
-          <Choice label="Shape" value={format} choices={FORMATS} onChange={setFormat} />
+          <Choice label="Shown as" value={format} choices={FORMATS} onChange={setFormat} />
           {format === "json" ? (
             <Blocks context={asked.value} />
           ) : shaped.error ? (
             <Failure error={shaped.error} again={shaped.again} />
           ) : shaped.value === undefined ? (
-            <Loading what="Asking for this shape" />
+            <Loading what="Putting it together" />
           ) : (
-            <Source text={showJson(withoutReport(shaped.value))} label={`The context as ${format}`} />
+            <Source text={showJson(withoutReport(shaped.value))} label={`What the model sees, as ${format}`} />
           )}
         </>
       )}
@@ -162,7 +148,7 @@ function Bar({ report, loading }: { report: Report; loading: boolean }) {
   const most = report.max_tokens;
   const cutAt = report.blocks.findIndex((each) => CHANGING.has(each.block));
   const share = (tokens: number): string => `${((100 * tokens) / Math.max(most, report.tokens)).toFixed(2)}%`;
-  const described = report.blocks.map((each) => `${each.block} ${each.tokens}`).join(", ");
+  const described = report.blocks.map((each) => `${nameBlock(each.block)} ${each.tokens}`).join(", ");
   return (
     <div class="stack" aria-busy={loading}>
       <div
@@ -174,7 +160,7 @@ function Bar({ report, loading }: { report: Report; loading: boolean }) {
           <span
             class={`${HUES[each.block] ?? hueOf(each.block)}${index === cutAt - 1 ? " cut-here" : ""}`}
             style={{ width: share(each.tokens) }}
-            title={`${each.block}: ${showNumber(each.tokens)} tokens`}
+            title={`${nameBlock(each.block)}: ${showNumber(each.tokens)} tokens`}
           />
         ))}
       </div>
@@ -183,12 +169,11 @@ function Bar({ report, loading }: { report: Report; loading: boolean }) {
           {showNumber(report.tokens)} of {showNumber(most)} tokens
         </strong>
         {report.blocks.map((each) => (
-          <span title={MEANING[each.block]}>
+          <span title={BLOCKS[each.block]?.meaning}>
             <span class={`dot ${HUES[each.block] ?? hueOf(each.block)}`} />
-            {each.block} {showNumber(each.tokens)}
+            {nameBlock(each.block)} {showNumber(each.tokens)}
           </span>
         ))}
-        <span class="note">window: {report.window}</span>
       </div>
     </div>
   );
@@ -199,11 +184,12 @@ function LeftOut({ report }: { report: Report }) {
   return (
     <>
       {degraded.map((why) => (
-        <p class="warning">Degraded: {why}</p>
+        <p class="warning">Something is missing: {why}</p>
       ))}
       {report.left_out && report.left_out.length > 0 && (
         <p class="warning">
-          Left out, since max_tokens is {showNumber(report.max_tokens)}: {report.left_out.join("; ")}. Raise it to show more.
+          Left out, because at most {showNumber(report.max_tokens)} tokens fit: {report.left_out.join("; ")}. Allow more tokens to
+          see it.
         </p>
       )}
     </>
@@ -216,7 +202,7 @@ function Blocks({ context }: { context: Context }) {
   const tokens = new Map(context.report.blocks.map((each) => [each.block, each.tokens]));
   if (!blocks.length)
     return (
-      <Empty title="The context is empty">
+      <Empty title="The model sees nothing of this memory">
         <p>Nothing is remembered that bears on this. Ask a question, or choose a conversation that has messages.</p>
       </Empty>
     );
@@ -224,17 +210,17 @@ function Blocks({ context }: { context: Context }) {
     <div class="stack">
       {blocks.map((each, index) => (
         <>
-          {index === cutAt && <p class="cut-line">a prompt cache may cut here</p>}
-          <section class="card" aria-label={each.block}>
+          {index === cutAt && <p class="cut-line">what follows changes with each question</p>}
+          <section class="card" aria-label={nameBlock(each.block)}>
             <div class="card-head">
               <h2>
                 <span class={`dot ${HUES[each.block] ?? hueOf(each.block)}`} />
-                {each.block}
+                <span title={each.block}>{nameBlock(each.block)}</span>
               </h2>
               <span class="meta">{showCount(tokens.get(each.block) ?? 0, "token")}</span>
             </div>
-            <p class="note">{MEANING[each.block]}</p>
-            {each.text !== undefined && <Source text={each.text} label={`Text of ${each.block}`} />}
+            <p class="note">{BLOCKS[each.block]?.meaning}</p>
+            {each.text !== undefined && <Source text={each.text} label={`Text of ${nameBlock(each.block)}`} />}
             {each.messages && <Window messages={each.messages} />}
           </section>
         </>

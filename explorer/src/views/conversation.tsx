@@ -53,7 +53,13 @@ function ThreadList() {
       {total === null && !threads.error && <Loading what="Reading the conversations" />}
       {total === 0 && (
         <Empty title={sought ? "No conversation has these words in its title" : "No conversations are kept yet"}>
-          <p>{sought ? "The recall bench searches what was said." : "They appear here as soon as an agent stores messages."}</p>
+            {sought ? (
+            <button type="button" class="link" onClick={() => go({ view: "recall", query: { q: query } })}>
+              Search everything that was said
+            </button>
+          ) : (
+            <p>They appear here as soon as an agent stores messages.</p>
+          )}
         </Empty>
       )}
       {total !== null && total > 0 && (
@@ -181,7 +187,7 @@ function Conversation({ thread }: { thread: string }) {
       const answer = await from.call<{ undo?: string }>("delete_thread", { thread_id: thread });
       setAsking("");
       go({ view: "conversation" });
-      say("The conversation is deleted.", {
+      say("Conversation deleted.", {
         undo: async () => {
           await undo(from, answer);
           go({ view: "conversation", thread });
@@ -198,7 +204,10 @@ function Conversation({ thread }: { thread: string }) {
             <button type="button" class="link" onClick={() => go({ view: "conversation" })}>
               All conversations
             </button>{" "}
-            · {thread} {total !== null && `· ${showCount(total, "message")}`}
+            · {thread} {total !== null && `· ${showCount(total, "message")}`} ·{" "}
+            <button type="button" class="link" onClick={() => go({ view: "context", thread })}>
+              What the model sees
+            </button>
           </>
         }
       >
@@ -212,14 +221,11 @@ function Conversation({ thread }: { thread: string }) {
           ]}
           onChange={show}
         />
-        <button type="button" onClick={() => go({ view: "context", thread })}>
-          Context
-        </button>
         <button type="button" disabled={busy || !total} onClick={() => setAsking("turn")}>
-          Delete last turn
+          Delete last question
         </button>
         <button type="button" class="danger" disabled={busy || total === null} onClick={() => setAsking("thread")}>
-          Delete
+          Delete conversation
         </button>
       </Head>
       {error && <Failure error={error} again={() => void begin()} />}
@@ -239,7 +245,7 @@ function Conversation({ thread }: { thread: string }) {
               act(async () => {
                 const { acts } = await from.call<{ acts: Act[] }>("undo");
                 const newest = acts.find((each) => each.thread_ids?.includes(thread) && DELETES.includes(each.tool));
-                if (!newest) return say("Nothing was deleted here, or it is erased for good.");
+                if (!newest) return say("There is nothing to bring back.");
                 const answer = await undo(from, { undo: newest.undo_id });
                 say(`${showCount(answer.messages ?? 0, "message")} brought back.`);
                 await begin();
@@ -263,7 +269,7 @@ function Conversation({ thread }: { thread: string }) {
             if (!message) return <div class="skeleton" aria-label="Reading this message" />;
             return (
               <>
-                {message.seq === windowFrom && index > 0 && <p class="cut-line">the model's window begins here</p>}
+                {message.seq === windowFrom && index > 0 && <p class="cut-line">from here on the model sees the messages themselves</p>}
                 <MessageCard
                   message={message}
                   thread={thread}
@@ -279,20 +285,20 @@ function Conversation({ thread }: { thread: string }) {
       )}
       {asking === "turn" && (
         <Question
-          title="Delete the last turn?"
+          title="Delete the last question?"
           yes="Delete"
           danger
           ready={!busy}
           onYes={() => removeMessages({ which: "last_turn" })}
           onNo={() => setAsking("")}
         >
-          <p>What the user said last, and all after it, goes, with what was derived from it. It can be undone.</p>
+          <p>The newest message of the user, all that came after it, and all that was made from them go. It can be undone.</p>
         </Question>
       )}
       {asking === "thread" && (
         <Question title="Delete this conversation?" yes="Delete" danger ready={!busy} onYes={removeThread} onNo={() => setAsking("")}>
           <p>
-            “{title}” goes with {showCount(total ?? 0, "message")} and all that was derived from them. It can be undone.
+            “{title}” goes with {showCount(total ?? 0, "message")} and all that was made from them. It can be undone.
           </p>
         </Question>
       )}
@@ -346,7 +352,7 @@ function MessageCard({ message, thread, sought, noted, busy, onDelete }: Message
         <div class="row meta">
           <span>{showMoment(message.said_at)}</span>
           {message.tokens !== undefined && <span>{showNumber(message.tokens)} tokens</span>}
-          {noted && <Badge title="Notes stand for this message where the window does not reach it.">noted</Badge>}
+          {noted && <Badge title="A model that does not see this message any more sees notes on it.">noted</Badge>}
           <span class="acts">
             <button type="button" disabled={busy} aria-label={`Delete message ${message.seq}`} onClick={onDelete}>
               Delete
@@ -443,7 +449,7 @@ function Notes({ observed, error }: { observed: Observed | undefined; error: str
   return (
     <div class="stack scroll-y">
       <p class="note">
-        They tell messages up to #{settled.observed_seq}, in {showCount(settled.tokens, "token")}.
+        They stand for the messages up to #{settled.observed_seq}, in {showCount(settled.tokens, "token")}.
       </p>
       {settled.observations.map((note, index) => (
         <section class="card" aria-label={`Note ${index + 1}`}>

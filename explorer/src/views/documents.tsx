@@ -2,6 +2,7 @@
 // from one to the next, and a way back.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { nameChange } from "../names";
 import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Choice, Empty, Failure, Head, Loading, Question, Source } from "../parts/pieces";
@@ -30,13 +31,13 @@ export function Documents() {
   const ofThread = query["of"] === "thread" || Boolean(thread);
   return (
     <div class="view">
-      <Head title="Documents" note="What an agent keeps in mind: each change is a version, and each version can come back.">
+      <Head title="Profile" note="What an assistant keeps in mind. Each change is a version, and each version can come back.">
         <Choice
           label="Which document"
           value={ofThread ? "thread" : "resource"}
           choices={[
-            { value: "resource", title: "User profile" },
-            { value: "thread", title: "Session memory" },
+            { value: "resource", title: "About you" },
+            { value: "thread", title: "About one conversation" },
           ]}
           onChange={(scope) => go({ view: "documents", query: scope === "thread" ? { of: "thread" } : {} }, true)}
         />
@@ -46,7 +47,7 @@ export function Documents() {
       )}
       {ofThread && !thread ? (
         <Empty title="Choose a conversation">
-          <p>Each conversation has a session memory of its own.</p>
+          <p>An assistant keeps a page of its own for each conversation.</p>
         </Empty>
       ) : (
         <DocumentShown key={`${ofThread} ${thread}`} scope={ofThread ? "thread" : "resource"} thread={thread} />
@@ -84,12 +85,12 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
     });
   };
   if (newest.error) return <Failure error={newest.error} again={newest.again} />;
-  if (!newest.value) return <Loading what="Reading the document" />;
+  if (!newest.value) return <Loading what="Reading it" />;
   const current = newest.value.version;
   if (!current || !versions.length)
     return (
       <Empty title="Nothing was written yet">
-        <p>An agent writes here with <code>update_working_memory</code>, or background work does with a model.</p>
+        <p>An assistant writes here what it must have in mind every time.</p>
       </Empty>
     );
   const text = asText(shown.value);
@@ -108,7 +109,7 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
               Version {each.version} {each.version === current && "· current"}
             </span>
             <span class="meta">
-              {each.change} · {showMoment(each.changed_at)} {each.changed_by && `· ${each.changed_by}`}
+              {nameChange(each.change)} · {showMoment(each.changed_at)} {each.changed_by && `· ${each.changed_by}`}
             </span>
           </button>
         ))}
@@ -130,14 +131,14 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
               <button
                 type="button"
                 disabled={busy || !wayBack}
-                title={wayBack ? "" : "The server keeps no act for this version: it is too old, or was imported"}
+                title={wayBack ? "" : "This version cannot come back: it is too old, or was imported"}
                 onClick={() => setAsking("restore")}
               >
-                Restore
+                Bring this back
               </button>
             ) : (
               <button type="button" class="danger" disabled={busy || !text.trim()} onClick={() => setAsking("clear")}>
-                Clear
+                {scope === "resource" ? "Empty the profile" : "Empty this page"}
               </button>
             )}
           </div>
@@ -157,8 +158,8 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
       </section>
       {asking === "restore" && (
         <Question
-          title={`Restore version ${version}?`}
-          yes="Restore"
+          title={`Bring back version ${version}?`}
+          yes="Bring back"
           ready={!busy}
           onYes={() =>
             act(async () => {
@@ -173,7 +174,7 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
       )}
       {asking === "clear" && (
         <Question
-          title="Empty this document?"
+          title={scope === "resource" ? "Empty the profile?" : "Empty this page?"}
           yes="Empty it"
           danger
           ready={!busy}
@@ -184,7 +185,7 @@ function DocumentShown({ scope, thread }: { scope: "thread" | "resource"; thread
           }
           onNo={() => setAsking("")}
         >
-          <p>Its versions stay for as long as deleted things are kept, and any of them can be restored.</p>
+          <p>Its versions stay for as long as deleted things are kept, and any of them can come back.</p>
         </Question>
       )}
     </div>

@@ -1,10 +1,11 @@
 // Taking the memory along, erasing it for good, and who wrote to it.
 
 import { useState } from "preact/hooks";
+import { KNOWN, nameCounted } from "../names";
 import { host } from "../begin";
 import type { Memory } from "../connection/connection";
 import { useAct, useAsked } from "../parts/asking";
-import { Badge, Choice, Empty, Failure, Head, Loading, Question, TextField } from "../parts/pieces";
+import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Question, TextField } from "../parts/pieces";
 import { ThreadField } from "../parts/threads";
 import { memory, say } from "../store";
 import type { Entry, Message, MessagePage, Thread } from "../stored";
@@ -14,7 +15,7 @@ export function Keeping() {
   const [erased, setErased] = useState(0);
   return (
     <div class="view">
-      <Head title="Export, erase, journal" note="What is kept is yours: take it along, or have it gone." />
+      <Head title="Forget, erase, export" note="What is remembered is yours: take it along, or have it gone." />
       <div class="columns">
         <Export />
         <Erase onErased={() => setErased(erased + 1)} />
@@ -49,7 +50,7 @@ function Export() {
     });
   return (
     <section class="card stack" aria-label="Export">
-      <h2>Export what is seen</h2>
+      <h2>Export</h2>
       <p class="note">
         Lines of JSON: profile, notes, conversations and their messages, without what was deleted. To move a memory to another
         server, <code>layerlore export</code> takes everything.
@@ -129,6 +130,7 @@ function Erase({ onErased }: { onErased: () => void }) {
   const [thread, setThread] = useState("");
   const [preview, setPreview] = useState<Erased | null>(null);
   const [word, setWord] = useState("");
+  const [done, setDone] = useState<Erased | null>(null);
   const [busy, act] = useAct();
   const what = thread ? `the conversation “${thread}”` : "everything remembered";
   const given = thread ? { thread_id: thread } : {};
@@ -145,7 +147,7 @@ function Erase({ onErased }: { onErased: () => void }) {
   return (
     <section class="card stack" aria-label="Erase">
       <h2>Erase for good</h2>
-      <p class="note">What is erased cannot be restored. First you see how much it is.</p>
+      <p class="note">What is erased cannot be brought back. First you see how much it is.</p>
       <ThreadField value={thread} all="Everything" onPick={setThread} />
       <div>
         <button
@@ -155,13 +157,17 @@ function Erase({ onErased }: { onErased: () => void }) {
           onClick={() =>
             act(async () => {
               setWord("");
+              setDone(null);
               setPreview(await from.call<Erased>("erase_memory", { ...given, dry_run: true }));
             })
           }
         >
-          Show what would go
+          Show what would be erased
         </button>
       </div>
+      <p class="meta" role="status">
+        {done && `Erased for good: ${describeErased(done.counts)}. Receipt ${done.receipt}`}
+      </p>
       {preview && (
         <Question
           title={`Erase ${what}?`}
@@ -170,30 +176,66 @@ function Erase({ onErased }: { onErased: () => void }) {
           ready={!busy && word.trim().toLowerCase() === WORD}
           onYes={() =>
             act(async () => {
-              const done = await from.call<Erased>("erase_memory", { ...given, dry_run: false, confirm: preview.confirm });
+              setDone(await from.call<Erased>("erase_memory", { ...given, dry_run: false, confirm: preview.confirm }));
               setPreview(null);
               setThread("");
               onErased();
-              say(`Erased: ${showCount(done.rows, "row")}. Receipt ${done.receipt}`);
             })
           }
           onNo={() => setPreview(null)}
         >
-          <p>{showCount(preview.rows, "row")} would go, for good:</p>
-          <table>
-            <tbody>
-              {Object.entries(preview.counts).map(([table, count]) => (
-                <tr>
-                  <td>{table.replaceAll("_", " ")}</td>
-                  <td class="number">{showNumber(count)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <ErasedTable counts={preview.counts} />
           <TextField label={`Write “${WORD}” to confirm`} value={word} onInput={setWord} />
         </Question>
       )}
     </section>
+  );
+}
+
+const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
+
+/** What a person knows of, and all else that was made from it. */
+function splitCounts(counts: Erased["counts"]): { known: [string, number][]; rest: [string, number][] } {
+  const all = Object.entries(counts);
+  const known = Object.keys(KNOWN).flatMap((table): [string, number][] => (counts[table] ? [[table, counts[table]]] : []));
+  return { known, rest: all.filter(([table]) => !(table in KNOWN)) };
+}
+
+function describeErased(counts: Erased["counts"]): string {
+  const { known, rest } = splitCounts(counts);
+  const others = sum(rest.map(([, count]) => count));
+  return [
+    ...known.map(([table, count]) => `${nameCounted(table)}: ${showNumber(count)}`),
+    ...(others ? [`records made from them: ${showNumber(others)}`] : []),
+  ].join(", ") || "nothing was stored";
+}
+
+function ErasedTable({ counts }: { counts: Erased["counts"] }) {
+  const { known, rest } = splitCounts(counts);
+  if (!known.length && !rest.length) return <p>Nothing is stored there.</p>;
+  const line = (name: string, count: number) => (
+    <tr>
+      <td>{name}</td>
+      <td class="number">{showNumber(count)}</td>
+    </tr>
+  );
+  return (
+    <>
+      <p>This would go, for good:</p>
+      <table>
+        <tbody>
+          {known.map(([table, count]) => line(nameCounted(table), count))}
+          {rest.length > 0 && line("records that the server made from them", sum(rest.map(([, count]) => count)))}
+        </tbody>
+      </table>
+      {rest.length > 0 && (
+        <Fold title="Which records these are">
+          <table>
+            <tbody>{rest.map(([table, count]) => line(nameCounted(table), count))}</tbody>
+          </table>
+        </Fold>
+      )}
+    </>
   );
 }
 
@@ -229,7 +271,7 @@ function Journal() {
   return (
     <section class="card stack" aria-label="Journal">
       <div class="card-head">
-        <h2>Journal</h2>
+        <h2>Who changed this memory</h2>
         {from.has("erase_memory") && offered && (
           <Choice
             label="Whose"
@@ -247,7 +289,7 @@ function Journal() {
       </div>
       {!offered && (
         <p class="note">
-          On the server's machine, <code>layerlore journal</code> shows who wrote to it and when.
+          On the server's machine, <code>layerlore journal</code> shows who changed this memory and when.
         </p>
       )}
       {asked.error && <Failure error={asked.error} again={asked.again} />}
@@ -278,7 +320,7 @@ function Journal() {
                   </td>
                   <td class="meta">
                     {Object.entries(line.counts)
-                      .map(([what, count]) => `${what} ${showNumber(count)}`)
+                      .map(([what, count]) => `${nameCounted(what)}: ${showNumber(count)}`)
                       .join(", ")}
                   </td>
                 </tr>

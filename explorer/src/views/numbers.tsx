@@ -1,6 +1,7 @@
 // How much there is: counts, tokens, cost, calls, and what came by day.
 
 import { useId, useState } from "preact/hooks";
+import { nameCounted, nameEntryKind } from "../names";
 import { useAsked } from "../parts/asking";
 import { Choice, Empty, Failure, Head, Loading } from "../parts/pieces";
 import { DayPlot, type Series } from "../parts/plot";
@@ -94,14 +95,14 @@ export function Numbers() {
       {found && (
         <>
           {found.degraded.map((why) => (
-            <p class="warning">Degraded: {why}</p>
+            <p class="warning">Something is missing: {why}</p>
           ))}
           <div class="tiles">
             {Object.entries(found.counts).map(([name, count]) => (
-              <Tile title={name.replace("_", " ")} value={showNumber(count)} />
+              <Tile title={nameCounted(name)} value={showNumber(count)} />
             ))}
             <Tile title="stored" value={showBytes(found.stored_bytes.resource)} />
-            <Tile title="texts with vectors" value={`${showNumber(found.vectors.total - found.vectors.pending)} of ${showNumber(found.vectors.total)}`} />
+            <Tile title="found by meaning" value={`${showNumber(found.vectors.total - found.vectors.pending)} of ${showNumber(found.vectors.total)}`} />
             <Tile title="cost of models" value={found.usage.cost_usd > 0 && found.usage.cost_usd < 0.01 ? "< $0.01" : showMoney(found.usage.cost_usd)} />
           </div>
         </>
@@ -195,7 +196,7 @@ function KindTable({ kinds }: { kinds: NonNullable<Days["kinds"]> }) {
           <tbody>
             {kinds.map((each, index) => (
               <tr>
-                <th scope="row">{each.kind.replaceAll("_", " ") || "of no kind"}</th>
+                <th scope="row">{nameEntryKind(each.kind)}</th>
                 <td>
                   <div class={`measure hue-${index % 8}`} style={{ width: `${(100 * each.entries) / most}%` }} />
                 </td>
@@ -213,13 +214,13 @@ function KindTable({ kinds }: { kinds: NonNullable<Days["kinds"]> }) {
 
 function HookTable({ hooks }: { hooks: NonNullable<Days["hooks"]> }) {
   return (
-    <section class="card" aria-label="Hooks by host">
-      <h2>What hooks of hosts did in these days</h2>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Hooks by host, as a table">
+    <section class="card" aria-label="Capture by program">
+      <h2>What programs captured and showed in these days</h2>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Capture by program, as a table">
         <table>
           <thead>
             <tr>
-              <th>Host</th>
+              <th>Program</th>
               <th class="number">Messages captured</th>
               <th class="number">Times shown</th>
               <th class="number">Tokens shown</th>
@@ -333,12 +334,12 @@ function plotsOf(found: Days, span: number, tool: string): Series[] {
       title: "Tokens shown to models",
       days,
       parts: [
-        part("Contexts", 0, (day) => day.context_tokens),
-        part("Recalled", 1, (day) => day.recall_tokens),
-        part("By hooks", 2, (day) => day.hook_tokens),
+        part("Before an answer", 0, (day) => day.context_tokens),
+        part("Found by a search", 1, (day) => day.recall_tokens),
+        part("Shown unasked", 2, (day) => day.hook_tokens),
       ],
     },
-    alone("Messages captured by hooks", 6, (day) => day.captured),
+    alone("Messages captured from programs", 6, (day) => day.captured),
     { ...alone("Cost of models", 4, (day) => day.cost_usd), show: showMoney },
     alone("Tokens of models", 7, (day) => day.model_tokens),
   ];

@@ -1,6 +1,7 @@
-// A bench for recall: what a question finds, what made each score, and what is held back.
+// Searching everything that was said: what a question finds, why, and what is held back.
 
 import { useEffect, useState } from "preact/hooks";
+import { MEASURES, REASONS, nameHitKind, nameSignal } from "../names";
 import { useAsked, useSettled } from "../parts/asking";
 import { Badge, Empty, Failure, Fold, Head, Loading, Marked, Slider, TextField } from "../parts/pieces";
 import { ThreadField } from "../parts/threads";
@@ -36,24 +37,9 @@ interface Found {
   unsure?: boolean;
 }
 
-const MEANING: { [part: string]: string } = {
-  lexical: "words of the question, the rarer the more",
-  context: "words that stand around it",
-  semantic: "meaning, by its vector",
-  speaker: "who is asked about said it",
-  role: "a user's words count more",
-  session: "its conversation as a whole fits",
-  asks: "it asks rather than tells",
-  empty: "it says little",
-  same: "it says what the question says",
-  answers: "it answers what was asked before it",
-  answered: "it was answered",
-  followed: "what follows fits",
-};
-const BARS = Object.keys(MEANING);
 const SURE = 0.5;
 
-export function RecallBench() {
+export function Search() {
   const { query, thread } = route.value;
   const [question, setQuestion] = useState(query["q"] ?? "");
   const [floor, setFloor] = useState(0);
@@ -90,7 +76,7 @@ export function RecallBench() {
   const degraded = [own.value?.degraded ?? []].flat();
   return (
     <div class="view">
-      <Head title="Recall bench" note="What a question finds in everything that was said, and why." />
+      <Head title="Search everything" note="What a question finds in all that was said and noted, and why." />
       <div class="card stack">
         <div class="row">
           <TextField
@@ -102,7 +88,7 @@ export function RecallBench() {
           />
           <ThreadField value={thread} all="All of them" onPick={(picked) => go({ view: "recall", thread: picked, query })} />
           <div class="field">
-            <label for="recall-kind">Kind</label>
+            <label for="recall-kind">Look through</label>
             <select id="recall-kind" value={kind} onChange={(event) => setKind(event.currentTarget.value as typeof kind)}>
               <option value="all">Notes and messages</option>
               <option value="entry">Notes</option>
@@ -110,34 +96,34 @@ export function RecallBench() {
             </select>
           </div>
           <Slider
-            label="Floor (min_score)"
+            label="How sure it must be"
             value={floor}
             least={0}
             most={1}
             step={0.01}
-            show={(at) => (at === 0 ? "the server's own" : at.toFixed(2))}
+            show={(at) => (at === 0 ? "the usual" : showShare(at))}
             onInput={setFloor}
           />
         </div>
         {own.value && asking && (
           <div class="row meta">
             {own.value.signals.map((signal) => (
-              <Badge tone="good">{signal}</Badge>
+              <Badge tone="good">{nameSignal(signal)}</Badge>
             ))}
             <span>
-              {showCount(kept.length, "hit")}, {held.length} held back
+              {kept.length} found{held.length > 0 && `, ${held.length} not sure enough`}
             </span>
-            {words.length > 0 && <span>words: {words.join(", ")}</span>}
+            {words.length > 0 && <span>looked for: {words.join(", ")}</span>}
           </div>
         )}
       </div>
       {degraded.map((why) => (
-        <p class="warning">Degraded: {why}</p>
+        <p class="warning">Something is missing: {why}</p>
       ))}
       {own.error && <Failure error={own.error} again={own.again} />}
       {!asking && (
         <Empty title="Ask something">
-          <p>The best hits come with the parts of their scores. What is not relevant enough is shown in grey.</p>
+          <p>Each line that is found says why. What is not sure enough to be shown to a model is grey.</p>
         </Empty>
       )}
       {asking && own.loading && !own.value && <Loading what="Searching" />}
@@ -145,14 +131,14 @@ export function RecallBench() {
         <Empty title="Nothing relevant is remembered about this">
           <p>
             {held.length
-              ? `The nearest ${showCount(held.length, "line")} are below. Lower the floor to let them pass.`
+              ? `The nearest ${showCount(held.length, "line")} are below, in grey.`
               : "Ask in other words, or in all conversations."}
           </p>
         </Empty>
       )}
       <div class="stack" aria-busy={own.loading}>
         {asking && kept.map((hit) => <HitCard key={hit.id} hit={hit} words={words} held={false} />)}
-        {asking && held.length > 0 && <p class="cut-line">held back as not relevant enough</p>}
+        {asking && held.length > 0 && <p class="cut-line">not sure enough</p>}
         {asking && held.map((hit) => <HitCard key={hit.id} hit={hit} words={words} held />)}
       </div>
     </div>
@@ -165,10 +151,11 @@ function mergeHits(own: Hit[], every: Hit[]): Hit[] {
   return [...byId.values()].sort((one, other) => other.score - one.score);
 }
 
+const showShare = (share: number): string => `${share > 0 && share < 0.01 ? "under 1" : Math.round(100 * share)}%`;
+
 function nameKind(hit: Hit): string {
-  if (hit.kind === "entry") return "note";
   if (hit.kind === "message") return hit.role ?? "message";
-  return hit.kind.replace("_", " ") + (hit.status ? `, ${hit.status}` : "");
+  return nameHitKind(hit.kind) + (hit.status ? `, ${hit.status}` : "");
 }
 
 function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolean }) {
@@ -181,11 +168,10 @@ function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolea
     <article class={`card hit${held ? " held" : ""}`} aria-label={hit.text.slice(0, 80)}>
       <div class="card-head">
         <div class="row meta">
-          <span class="score" title="0 to 1: how surely it is about the question">
-            {hit.score.toFixed(hit.score < 0.01 ? 4 : 2)}
+          <span class="score" title="How surely it is about the question">
+            {showShare(hit.score)}
           </span>
           <Badge tone={hit.kind === "entry" ? "accent" : "plain"}>{nameKind(hit)}</Badge>
-          {held && <Badge>held back</Badge>}
           {!held && hit.score < SURE && <Badge tone="warn">not sure</Badge>}
           <span>{showDay(hit.said_at)}</span>
           {hit.age && <span>{hit.age}</span>}
@@ -212,7 +198,7 @@ function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolea
         </p>
       )}
       {hit.parts && (
-        <Fold title="What made this score" open={!held}>
+        <Fold title="Why it was found" open={!held}>
           <Parts parts={hit.parts} />
         </Fold>
       )}
@@ -221,21 +207,21 @@ function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolea
 }
 
 function Parts({ parts }: { parts: { [part: string]: number | string[] } }) {
-  const shown = BARS.flatMap((name) => {
+  const shown = Object.keys(REASONS).flatMap((name) => {
     const value = parts[name];
     return typeof value === "number" && Math.abs(value) >= 0.005 ? [{ name, value }] : [];
   });
   const most = Math.max(1, ...shown.map((each) => Math.abs(each.value)));
-  const rest = ["relevance", "ranking", "cosine", "recency"].flatMap((name) => {
+  const rest = Object.entries(MEASURES).flatMap(([name, title]) => {
     const value = parts[name];
-    return typeof value === "number" ? [`${name} ${value.toFixed(3)}`] : [];
+    return typeof value === "number" ? [`${title} ${value.toFixed(2)}`] : [];
   });
   return (
     <>
       <div class="parts">
         {shown.map(({ name, value }) => (
           <>
-            <span title={MEANING[name]}>{name}</span>
+            <span title={name}>{REASONS[name]}</span>
             <span class="track">
               <span class={value < 0 ? "minus" : undefined} style={{ left: 0, width: `${(100 * Math.abs(value)) / most}%` }} />
             </span>

@@ -1,6 +1,7 @@
 // What is remembered about a person: the profile and every entry, why each is there, and ways to mend it.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { nameEntryKind } from "../names";
 import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
@@ -259,7 +260,7 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
       </p>
       <div class="row meta">
         {entry.pinned && (
-          <Badge tone="good" title="Every conversation is told it, whatever it is about.">
+          <Badge tone="good" title="Every conversation is shown it, whatever it is about.">
             pinned
           </Badge>
         )}
@@ -269,11 +270,11 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
           </Badge>
         )}
         {entry.wrong && (
-          <Badge tone="warn" title="No conversation is told it, and nobody but you can say it again.">
+          <Badge tone="warn" title="No conversation is shown it, and only you can say it again.">
             marked as wrong
           </Badge>
         )}
-        {entry.kind && <Badge tone="accent">{entry.kind.replace("_", " ")}</Badge>}
+        {entry.kind && <Badge tone="accent">{nameEntryKind(entry.kind)}</Badge>}
         <Badge tone={trust.tone} title={trust.why}>
           {trust.text}
         </Badge>
@@ -299,7 +300,7 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
       )}
       {entry.wrong ? (
         <div class="acts">
-          <button type="button" disabled={busy} onClick={() => mark({ wrong: false }, "It stands again.")}>
+          <button type="button" disabled={busy} onClick={() => mark({ wrong: false }, "Marked as right.")}>
             It is right after all
           </button>
         </div>
@@ -309,13 +310,13 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
             <button
               type="button"
               disabled={busy}
-              onClick={() => mark({ pinned: !entry.pinned }, entry.pinned ? "No longer pinned." : "Pinned.")}
+              onClick={() => mark({ pinned: !entry.pinned }, entry.pinned ? "Unpinned." : "Pinned.")}
             >
               {entry.pinned ? "Unpin" : "Pin"}
             </button>
           )}
           {canMark && entry.trust === "shared" && (
-            <button type="button" disabled={busy} onClick={() => mark({ accepted: true }, "Accepted as your words.")}>
+            <button type="button" disabled={busy} onClick={() => mark({ accepted: true }, "Accepted.")}>
               Accept
             </button>
           )}
@@ -441,6 +442,7 @@ function Correct({ entry, onDone, onNo }: CorrectProps) {
         <label for={`correct-${entry.id}`}>What is true instead, in one to three sentences</label>
         <textarea
           id={`correct-${entry.id}`}
+          autofocus
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />

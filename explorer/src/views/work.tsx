@@ -1,6 +1,7 @@
 // Work that goes on: plans with their revisions and attempts, runs that wait for somebody, and jobs in the background.
 
 import { useState } from "preact/hooks";
+import { nameJob, nameRunState } from "../names";
 import type { Memory } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Question, Source } from "../parts/pieces";
@@ -13,14 +14,14 @@ export function Work() {
   const tab = query["tab"] ?? "runs";
   return (
     <div class="view">
-      <Head title="Plan and runs" note="What agents are at, what waits for an answer, and what works in the background.">
+      <Head title="Plans and agent runs" note="What agents do, what waits for your answer, and what the server does in the background.">
         <Choice
           label="What to show"
           value={tab as "runs"}
           choices={[
             { value: "runs", title: "Runs" },
             { value: "plan" as "runs", title: "Plan" },
-            { value: "jobs" as "runs", title: "Background jobs" },
+            { value: "jobs" as "runs", title: "In the background" },
           ]}
           onChange={(next: string) => go({ view: "work", thread, query: { tab: next } }, true)}
         />
@@ -114,10 +115,10 @@ function Runs({ thread }: { thread: string }) {
 
 function NotOffered({ what }: { what: string }) {
   return (
-    <Empty title="This server does not list it">
+    <Empty title="This server does not show runs">
       <p>
-        The tool <code>{what}</code> is not among those that it offers you. Start it with <code>--toolsets all</code>, or sign
-        in with a key that has the right.
+        It does not offer you its tool <code>{what}</code>. Start the server with <code>--toolsets all</code>, or sign in with
+        a key that has the right.
       </p>
     </Empty>
   );
@@ -141,14 +142,14 @@ function RunCard({ run, onChanged }: { run: Run; onChanged: () => void }) {
         decisions: [{ tool_call_id: call, decision }],
       });
       const left = Array.isArray(answer.waiting) ? answer.waiting.length : answer.waiting;
-      say(`${decision === "approve" ? "Approved" : "Denied"}. ${left ? `${showCount(left, "call")} still wait.` : "Whoever runs it can resume it."}`);
+      say(`${decision === "approve" ? "Approved." : "Denied."}${left ? ` ${left} more to answer.` : ""}`);
       onChanged();
     });
   return (
     <article class="card" aria-label={`Run ${run.run_id}`}>
       <div class="card-head">
         <h2 class="row">
-          {run.run_id} <Badge tone={TONE[run.status] ?? "plain"}>{run.status}</Badge>
+          {run.run_id} <Badge tone={TONE[run.status] ?? "plain"}>{nameRunState(run.status)}</Badge>
         </h2>
         <div class="row">
           <span class="meta">
@@ -203,13 +204,13 @@ function RunCard({ run, onChanged }: { run: Run; onChanged: () => void }) {
             act(async () => {
               await from.call("cancel_run", { run_id: run.run_id, reason: "cancelled in the explorer" });
               setAsking(false);
-              say("Cancelled. Whoever runs it is told at its next update.");
+              say("Cancelled.");
               onChanged();
             })
           }
           onNo={() => setAsking(false)}
         >
-          <p>It ends wherever it is, and its checkpoint goes for good: this cannot be undone.</p>
+          <p>It ends wherever it is and cannot go on later. This cannot be undone.</p>
         </Question>
       )}
     </article>
@@ -264,7 +265,7 @@ function PlanShown({ thread }: { thread: string }) {
   if (!thread)
     return (
       <Empty title="Choose a conversation">
-        <p>Its plan is then shown, with its revisions and what was tried.</p>
+        <p>Its plan is then shown, with its versions and what was tried.</p>
       </Empty>
     );
   if (asked.error) return <Failure error={asked.error} again={asked.again} />;
@@ -288,7 +289,7 @@ function PlanShown({ thread }: { thread: string }) {
         <div class="card-head">
           <h2>{plan.goal}</h2>
           <div class="field">
-            <label for="revision">Revision</label>
+            <label for="revision">Version</label>
             <select id="revision" value={revision || last} onChange={(event) => setRevision(Number(event.currentTarget.value))}>
               {Array.from({ length: Math.max(1, Math.min(200, last - first + 1)) }, (_, index) => last - index).map((each) => (
                 <option value={each}>
@@ -300,7 +301,7 @@ function PlanShown({ thread }: { thread: string }) {
           </div>
         </div>
         <p class="meta">
-          {done} of {showCount(plan.steps.length, "step")} done · phase {plan.current_phase} · iteration {plan.iteration} ·{" "}
+          {done} of {showCount(plan.steps.length, "step")} done · phase {plan.current_phase} · round {plan.iteration} ·{" "}
           {showMoment(asked.value.updated_at)}
         </p>
         <ol class="steps">
@@ -332,13 +333,30 @@ interface JobRow {
   kind: string;
   state?: string;
   jobs?: number;
-  [other: string]: unknown;
+  thread_id?: string;
+  failures?: number;
+  error?: string;
+  next_at?: string;
+  since?: string;
+}
+
+/** How a job failed, in words; empty if it did not. */
+function describeFailure({ thread_id, failures, error, next_at, since }: Partial<JobRow>): string {
+  const told = [
+    thread_id && `in ${thread_id}`,
+    failures && `failed ${showCount(failures, "time")}`,
+    error,
+    next_at && `again ${showMoment(next_at)}`,
+    since && `given up ${showMoment(since)}`,
+  ];
+  return told.filter(Boolean).join(" · ");
 }
 
 const STATES: { [state: string]: string } = {
   later: "waits for more to be said",
-  due: "due",
+  due: "next",
   running: "being done",
+  failing: "failed, will be tried again",
   dead: "failed too often",
 };
 
@@ -353,9 +371,9 @@ function Jobs() {
   );
   const failed = rows.some(({ list, row }) => list !== "waiting" || row.state === "dead");
   return (
-    <section class="card" aria-label="Background jobs">
+    <section class="card" aria-label="In the background">
       <div class="card-head">
-        <h2>Background jobs</h2>
+        <h2>Work in the background</h2>
         <div class="row">
           <button type="button" onClick={asked.again}>
             Look again
@@ -383,9 +401,9 @@ function Jobs() {
           <table>
             <thead>
               <tr>
-                <th>Kind</th>
+                <th>What is made</th>
                 <th>State</th>
-                <th class="number">Jobs</th>
+                <th class="number">How many</th>
                 <th>More</th>
               </tr>
             </thead>
@@ -394,10 +412,10 @@ function Jobs() {
                 const { kind, state, jobs, ...rest } = row;
                 return (
                   <tr>
-                    <td>{kind}</td>
+                    <td>{nameJob(kind)}</td>
                     <td>{STATES[state ?? list] ?? state ?? list}</td>
                     <td class="number">{jobs ?? 1}</td>
-                    <td class="meta">{Object.keys(rest).length ? JSON.stringify(rest) : ""}</td>
+                    <td class="meta">{describeFailure(rest)}</td>
                   </tr>
                 );
               })}
@@ -405,7 +423,7 @@ function Jobs() {
           </table>
         </div>
       ) : (
-        <Empty title="Nothing waits" />
+        <Empty title="Nothing is to be done" />
       )}
     </section>
   );
