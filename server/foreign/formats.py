@@ -44,7 +44,7 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
         # A transcript is read in parts, and each part becomes a piece of the same conversation.
         while (found := read_new(str(file), cursor, ended=True)) is not None:
             said, cursor = found
-            kept = [clean for each in said if (clean := cleaner.clean(each)) is not None]
+            kept = cleaner.clean(said)
             # The last of equal ids is the most complete, as hosts write a message again when it grows.
             messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
             if messages:
