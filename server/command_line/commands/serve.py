@@ -26,6 +26,7 @@ from layerlore.server.access.exposure import ServedClients, allowed, reached_by_
 from layerlore.server.access.issuer_keys import KeySet
 from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.protected_resource import METADATA, ProtectedResource
+from layerlore.server.access.protocol_errors import refuse_registration
 from layerlore.server.command_line.known_database import open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.explorer.routes import Explorer
@@ -190,6 +191,12 @@ def _add_open_routes(server: ToolServer, resource: ProtectedResource | None) -> 
 
     server.custom_route("/health", methods=["GET"])(health)
     server.custom_route("/ready", methods=["GET"])(ready)
+
+    async def register(_: Request) -> Response:
+        """The reason why no client can be registered. Clients look here after a 401 if no issuer is named."""
+        return refuse_registration("" if resource is None else resource.issuer)
+
+    server.custom_route("/register", methods=["POST"])(register)
     if resource is None:
         return
 
