@@ -171,16 +171,29 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
         return JSONResponse({"status": "ok"})
 
     async def ready(_: Request) -> Response:
-        """The database is open, migrated and writable."""
-        why_not = await lifespan_state(server).unready()
+        """This server can serve: its database is open, and a fault of it is not this server's own."""
+        process = lifespan_state(server)
+        why_not = await process.unready()
         if not why_not:
-            return JSONResponse({"status": "ready"})
+            status = {"status": "ready"}
+            if fault := await process.find_database_fault():
+                # All servers have this fault, so a proxy must not move the load from one to the next.
+                status |= {"database": "unavailable", "reason": fault}
+            return JSONResponse(status)
         # A start is not a failure, and load balancers treat the two differently.
         if why_not == STARTING:
             status = {"status": why_not}
         else:
             status = {"status": "unavailable", "reason": why_not}
         return JSONResponse(status, status_code=503)
+
+    async def database(_: Request) -> Response:
+        """The database can be written."""
+        process = lifespan_state(server)
+        fault = await process.find_database_fault() or await process.unready()
+        if fault:
+            return JSONResponse({"status": "unavailable", "reason": fault}, status_code=503)
+        return JSONResponse({"status": "available"})
 
     async def metadata(_: Request) -> Response:
         """The issuer of tokens for this server (RFC 9728)."""
@@ -195,6 +208,7 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
 
     server.custom_route("/health", methods=["GET"])(health)
     server.custom_route("/ready", methods=["GET"])(ready)
+    server.custom_route("/database", methods=["GET"])(database)
     if _metadata_url(settings):
         server.custom_route(METADATA, methods=["GET"])(metadata)
 
