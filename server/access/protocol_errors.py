@@ -100,6 +100,17 @@ def challenge_scope(metadata_url: str = "") -> Response:
     return _challenge(403, "insufficient_scope", "the credential has none of the rights", metadata_url)
 
 
+def refuse_registration(issuer: str = "") -> Response:
+    """403 for a client that wants to register here. Clients try that after a 401 that names no issuer, and show the text
+    to the user."""
+    if issuer:
+        text = f"clients are registered at {issuer}, which issues the tokens for this server; a key is accepted, too"
+    else:
+        text = "this server has no sign-in and needs a key"
+    text += ": configure the header Authorization: Bearer KEY with a key from the server's operator"
+    return JSONResponse({"error": "access_denied", "error_description": text}, 403, {"Cache-Control": "no-store"})
+
+
 def answer_unavailable() -> Response:
     """503: the credential cannot be checked now."""
     body = {"error": "temporarily_unavailable", "error_description": "credentials cannot be checked now; try again"}

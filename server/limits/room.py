@@ -147,7 +147,8 @@ def _begins_session(scope: Scope) -> bool:
     sent = dict(scope["headers"])
     modern = sent.get(b"mcp-protocol-version", b"").decode("latin-1") in MODERN_PROTOCOL_VERSIONS
     # Only /mcp begins sessions of this kind; /sse counts as an open stream.
-    return scope.get("path", "").rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
+    path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+    return path.rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
 
 
 def _lessen(counts: Counter[str], tenant: str, by: int) -> None:

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -321,6 +331,17 @@ class Settings(BaseSettings):
     local: LocalSettings = LocalSettings()
     capture: CaptureSettings = CaptureSettings()
     bridge: BridgeSettings = BridgeSettings()
+
+    @field_validator("jwt")
+    @classmethod
+    def _has_audience(cls, jwt: JwtSettings, info: ValidationInfo) -> JwtSettings:
+        http: HttpSettings | None = info.data.get("http")
+        # The same issuer makes tokens for other services, which an audience tells apart.
+        if jwt.issuer and not jwt.audience and http is not None and not http.public_url:
+            raise ValueError(
+                "issuer needs audience or http.public_url: without them, tokens that were made for others would be accepted"
+            )
+        return jwt
 
     @classmethod
     def settings_customise_sources(
