@@ -9,6 +9,15 @@ from typing import Literal, get_args
 
 from layerlore.server.capture.host_lines import TranscriptMessage, as_object
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.memory_notes import (
+    MemoryNotes,
+    UnreadMemoryFile,
+    find_memory_kind,
+    is_claude_memory,
+    read_claude_memory,
+    read_memory,
+    read_section,
+)
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
 from layerlore.server.foreign import chat_exports, note_files
@@ -94,6 +103,9 @@ Format = Literal[
     "mem0",
     "basic-memory",
     "claude-mem",
+    "claude-memory",
+    "codex-memory",
+    "section",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SQLITE = b"SQLite format 3\0"
@@ -116,11 +128,13 @@ def find_format(path: Path) -> Format:
     if path.is_dir():
         if next(path.rglob("*.jsonl"), None) is not None:
             return "claude-code"
+        if memory := find_memory_kind(path):
+            return memory
         if next(path.rglob("*.md"), None) is not None:
             return "basic-memory"
         raise InvalidInput(f"{path} has neither transcripts (.jsonl) nor notes (.md); --from says what it is")
     if path.suffix == ".md":
-        return "basic-memory"
+        return find_memory_kind(path) or "basic-memory"
     # The content decides: a database may have any ending.
     if read_regular(str(path), len(_SQLITE)) == _SQLITE:
         return "claude-mem"
@@ -176,6 +190,8 @@ def _find_in_items(path: Path) -> Format | None:
         return "chatgpt"
     if chat_exports.is_claude(item):
         return "claude"
+    if is_claude_memory(item):
+        return "claude"
     if is_mem0(item):
         return "mem0"
     return None
@@ -197,7 +213,16 @@ def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadP
             return note_files.read(path)
         case "claude-code" | "codex":
             return read_transcripts(path, rules)
+        case "claude-memory" | "codex-memory":
+            return _name_unread(read_memory(path, of))
+        case "section":
+            return _name_unread(read_section(path))
     raise InvalidInput(f"{of} is read line by line")
+
+
+def _name_unread(found: MemoryNotes) -> Foreign:
+    for each in found:
+        yield UnreadableItem(each.path, each.why) if isinstance(each, UnreadMemoryFile) else each
 
 
 def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
@@ -208,6 +233,9 @@ def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
                 found = chat_exports.read_chatgpt(item)
             elif chat_exports.is_claude(item):
                 found = chat_exports.read_claude(item)
+            elif is_claude_memory(item):
+                yield from read_claude_memory(item, int(path.stat().st_mtime * 1000))
+                continue
             else:
                 yield UnreadableItem(f"item {number}", "it is no conversation")
                 continue
