@@ -24,6 +24,7 @@ from layerlore.server.process.safe_files import UnsafeFile
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
+from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 log = logging.getLogger(__name__)
@@ -145,9 +146,13 @@ class Capture:
     async def _store_said(
         self, call: HookCall, thread_id: str, said: Sequence[TranscriptMessage], cleaner: Cleaner
     ) -> None:
-        kept = await run_apart(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
+        kept = await run_apart(lambda: cleaner.clean(said))
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+        # A session that was forked from another begins with a copy of it, under the same ids.
+        times = {each["id"]: each["created_at"] for each in messages if each["created_at"] is not None}
+        copied = await self._engine.database.read(message_pages.find_copied, self._scope, thread_id, times)
+        messages = [each for each in messages if each["id"] not in copied]
         most = self._engine.limits.messages_per_call
         for at in range(0, len(messages), most):
             await self._add(call, thread_id, messages[at : at + most])

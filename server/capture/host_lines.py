@@ -43,6 +43,9 @@ def read_texts(content: Any) -> Iterator[Json]:
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
+            elif isinstance(block, dict) and isinstance(name := block.get("tool_name"), str):
+                # Claude Code names a tool that it loaded, and gives its description to the model alone.
+                yield text_part(name)
 
 
 def join_texts(content: Any) -> str:

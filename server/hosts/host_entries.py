@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from layerlore.server.relay.hook_events import COMMAND, HOOK_EVENTS
 from layerlore.storage.core import linear_re
@@ -89,6 +90,16 @@ def copilot(launch: HostLaunch) -> Json:
 def is_ours(entry: object) -> bool:
     """Whether an entry of a host's file launches this program, whatever its shape: what an update may replace."""
     return NAME in str(entry).lower()
+
+
+def launches_us(entry: object) -> bool:
+    """Whether an entry launches this program, by its name or as a module: a path among its arguments may have our name,
+    too."""
+    if not isinstance(entry, dict):
+        return False
+    given = [entry.get(name) for name in ("command", "cmd", "args")]
+    words = [str(word) for part in given for word in (part if isinstance(part, list) else [part] if part else [])]
+    return bool(words) and (Path(words[0]).stem == NAME or f"{NAME}.server" in words)
 
 
 def without_our_hooks(items: Sequence[object]) -> list[object]:

@@ -567,10 +567,11 @@ ADDED = {
 @pytest.mark.parametrize("added", ADDED)
 async def test_what_a_host_added_is_never_the_users_word(shared: HookedMachine, added: str) -> None:
     host, line = ADDED[added]
-    session = f"added-{[*ADDED].index(added)}"
+    number = [*ADDED].index(added)
+    session = f"added-{number}"
     says = {
-        "codex": codex("message", **spoken("user", "Build it.")),
-        "claude-code": claude(2, "user", "Build it."),
+        "codex": codex("message", 10 + number, **spoken("user", "Build it.")),
+        "claude-code": claude(10 + number, "user", "Build it."),
         "gemini-cli": lines(gemini("2", "user", [{"text": "Build it."}])),
         "cursor": "",
     }
