@@ -10,16 +10,17 @@ from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.moving.foreign_notes import ForeignNote, put_notes
 from layerlore.memory.moving.line_forms import ImportReport
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.rules.validation import Limits
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.foreign.chat_exports import ForeignConversation, UnreadableItem
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import message_rows
+from layerlore.storage.messages import message_pages, message_rows
 from layerlore.storage.moving import moved_threads
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads import threads
 
+_TRANSCRIPTS = ("claude-code", "codex")
 _NOTES = 100
 
 
@@ -71,9 +72,16 @@ class ForeignImport:
 
     async def _store_conversation(self, found: ForeignConversation) -> None:
         scope = self._place(found.resource)
+        try:
+            check_id(found.thread_id, "its id", self._engine.limits.thread_id_chars)
+        except InvalidInput as error:
+            self.report.skip("thread", found.title or found.thread_id, str(error))
+            return
         before = await self._find(scope, found.thread_id)
         # Checked one by one, so that a bad message is reported and the rest of the conversation stored.
         said = [*self._list_fit(found)]
+        if self._source in _TRANSCRIPTS:
+            said = await self._leave_out_copied(scope, found.thread_id, said)
         if self._dry:
             await self._count_new(scope, before, said)
             self.report.add("thread", "unchanged" if before else "added")
@@ -86,6 +94,13 @@ class ForeignImport:
             await self._describe(scope, found, before, said)
         if said:
             self.report.add("thread", "unchanged" if before else "added")
+
+    async def _leave_out_copied(self, scope: Scope, thread_id: str, said: Sequence[Json]) -> list[Json]:
+        """The messages without those that a forked session has from another one, which is stored."""
+        times = {each["id"]: each["created_at"] for each in said if each["created_at"] is not None}
+        copied = await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)
+        self.report.add("message", "unchanged", len(copied))
+        return [each for each in said if each["id"] not in copied]
 
     async def _find(self, scope: Scope, thread_id: str) -> Thread | None:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.capture.memory_notes import find_time, read_front
 from layerlore.server.foreign.chat_exports import (
     Foreign,
@@ -23,6 +24,7 @@ from layerlore.server.foreign.chat_exports import (
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.process.safe_files import UnsafeFile, read_regular
 from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 from layerlore.storage.drivers.foreign_file import ForeignFile
 
@@ -33,22 +35,38 @@ def read_server_memory(path: Path) -> Foreign:
     """The observations of each entity, and the relations, as notes. The file has no times: its own counts."""
     at = int(path.stat().st_mtime * 1000)
     for number, line in read_lines(path):
-        given = as_object(line)
+        given, where = as_object(line), f"line {number}"
         if given.get("type") == "entity":
-            name, kind = as_text(given.get("name")), as_text(given.get("entityType"))
-            if kind:
-                about = f"{name} ({kind})"
-            else:
-                about = name
-            observations = [text for each in as_list(given.get("observations")) if (text := as_text(each))]
-            # An entity without observations is still a fact; one without a name is nothing.
-            yield from (ForeignNote(text, at, about) for text in observations or ["known, and nothing noted"] if name)
+            yield from _read_entity(given, at, where)
         elif given.get("type") == "relation":
             words = [as_text(given.get(key)) for key in ("from", "relationType", "to")]
             if all(words):
                 yield ForeignNote(" ".join(words), at)
+            else:
+                yield UnreadableItem(where, "a relation needs the texts from, relationType and to")
         else:
-            yield UnreadableItem(f"line {number}", "neither an entity nor a relation")
+            yield UnreadableItem(where, "neither an entity nor a relation")
+
+
+def _read_entity(given: Json, at: int, where: str) -> Foreign:
+    name, kind = as_text(given.get("name")), as_text(given.get("entityType"))
+    observations = given.get("observations", [])
+    if not name:
+        yield UnreadableItem(where, "an entity needs a name")
+        return
+    if not isinstance(observations, list):
+        yield UnreadableItem(where, "the observations of an entity must be a list")
+        return
+    if kind:
+        about = f"{name} ({kind})"
+    else:
+        about = name
+    # An entity without observations is still a fact.
+    for each in observations or ["known, and nothing noted"]:
+        if text := as_text(each):
+            yield ForeignNote(text, at, about)
+        else:
+            yield UnreadableItem(where, "an observation must be a text")
 
 
 def read_mem0(path: Path) -> Foreign:
@@ -56,26 +74,45 @@ def read_mem0(path: Path) -> Foreign:
     at = int(path.stat().st_mtime * 1000)
     with open_items(path) as items:
         for number, item in enumerate(_list_memories(item for item, _ in items), 1):
-            text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
-            # Versions of mem0 differ in the name of the text.
-            if not text:
-                yield UnreadableItem(f"memory {number}", "it has no text")
-                continue
-            said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
-            expires = read_expiry(item.get("expiration_date"))
-            yield ForeignNote(text, said, resource=as_text(item.get("user_id")), expires_at=expires)
+            try:
+                yield _read_memory(item, at)
+            except InvalidInput as error:
+                yield UnreadableItem(f"memory {number}", str(error))
+
+
+def _read_memory(item: Any, at: int) -> ForeignNote:
+    """Raises InvalidInput for one that cannot be read."""
+    if not isinstance(item, dict):
+        raise InvalidInput("it is no object")
+    # Versions of mem0 differ in the name of the text.
+    text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
+    if not text:
+        raise InvalidInput("it has no text")
+    user = item.get("user_id")
+    if user is None or user == "":
+        resource = ""
+    else:
+        # Some programs number their users.
+        resource = check_id(str(user) if isinstance(user, int) else user, "user_id", Limits().id_chars)
+    said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
+    return ForeignNote(text, said, resource=resource, expires_at=read_expiry(item.get("expiration_date")))
 
 
 def is_mem0(item: Json) -> bool:
     """Whether an item is a memory, or what holds a list of them."""
-    held = next((as_list(item.get(name)) for name in _MEM0_LISTS if name in item), [item])
-    return all(isinstance(as_object(each).get("memory"), str) for each in held[:1])
+    objects = [each for each in _list_held(item) if isinstance(each, dict)]
+    return all(isinstance(each.get("memory"), str) for each in objects[:1])
 
 
-def _list_memories(items: Iterator[Json]) -> Iterator[Json]:
+def _list_memories(items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
-        held = next((as_list(item[name]) for name in _MEM0_LISTS if name in item), [item])
-        yield from map(as_object, held)
+        yield from _list_held(item)
+
+
+def _list_held(item: Any) -> list[Any]:
+    """The memories in an item, which may be one of them or an answer with a list of them."""
+    given = as_object(item)
+    return next((as_list(given[name]) for name in _MEM0_LISTS if name in given), [item])
 
 
 _MOST_BYTES = 256 * 1024 * 1024
@@ -167,7 +204,7 @@ def read(path: Path) -> Foreign:
                 continue
             metadata = {"source": "claude-mem", "project": as_text(session.get("project"))[:200]}
             title = as_text(session.get("custom_title")) or as_text(session.get("user_prompt"))
-            yield ForeignConversation(f"claude-mem-{asked_by}", title, said, metadata)
+            yield ForeignConversation(f"claude-mem-{asked_by or session['id']}", title, said, metadata)
 
 
 def _first(row: Json, names: tuple[str, ...]) -> str:

@@ -113,6 +113,62 @@ def test_of_chatgpts_export_the_branch_shown_last_is_stored_with_its_times(kept:
     assert bring(kept, archive)["counts"] == {"message": {"unchanged": 5}, "thread": {"unchanged": 2}}
 
 
+def one_message(said: str, **named: Any) -> Any:
+    """A conversation of ChatGPT with one message, under the same id in each."""
+    return {"mapping": dict([node("a", None, [], content=text(said))]), "current_node": "a", **named}
+
+
+def one_of_claude(said: str, **named: Any) -> Any:
+    return {"chat_messages": [{"sender": "human", "text": said}], **named}
+
+
+@pytest.mark.parametrize(("made", "source"), [(one_message, "chatgpt"), (one_of_claude, "claude")])
+def test_an_unpacked_export_is_imported_like_its_archive(
+    kept: Cli, tmp_path: Path, made: Callable[..., Any], source: str
+) -> None:
+    folder = tmp_path / "export"
+    (folder / "conversations-007.json").mkdir(parents=True)
+    for number, said in enumerate(("How ripe?", "And plums?")):
+        file = folder / f"conversations-00{number}.json"
+        file.write_text(json.dumps([made(said, id=f"c{number}", uuid=f"c{number}")]), "utf-8")
+    (folder / "conversations-002.json").write_text('[{"cut', "utf-8")
+    (folder / "conversations-003.json").symlink_to(folder / "gone.json")
+    (folder / "users.json").write_text("[]", "utf-8")
+    found = bring(kept, folder)
+    assert (found["from"], found["counts"]["message"]) == (source, {"added": 2})
+    assert [each["where"] for each in found["skipped"]] == [
+        str(folder / "conversations-002.json"),
+        str(folder / "conversations-003.json"),
+    ]
+    assert "leads nowhere" in found["skipped"][1]["why"]
+    assert told(kept, f"{source}-c1") == [("user", "And plums?")]
+    assert bring(kept, folder, "--from", source)["counts"]["message"] == {"unchanged": 2}
+
+
+@pytest.mark.parametrize("made", [one_message, one_of_claude])
+def test_conversations_without_ids_stay_apart(kept: Cli, tmp_path: Path, made: Callable[..., Any]) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([made("How ripe?"), made("And plums?")]), "utf-8")
+    assert bring(kept, file)["counts"] == {"message": {"added": 2}, "thread": {"added": 2}}
+    assert bring(kept, file)["counts"] == {"message": {"unchanged": 2}, "thread": {"unchanged": 2}}
+
+
+def test_items_that_cannot_be_read_are_counted_and_named(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    talk = one_of_claude("How ripe?", uuid="t1")
+    talk["chat_messages"].append("lost")
+    bad_id = one_message("And plums?", id="a\nb", title="Plums")
+    file.write_text(json.dumps([7, talk, None, {"tea": 1}, bad_id]), "utf-8")
+    found = bring(kept, file)
+    assert found["counts"]["message"] == {"added": 1}
+    # Neighbours with one reason are one entry: here item 1, a message of item 2, and item 3.
+    assert [(each["where"], each["why"].partition(":")[0], each["count"]) for each in found["skipped"]] == [
+        ("item 1", "it is no object", 3),
+        ("item 4", "it is no conversation", 1),
+        ("Plums", "its id", 1),
+    ]
+
+
 def test_of_claudes_export_the_branch_written_last_is_stored_with_calls_and_attachments(
     kept: Cli, tmp_path: Path
 ) -> None:
@@ -182,6 +238,48 @@ def test_transcripts_are_stored_under_the_ids_that_capture_gives_them(kept: Cli,
     assert bring(kept, tmp_path)["counts"]["message"] == {"unchanged": 5}
 
 
+def test_sessions_that_were_forked_are_stored_without_what_they_inherit(kept: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    shared = [claude(1, "user", "Which pears?"), claude(2, "assistant", [{"type": "text", "text": "The ripe ones."}])]
+    files = {"z-first": [*shared, claude(3, "user", "Thanks.")], "a-fork": [*shared, claude(4, "user", "And plums?")]}
+    for age, (name, lines) in enumerate(files.items()):
+        (folder / f"{name}.jsonl").write_text("".join(lines).replace('"any"', f'"{name}"'), "utf-8")
+        os.utime(folder / f"{name}.jsonl", (1_700_000_000 + age, 1_700_000_000 + age))
+    assert bring(kept, folder)["counts"]["message"] == {"added": 4, "unchanged": 2}
+    assert told(kept, "a-fork") == [("user", "And plums?")]
+    assert len(told(kept, "z-first")) == 3
+    assert bring(kept, folder)["counts"]["message"] == {"unchanged": 6}
+
+
+def test_every_line_of_server_memory_that_cannot_be_read_is_counted(kept: Cli, tmp_path: Path) -> None:
+    graph = tmp_path / "memory.jsonl"
+    lines = [
+        {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["likes pears", 7]},
+        {"type": "entity", "entityType": "person", "observations": ["is nobody"]},
+        {"type": "entity", "name": "Ben", "observations": "likes plums"},
+        {"type": "relation", "from": "Ana", "to": "Acme"},
+        ["entity"],
+    ]
+    graph.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    found = bring(kept, graph)
+    assert found["counts"] == {"entry": {"added": 1}, "unread": {"skipped": 5}}
+    assert [each["where"] for each in found["skipped"]] == [f"line {number}" for number in range(1, 6)]
+
+
+def test_of_mem0_nothing_is_stored_where_several_people_would_be_mixed(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    memories = [{"memory": "Ben likes nuts", "user_id": "ben"}, {"memory": "Cy likes tea", "user_id": 7}, 7]
+    file.write_text(json.dumps(memories), "utf-8")
+    code, _, err = kept("import", str(file))
+    assert code == 1
+    assert "memories of 2 people ('7', 'ben'): --everyone" in err
+    assert entries(kept) == []
+    found = bring(kept, file, "--everyone")
+    assert (found["counts"]["entry"], found["skipped"][0]["where"]) == ({"added": 2}, "memory 3")
+    assert entries(kept, "--resource=7") == ["Cy likes tea"]
+
+
 def test_server_memorys_graph_and_mem0s_memories_become_entries(kept: Cli, tmp_path: Path) -> None:
     graph = tmp_path / "memory.jsonl"
     lines = [
@@ -240,10 +338,21 @@ Notes from the course.
 def test_basic_memorys_notes_become_entries_and_their_prose_a_conversation(kept: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     (folder / ".obsidian").mkdir(parents=True)
+    (folder / "tea.md").mkdir()
+    (folder / "tea.md" / "mint.md").write_text("- [taste] Fresh", "utf-8")
+    (folder / "gone.md").symlink_to("nowhere.md")
     (folder / ".obsidian" / "x.md").write_text("- [a] b", "utf-8")
     (folder / "coffee.md").write_text(NOTE, "utf-8")
-    assert bring(kept, folder)["counts"] == {"message": {"added": 1}, "thread": {"added": 1}, "entry": {"added": 3}}
+    found = bring(kept, folder)
+    assert found["counts"] == {
+        "message": {"added": 1},
+        "thread": {"added": 1},
+        "entry": {"added": 4},
+        "unread": {"skipped": 1},
+    }
+    assert found["skipped"][0]["why"] == "it is a link that leads nowhere"
     assert set(entries(kept)) == {
+        "mint: Fresh [taste]",
         "Coffee Brewing: Pour over is clearer #brewing (tasted) [method]",
         "Coffee Brewing requires Grinder (burr)",
         "Coffee Brewing relates to Tea",

@@ -78,6 +78,8 @@ def home(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("LAYERLORE_DATA_DIR", str(tmp_path / "data"))
+    # Else each installation would start a server.
+    monkeypatch.setenv("LAYERLORE_LOCAL__SHARE", "false")
     return folder
 
 
@@ -261,11 +263,11 @@ def test_what_is_no_file_stays_and_the_reason_is_said(odd: str, home: Path, cli:
         path.mkdir()
     else:
         path.symlink_to("/dev/zero" if odd == "device" else path.name)
-    before = path.lstat()
+    before = path.lstat().st_mode, path.lstat().st_ino
     code, told, _ = cli("install", "cursor")
     assert code == 1
     assert f"Cursor: refused: {path} cannot be read: " in told
-    assert path.lstat() == before
+    assert (path.lstat().st_mode, path.lstat().st_ino) == before
     assert "its file cannot be read" in cli("install")[1]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
@@ -489,6 +491,16 @@ async def test_what_a_host_reads_there_launches_a_server_that_answers(home: Path
     launched = StdioServerParameters(command=written["command"], args=written["args"], env=own_environment())
     async with Client(stdio_client(launched)) as client:
         assert "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_an_environment_in_a_folder_for_temporary_files_is_not_copied_and_the_user_is_warned(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(Path(sys.prefix).parent))
+    assert "lies in a folder for temporary files" in cli("install", "cursor")[1]
+    assert not (tmp_path / "data" / "runtime").exists()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "temporary" not in cli("install", "cursor")[1]
 
 
 @pytest.mark.programs
