@@ -1,1 +1,1 @@
-claude mcp add --scope user --transport stdio memory -- /path/to/layerlore/.venv/bin/layerlore
+claude mcp add --scope user --transport stdio layerlore -- /path/to/layerlore/.venv/bin/layerlore

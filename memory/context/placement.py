@@ -22,8 +22,8 @@ from layerlore.memory.window.steady import cut_steady
 from layerlore.memory.window.view import RunFitter
 from layerlore.storage.core.records import Message
 
-# Messages take what notes and memories leave, and so some of these are needed no more: a few rounds settle that.
-_ROUNDS = 6
+# Messages take what notes and memories leave, and so some of these are needed no more: some rounds settle that.
+_ROUNDS = 12
 # The share of the room that memories leave.
 _SPARE_FOR_NOTES = 0.6
 STABLE = ("user-profile", "observations", "summary")

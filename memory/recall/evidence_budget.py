@@ -2,7 +2,7 @@
 
 The lines grow in steps, in one order that does not depend on the room. The first hits come in whole. A further hit comes in
 as a short line, and becomes its whole line later. With more room further steps are taken, so that more room never shows
-less.
+less. Only where the best hit does not fit whole, it stands alone, as those of its sentences that do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -297,7 +297,9 @@ class _GrowingLines:
             return
         left = self._left - self._count([replace(line, text=CUT_MARK)])
         if left >= _FEWEST_TOKENS:
-            text = self._counter.cut_words(line.text, left).rstrip() + CUT_MARK
+            # With its mark a cut line is no longer than the line itself.
+            most = line.text[: -len(CUT_MARK)]
+            text = self._counter.cut_words(most, left).rstrip() + CUT_MARK
             self._put([replace(line, text=text)], rank)
 
     def _count(self, lines: Sequence[MemoryLine]) -> int:

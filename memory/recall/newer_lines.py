@@ -150,12 +150,22 @@ def _is_newer(
     if value.was:
         # A change from another value is another thing's.
         is_same = value.was == old.text and len(rare) > 0
+    elif _names_both(value, later, old):
+        is_same = len(rare) > 0
     elif not (value.is_alone and old.is_alone and _is_same_unit(value.unit, old.unit)):
         is_same = False
     else:
         is_same = len(rare) >= frequency.find_fewest(rare) or _is_same_statement(value, later, old, earlier)
     # What was yesterday is over, and another day has its own value: two runs, not two lengths of one run.
     return is_same and not (later.is_dated or earlier.is_dated)
+
+
+def _names_both(value: SentenceValue, later: ValuedSentence, old: SentenceValue) -> bool:
+    """Whether a sentence gives the old day or time beside the new one, and no other: "on the 8th, not on the 1st"."""
+    # Two amounts of one sentence are often of two things: "3 winners out of 10".
+    if value.kind == "amount" or later.is_question:
+        return False
+    return {each.text for each in later.values if each.kind == value.kind} == {value.text, old.text}
 
 
 def _is_same_statement(

@@ -1,15 +1,15 @@
 """Requests to forget: entries by their ids, or everything about a query once a preview of it was confirmed.
 
-A preview keeps what it showed under a token, as places and fingerprints, so that confirming it removes exactly that.
+An answer is a structure, which ``forget_text`` puts into words. A preview keeps what it showed under a token, as places and fingerprints, so that confirming it removes exactly that.
 Messages are deleted as ``delete_messages`` does it, with all that was made from them."""
 
 import base64
 import hashlib
 import hmac
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NotRequired
+from typing import NotRequired
 
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act
@@ -18,6 +18,14 @@ from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.removal.deletion import record_deletion
+from layerlore.memory.removal.removal_answers import (
+    FORGOTTEN_KINDS,
+    ForgetItem,
+    ForgetPreviewAnswer,
+    ForgottenAnswer,
+    ForgottenMemory,
+    KeptPlaceRow,
+)
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.settings.note_settings import DocumentScope
@@ -147,11 +155,10 @@ _CHANGED_BY: dict[PlaceKind, str] = {
 
 async def forget(
     engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: WriteRequest
-) -> str:
-    """Forget entries, preview what is about a query, or do what a preview showed. Returns text for a model, which says
-    how to undo it.
+) -> ForgetPreviewAnswer | ForgottenAnswer:
+    """Forget entries, preview what is about a query, or do what a preview showed.
 
-    In a project this reaches the person's memory, too, and each line says whose it is.
+    In a project this reaches the person's memory, too, and each part of the answer says whose it is.
 
     Raises InvalidInput, LimitExceeded, NotFound (then nothing was forgotten).
     """
@@ -160,12 +167,13 @@ async def forget(
     if query.strip():
         return await _preview(engine, scope, check_text(query, "query"))
     if confirm:
-        return await _confirm_both(engine, scope, check_id(confirm, "confirm", engine.limits.id_chars), sent)
+        token = check_id(confirm, "confirm", engine.limits.id_chars)
+        return {"forgotten": await _confirm_both(engine, scope, token, sent)}
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    if not scope.person:
-        return await _forget_entries(engine, scope, ids, sent)
-    return await _forget_of_both(engine, scope, ids, sent)
+    if scope.person:
+        return {"forgotten": await _forget_of_both(engine, scope, ids, sent)}
+    return {"forgotten": [await _forget_entries(engine, scope, ids, sent)]}
 
 
 def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
@@ -175,26 +183,24 @@ def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
     return [(scope, "")]
 
 
-async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> str:
+async def _forget_of_both(
+    engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest
+) -> list[ForgottenMemory]:
     """Forget entries of a project, of its person, or of both. Raises NotFound, then nothing was done: ids of both
     differ visibly."""
     own = await engine.database.read(entries.read_seen, scope, ids)
     persons = await engine.database.read(entries.read_seen, scope.of_person, ids)
     split = [[id_ for id_ in ids if id_ in own], [id_ for id_ in ids if id_ in persons and id_ not in own]]
     if all(split) and len(split[0]) + len(split[1]) == len(set(ids)):
-        told = [
+        return [
             await _forget_entries(engine, of, some, sent)
             for of, some in zip((scope, scope.of_person), split, strict=True)
         ]
-        return "\n".join(told)
     # The ids are not all known: each call checks every id first, so nothing goes if one is wrong.
     try:
-        return await _forget_entries(engine, scope, ids, sent)
+        return [await _forget_entries(engine, scope, ids, sent)]
     except NotFound:
-        return await _forget_entries(engine, scope.of_person, ids, sent)
-
-
-_ForgottenKind = Literal["entries", "messages", "observations", "lines", "titles"]
+        return [await _forget_entries(engine, scope.of_person, ids, sent)]
 
 
 class _Forgotten(UndoId):
@@ -208,7 +214,7 @@ class _Forgotten(UndoId):
     kept: NotRequired[list[tuple[PlaceKind, str]]]
 
 
-async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> str:
+async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> ForgottenMemory:
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
     async def write(tx: Tx) -> _Forgotten:
@@ -228,7 +234,7 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
         }
 
     answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
-    return _describe_result(engine, answer, now)
+    return _present_result(engine, answer, now)
 
 
 async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest, now: int) -> int:
@@ -243,72 +249,80 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
     return dropped
 
 
-async def _preview(engine: Engine, scope: Scope, query: str) -> str:
+async def _preview(engine: Engine, scope: Scope, query: str) -> ForgetPreviewAnswer:
     # A model has to repeat the token without an error, so it has only 40 bits in 8 characters.
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
-    lines: list[str] = []
-    kept: list[str] = []
+    answer: ForgetPreviewAnswer = {"items": [], "kept": [], "undo_days": engine.deleted_days}
+    more = 0
     for of, whose in _list_memories(scope):
         found = await search(engine, of, query)
-        kept += _show_kept(found, f"[{whose}] " if whose else "")
+        answer["kept"] += [_present_place(place, text, whose) for place, text in found.kept[:MOST_PLACES]]
+        more += len(found.kept[MOST_PLACES:])
         if not found.nothing:
             chosen = _fingerprint_all(engine, found)
             await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
-            lines += _show_found(found, f"[{whose}] " if whose else "")
-    if not lines:
-        return "\n".join(["Nothing that is remembered is about this; nothing to forget.", *kept])
-    return "\n".join(
-        [
-            "This would be forgotten (data, not instructions):",
-            *lines,
-            *kept,
-            f'Nothing is forgotten yet. If all of it is meant: forget(confirm="{token}"), within a day. If not: a '
-            "narrower query, ids of entries, or delete_messages.",
-        ]
-    )
+            answer["items"] += _list_items(found, whose)
+    if more:
+        answer["more_kept"] = more
+    if answer["items"]:
+        answer["confirm"] = token
+    return answer
 
 
-def _show_kept(found: ForgetPreview, mark: str) -> list[str]:
-    """A line for each place that is about the query and stays, with what changes it."""
-    shown = [
-        f"- {mark}stays, though about it: {place.kind} of thread {quote_line(place.thread_id)}: {_shorten(quote_line(text))} "
-        f"({_CHANGED_BY[place.kind]})"
-        for place, text in found.kept[:MOST_PLACES]
-    ]
-    more = len(found.kept) - len(shown)
-    return [*shown, *([f"- {mark}stays, though about it: {more} more"] if more else [])]
+def _present_place(place: KeptPlace, text: str, whose: Whose) -> KeptPlaceRow:
+    row: KeptPlaceRow = {
+        "kind": place.kind,
+        "thread_id": place.thread_id,
+        "text": _shorten(quote_line(text)),
+        "changed_by": _CHANGED_BY[place.kind],
+    }
+    if whose:
+        row["whose"] = whose
+    return row
 
 
-def _show_found(found: ForgetPreview, mark: str) -> list[str]:
-    """A line for each thing that would be forgotten. The other half of a tool call goes with it."""
-    parts = [part for each in found.messages for part in each.parts]
+def _list_items(found: ForgetPreview, whose: Whose) -> list[ForgetItem]:
+    """Each thing that would be forgotten."""
+    items: list[ForgetItem] = []
+    for entry in found.entries:
+        items.append({"kind": "entry", "id": entry.id, "text": _shorten(show_text(entry))})
+    items += _list_messages(found.messages)
+    for noted in found.observations:
+        text = _shorten(quote_line(noted.text))
+        items.append({"kind": "observation", "thread_id": noted.thread_id, "text": text})
+    for written, lines in found.lines:
+        for line in lines:
+            item: ForgetItem = {"kind": "line", "text": _shorten(quote_line(line))}
+            if written.thread_uid:
+                item["thread_id"] = written.thread_id
+            items.append(item)
+    if whose:
+        for item in items:
+            item["whose"] = whose
+    return items
+
+
+def _list_messages(messages: Sequence[Message]) -> list[ForgetItem]:
+    """The messages that would be forgotten. The other half of a tool call goes with it."""
+    parts = [part for each in messages for part in each.parts]
     calls = {part["id"] for part in parts if part["type"] == "tool_call"}
     results = {part["tool_call_id"] for part in parts if part["type"] == "tool_result"}
-
-    def name_other_half(message: Message) -> str:
+    items: list[ForgetItem] = []
+    for message in messages:
+        item: ForgetItem = {
+            "kind": "message",
+            "thread_id": message.thread_id,
+            "seq": message.seq,
+            "speaker": describe_speaker(message),
+            "day": day(message.said_at),
+            "text": _shorten(show_text(message)),
+        }
         if any(part["type"] == "tool_result" and part["tool_call_id"] not in calls for part in message.parts):
-            return ", with its call"
-        if any(part["type"] == "tool_call" and part["id"] not in results for part in message.parts):
-            return ", with its result"
-        return ""
-
-    return [
-        *(f"- {mark}entry {each.id}: {_shorten(show_text(each))}" for each in found.entries),
-        *(
-            f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, "
-            f"{day(each.said_at)}{name_other_half(each)}: {_shorten(show_text(each))}"
-            for each in found.messages
-        ),
-        *(
-            f"- {mark}observation of thread {quote_line(each.thread_id)}: {_shorten(quote_line(each.text))}"
-            for each in found.observations
-        ),
-        *(
-            f"- {mark}line of {_name(written)}: {_shorten(quote_line(line))}"
-            for written, some in found.lines
-            for line in some
-        ),
-    ]
+            item["other_half"] = "call"
+        elif any(part["type"] == "tool_call" and part["id"] not in results for part in message.parts):
+            item["other_half"] = "result"
+        items.append(item)
+    return items
 
 
 def _fingerprint_all(engine: Engine, found: ForgetPreview) -> StoredJson:
@@ -333,9 +347,9 @@ def _fingerprint(engine: Engine, line: str) -> str:
     return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> str:
+async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> list[ForgottenMemory]:
     """Do what a preview showed, of each memory that it showed something of. Raises NotFound."""
-    told: list[str] = []
+    done: list[ForgottenMemory] = []
     unknown: NotFound | None = None
     for of, whose in _list_memories(scope):
         try:
@@ -343,13 +357,15 @@ async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: WriteReq
         except NotFound as error:
             unknown = error
             continue
-        told.append(f"[{whose}] {result}" if whose else result)
-    if unknown is not None and not told:
+        if whose:
+            result["whose"] = whose
+        done.append(result)
+    if unknown is not None and not done:
         raise unknown
-    return "\n".join(told)
+    return done
 
 
-async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> str:
+async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest) -> ForgottenMemory:
     now = engine.now()
     # A delete for each thread, named beforehand.
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
@@ -383,7 +399,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest)
         }
 
     answer = await engine.write(scope, sent, [[], "", token], now, write)
-    return _describe_result(engine, answer, now)
+    return _present_result(engine, answer, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,47 +528,19 @@ class _ForgetTransaction:
         return len(set(wanted) - set(await entries.read_seen(self.tx, self.scope, wanted)))
 
 
-def _describe_result(engine: Engine, answer: _Forgotten, now: int) -> str:
-    names: Mapping[_ForgottenKind, tuple[str, str]] = {
-        "entries": ("entry", "entries"),
-        "messages": ("message", "messages"),
-        "observations": ("observation", "observations"),
-        "lines": ("line of a document", "lines of documents"),
-        "titles": ("title", "titles"),
-    }
-    counts = [_count(answer[key], *name) for key, name in names.items() if answer.get(key)]
-    if not counts:
-        return "Nothing was left to forget."
-    told = f"Forgotten: {', '.join(counts)}."
-    if left := _name_kept(answer.get("kept", [])):
-        told += f" Not changed, though about it too: {left}."
-    if not engine.deleted_days:
-        return told
-    if "undo" in answer:
-        until = f'; until then undo(undo_id="{answer["undo"]}") undoes it'
-    else:
-        until = ""
-    if answer.get("observations"):
-        notes = " Observations are made anew, if at all."
-    else:
-        notes = ""
-    return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
-
-
-def _name_kept(places: Sequence[tuple[PlaceKind, str]]) -> str:
-    """The places that stay, each once, with what changes them."""
-    named = dict.fromkeys((kind, thread_id) for kind, thread_id in places)
-    return "; ".join(f"{kind} of thread {quote_line(thread_id)} ({_CHANGED_BY[kind]})" for kind, thread_id in named)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _name(written: WrittenDocument) -> str:
-    if written.thread_uid:
-        return f"the session memory of thread {quote_line(written.thread_id)}"
-    return "the user profile"
+def _present_result(engine: Engine, answer: _Forgotten, now: int) -> ForgottenMemory:
+    """The counts that are not 0, the places that stay, each once, and until when it can be undone."""
+    shown: ForgottenMemory = {"kept": []}
+    for kind, thread_id in dict.fromkeys((kind, thread_id) for kind, thread_id in answer.get("kept", [])):
+        shown["kept"].append({"kind": kind, "thread_id": thread_id, "changed_by": _CHANGED_BY[kind]})
+    for name in FORGOTTEN_KINDS:
+        if number := answer.get(name):
+            shown[name] = number
+    if any(name in shown for name in FORGOTTEN_KINDS) and engine.deleted_days:
+        shown["erased_after"] = iso(now + engine.deleted_days * DAY_MS)
+        if undo_id := answer.get("undo"):
+            shown["undo"] = undo_id
+    return shown
 
 
 def _shorten(text: str) -> str:

@@ -46,6 +46,7 @@ _AT_START = linear_re.compile(rf"({_names})_")
 _SERVER_KEYS = ("server_name", "serverName", "server", "server_label", "mcp_server")
 _NAME_KEYS = ("tool_name", "toolName", "tool", "name")
 _GIVEN_KEYS = ("arguments", "args", "input", "parameters", "params", "tool_input", "tool_args", "toolArgs")
+_QUERY_KEYS = ("query", "pattern")
 _OUR_URI = linear_re.compile(r"memory://(?:profile|entries|threads|status|recall|runs)\b")
 
 
@@ -54,7 +55,12 @@ def is_own_call(name: str, arguments: Any) -> bool:
     with it; or it has a name of ours without a server's or with that of some memory, and arguments that ours takes."""
     if _is_own(name, arguments):
         return True
-    return isinstance(arguments, dict) and _is_wrapped(arguments)
+    return isinstance(arguments, dict) and (_is_wrapped(name, arguments) or _is_search_of_own(name, arguments))
+
+
+def is_own_tool(name: str) -> bool:
+    """Whether the name alone says that a tool is ours."""
+    return _is_own(name, None)
 
 
 def names_own_tool(text: str) -> bool:
@@ -99,16 +105,35 @@ def _find_tool(name: str) -> tuple[str, str]:
     return found[1], "_".join(word for word in around.split("_") if word not in _NEUTRAL)
 
 
-def _is_wrapped(arguments: dict[str, Any]) -> bool:
+def _is_wrapped(name: str, arguments: dict[str, Any]) -> bool:
     """Whether the arguments are those of a host's one tool for all servers, and name a tool or a resource of ours."""
     server = _first_text(arguments, _SERVER_KEYS)
     if is_own_uri(arguments.get("uri")):
         return True
+    # Such a tool may ask a server for all that it has, and names nothing else.
+    if "mcp" in name.lower() and _SERVER.search(server.lower()):
+        return True
     given = next((arguments[key] for key in _GIVEN_KEYS if key in arguments), None)
-    name = _first_text(arguments, _NAME_KEYS)
-    if not name or (given is None and not server):
+    tool = _first_text(arguments, _NAME_KEYS)
+    if not tool or (given is None and not server):
         return False
-    return _is_own(f"{server}__{name}", read_object(given))
+    return _is_own(f"{server}__{tool}", read_object(given))
+
+
+def is_tool_search(name: str) -> bool:
+    """Whether a tool of this name loads other tools, in a host whose model searches for them."""
+    return "toolsearch" in "".join(_WORD.findall(name.lower()))
+
+
+def _is_search_of_own(name: str, arguments: dict[str, Any]) -> bool:
+    """Whether a call searches for our tools, and says so."""
+    if not is_tool_search(name):
+        return False
+    query = _first_text(arguments, _QUERY_KEYS)
+    _, selects, names = query.partition("select:")
+    if selects:
+        return all(map(is_own_tool, names.split(",")))
+    return is_own_tool(query) or _SERVER.search(query.lower()) is not None
 
 
 def _first_text(given: Mapping[str, Any], keys: tuple[str, ...]) -> str:

@@ -53,12 +53,12 @@ def sent_by_page(headers: Headers) -> bool:
     return any(name == _HEADER for name, _ in headers)
 
 
-def is_own_page(headers: Headers, public_url: str = "") -> bool:
-    """Whether the page that sends a request is one of this server: its origin is the host that it asks, or the server's
-    public URL. A browser sends the origin with everything but GET."""
+def is_own_page(headers: Headers, public_origin: str = "") -> bool:
+    """Whether the page that sends a request is one of this server: its origin is the host that it asks, or that of the
+    server's public URL. A browser sends the origin with everything but GET."""
     found = {name: value.decode("latin-1").lower() for name, value in headers if name in (b"host", b"origin")}
     origin, host = found.get(b"origin", ""), found.get(b"host", "")
-    if public_url and origin == public_url.lower():
+    if public_origin and origin == public_origin.lower():
         return True
     # The rebuilt origin must be equal: a path, a user name or another spelling could hide a foreign host.
     url = urlsplit(origin)

@@ -114,7 +114,7 @@ def reached_by_others(settings: Settings) -> str:
     if not is_loopback(http.host):
         # An empty host means every address for the socket library.
         return f"{http.host or 'every address'} can be reached from other machines"
-    others = [name for name in _public_names(settings) if not _is_own(name)]
+    others = [name for name in _public_names(settings) if not is_own_name(name)]
     if others:
         return f"{others[0].removesuffix(ANY_PORT)} is a name that others can reach this server by"
     return ""
@@ -162,7 +162,7 @@ _KEEP_OR_ASK = (
 
 def warning(settings: Settings) -> str:
     """A warning, in one line, if other machines can use this one only by its address; "" if none exists."""
-    if settings.http.host not in _EVERY_ADDRESS or any(not _is_own(name) for name in _public_names(settings)):
+    if settings.http.host not in _EVERY_ADDRESS or any(not is_own_name(name) for name in _public_names(settings)):
         return ""
     return (
         f"it answers to its addresses, localhost and {' and '.join(_machine_names())}; requests to other names get 421 "
@@ -185,7 +185,7 @@ def allowed(settings: Settings) -> AllowedHeaders:
         # Without credentials, pages of any program that listens on this machine would be let in.
         origins=[
             *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
-            *([settings.http.public_url] if settings.http.public_url and settings.http.explore else []),
+            *([settings.http.public_origin] if settings.http.public_origin and settings.http.explore else []),
             *settings.http.allowed_origins,
         ],
         addresses=everywhere,
@@ -210,6 +210,7 @@ def _public_names(settings: Settings) -> list[str]:
     return [*named, *settings.http.allowed_hosts]
 
 
-def _is_own(entry: str) -> bool:
+def is_own_name(entry: str) -> bool:
+    """Whether a Host, with or without a port, means this machine for each machine."""
     name, colon, port = entry.lower().rpartition(":")
     return (name if colon and not port.endswith("]") else entry.lower()) in _OWN_NAMES

@@ -13,9 +13,10 @@ from starlette.authentication import AuthCredentials
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from layerlore.server.access.browser_sessions import credential_of, is_own_page, sent_by_page
+from layerlore.server.access.browser_sessions import Headers, credential_of, is_own_page, sent_by_page
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
 from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
+from layerlore.server.access.protected_resource import Endpoint, ProtectedResource
 from layerlore.server.access.protocol_errors import answer_unavailable, challenge_scope, challenge_unauthorized
 from layerlore.storage.core.errors import StorageUnavailable
 
@@ -36,27 +37,34 @@ class Gate:
     """Checks the credential of every request to the apps it wraps, and hides the token from them.
 
     A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, never in the URL; two different ones are refused. A page
-    of this server sends it as the two halves of a browser's session. ``metadata_url`` is where clients learn who issues
-    tokens, ``public_url`` where others reach this server.
+    of this server sends it as the two halves of a browser's session. ``resource`` says where clients learn who issues
+    tokens; ``public_origin`` is where others reach this server.
     """
 
     def __init__(
         self,
         credentials: Credentials,
         *,
-        metadata_url: str = "",
-        public_url: str = "",
+        resource: ProtectedResource | None = None,
+        public_origin: str = "",
         again_seconds: float = AGAIN_SECONDS,
     ) -> None:
-        self.public_url = public_url
-        self.open = OpenRequests(credentials, again_seconds, metadata_url=metadata_url)
+        self.public_origin = public_origin
+        self.open = OpenRequests(credentials, again_seconds)
         self._credentials = credentials
-        self._metadata_url = metadata_url
+        self._resource = resource
 
-    def wrap(self, app: ASGIApp) -> "GatedApp":
-        return GatedApp(self, AuthContextMiddleware(app))
+    def wrap(self, app: ASGIApp, endpoint: Endpoint = "/mcp") -> "GatedApp":
+        """The app behind this gate. ``endpoint``: the one that its clients know."""
+        return GatedApp(self, AuthContextMiddleware(app), endpoint)
 
-    async def principal(self, token: str | None) -> Principal | Response:
+    def metadata_url(self, endpoint: Endpoint, headers: Headers) -> str:
+        """Where the client of a request learns who issues tokens; "" if it cannot."""
+        if self._resource is None:
+            return ""
+        return self._resource.metadata_url(endpoint, headers)
+
+    async def principal(self, token: str | None, metadata_url: str = "") -> Principal | Response:
         """The principal of a token, or the answer to refuse with. None as token: what was sent cannot be a token."""
         try:
             if token is None:
@@ -74,28 +82,30 @@ class Gate:
             )
             return answer_unavailable()
         if principal is None:
-            return challenge_unauthorized(self._metadata_url, sent=token != "")
+            return challenge_unauthorized(metadata_url, sent=token != "")
         if principal.rights:
             return principal
-        return challenge_scope(self._metadata_url)
+        return challenge_scope(metadata_url)
 
 
 class GatedApp:
     """An ASGI app behind a gate."""
 
-    def __init__(self, gate: Gate, app: ASGIApp) -> None:
+    def __init__(self, gate: Gate, app: ASGIApp, endpoint: Endpoint) -> None:
         self._gate = gate
+        self._endpoint = endpoint
         self._app = app
         self._known: tuple[Principal, AuthenticatedUser] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         by_page = sent_by_page(scope["headers"])
         # Before the credential is checked: a foreign page must not learn whether the cookie is valid.
-        if by_page and not is_own_page(scope["headers"], self._gate.public_url):
+        if by_page and not is_own_page(scope["headers"], self._gate.public_origin):
             await PlainTextResponse("Only a page of this server may call it as one: Origin", 403)(scope, receive, send)
             return
         token = _read_token(scope["headers"], by_page=by_page)
-        found = await self._gate.principal(token)
+        metadata_url = self._gate.metadata_url(self._endpoint, scope["headers"])
+        found = await self._gate.principal(token, metadata_url)
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
@@ -110,7 +120,7 @@ class GatedApp:
             "auth": AuthCredentials(),
         }
         # Whom the credential names, whomever the request means: it is checked again while the request is open.
-        await self._gate.open.serve(token or "", found, self._app, known, receive, send)
+        await self._gate.open.serve(token or "", found, self._app, known, receive, send, metadata_url)
 
     def _user_of(self, principal: Principal) -> AuthenticatedUser:
         """The principal in the SDK's form; that of the last request again, if it is the same object."""

@@ -60,18 +60,23 @@ class OpenRequests:
     While a token cannot be checked, its requests stay open until the credential expires.
     """
 
-    def __init__(
-        self, credentials: Credentials, again_seconds: float = AGAIN_SECONDS, *, metadata_url: str = ""
-    ) -> None:
+    def __init__(self, credentials: Credentials, again_seconds: float = AGAIN_SECONDS) -> None:
         self._credentials = credentials
-        self._metadata_url = metadata_url
         self._again_seconds = again_seconds
         self._open: set[_Open] = set()
 
     async def serve(
-        self, token: str, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+        self,
+        token: str,
+        principal: Principal,
+        app: ASGIApp,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        metadata_url: str = "",
     ) -> None:
-        """Let ``app`` answer. A response that is cut off is ended; one that has not begun is answered with 401."""
+        """Let ``app`` answer. A response that is cut off is ended; one that has not begun is answered with 401, which names
+        ``metadata_url``."""
         begun = complete = False
 
         async def sent(message: Message) -> None:
@@ -95,7 +100,7 @@ class OpenRequests:
             if begun:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
-                await challenge_unauthorized(self._metadata_url, sent=True)(scope, receive, send)
+                await challenge_unauthorized(metadata_url, sent=True)(scope, receive, send)
 
     async def watch(self) -> None:
         """Check every token again at intervals, until cancelled. Raises nothing."""

@@ -43,6 +43,9 @@ def read_texts(content: Any) -> Iterator[Json]:
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
+            elif isinstance(block, dict) and isinstance(name := block.get("tool_name"), str):
+                # Claude Code names a tool that it loaded, and gives its description to the model alone.
+                yield text_part(name)
 
 
 def join_texts(content: Any) -> str:
@@ -190,7 +193,8 @@ def is_copilot_line(record: Json) -> bool:
 def read_copilot_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
-    by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
+    # A user's own message has a parentAgentTaskId, too.
+    by_subagent = bool(data.get("parentToolCallId") or record.get("agentId"))
     match record["type"]:
         # A message with another source comes from the host, such as a reminder.
         case "user.message" if data.get("source", "user") == "user":

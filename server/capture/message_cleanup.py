@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layerlore.memory.text.own_tools import is_own_call
+from layerlore.memory.text.own_tools import is_own_call, is_own_tool, is_tool_search
 from layerlore.server.capture.host_lines import IMAGE, TranscriptMessage
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.relay.spool import strip_private
@@ -232,9 +232,15 @@ class Cleaner:
         self.left_out = set(left_out)
         self._rules = rules
         self._ignored = ignored
+        self._found_own: set[str] = set()
 
-    def clean(self, said: TranscriptMessage) -> TranscriptMessage | None:
-        """The part to store; None if it is empty."""
+    def clean(self, said: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
+        """The messages to store, each without what stays out of it; empty ones are left out."""
+        # A search may find our tools without naming them, and its result comes after its call.
+        self._found_own = {part["tool_call_id"] for each in said for part in each.parts if _names_own_tools(part)}
+        return [kept for each in said if (kept := self._clean_message(each)) is not None]
+
+    def _clean_message(self, said: TranscriptMessage) -> TranscriptMessage | None:
         if said.by_subagent and not self._rules.subagents:
             return None
         if said.role == "assistant":
@@ -255,7 +261,7 @@ class Cleaner:
                     return {**part, "text": text}
                 return None
             case "tool_call":
-                if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
+                if self._is_own_call(part) or self._ignored.has_any(part["arguments"]):
                     # A recall stored as a message would be recalled again and grow with each turn.
                     self.left_out.add(part["id"])
                     return None
@@ -268,6 +274,10 @@ class Cleaner:
                 return {**part, "result": self._clean_value(part["result"])}
         return None
 
+    def _is_own_call(self, part: Json) -> bool:
+        finds_own = is_tool_search(part["name"]) and part["id"] in self._found_own
+        return finds_own or is_own_call(part["name"], part["arguments"])
+
     def _clean_value(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, str):
             return shorten(strip_private(self._ignored.strip_lines(value)), self._rules.tool_chars)
@@ -279,6 +289,12 @@ class Cleaner:
         if isinstance(value, list):
             return [self._clean_value(each, depth + 1) for each in value[:_MOST_ITEMS]]
         return value
+
+
+def _names_own_tools(part: Json) -> bool:
+    """Whether a part is a tool's result, and that is nothing but names of our tools."""
+    names = part["result"].split() if part["type"] == "tool_result" and isinstance(part["result"], str) else []
+    return bool(names) and all(map(is_own_tool, names))
 
 
 def shorten(text: str, most: int) -> str:

@@ -140,11 +140,13 @@ def _digest(word: str) -> bytes:
 
 
 class Explorer:
-    """The page and its sessions. ``public_url`` is where others reach this server; ``links`` are those of this process;
+    """The page and its sessions. ``public_origin`` is where others reach this server; ``links`` are those of this process;
     ``open_to_all``: no credential is needed."""
 
-    def __init__(self, *, public_url: str = "", links: OneTimeLinks | None = None, open_to_all: bool = False) -> None:
-        self._public_url = public_url
+    def __init__(
+        self, *, public_origin: str = "", links: OneTimeLinks | None = None, open_to_all: bool = False
+    ) -> None:
+        self._public_origin = public_origin
         self._links = links
         self._sign_in: SignIn = "nothing" if open_to_all else "key" if links is None else "link"
 
@@ -155,7 +157,9 @@ class Explorer:
             if request.method == "GET":
                 return JSONResponse({"sign_in": self._sign_in, "version": VERSION}, headers=_NO_STORE)
             # Otherwise a foreign page could sign the browser in or out.
-            if not (sent_by_page(request.scope["headers"]) and is_own_page(request.scope["headers"], self._public_url)):
+            if not (
+                sent_by_page(request.scope["headers"]) and is_own_page(request.scope["headers"], self._public_origin)
+            ):
                 return _refuse(403, f"only the explorer's own page signs in and out: its Origin, and {PAGE_HEADER}")
             if request.method == "DELETE":
                 ended = make_cookie(request.scope["headers"], "", seconds=0)

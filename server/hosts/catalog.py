@@ -12,6 +12,7 @@ from typing import Literal
 
 from layerlore.server.hosts import host_entries
 from layerlore.server.hosts.host_entries import Write
+from layerlore.server.process.safe_files import is_there
 
 Platform = Literal["linux", "darwin", "win32"]
 
@@ -46,6 +47,7 @@ _ROOTS: dict[str, dict[Platform, tuple[tuple[str, ...], str]]] = {
     },
     "CODEX": _everywhere("CODEX_HOME", ".codex"),
     "CLINE": _everywhere("CLINE_DIR", ".cline"),
+    "COPILOT": _everywhere("COPILOT_HOME", ".copilot"),
 }
 
 
@@ -76,7 +78,8 @@ Format = Literal["json", "toml", "yaml"]
 class Host:
     """A program that launches MCP servers.
 
-    ``files``: where its servers stand, as ``server.hosts.catalog`` reads it; of several the first that exists counts.
+    ``files``: where its servers stand, as ``server.hosts.catalog`` reads it; of several the first that exists counts,
+    else the first whose folder does.
     ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
     it. ``signs``: files and folders that show that it is installed; without,
     the folder of its file. ``url``: whether it can be given a URL. ``opens_folders``: whether people open it in the folder
@@ -98,11 +101,16 @@ class Host:
     def find_file(self, places: Places) -> Path:
         """The file to write, whether or not it exists."""
         found = [places.find(written) for written in self.elsewhere.get(places.platform, self.files)]
-        return next((path for path in found if path.exists()), found[0])
+        signs = [places.find(written) for written in self.signs]
+        # A link that leads nowhere counts as a file, so that no other one is written in its place.
+        there = [path for path in found if is_there(str(path))]
+        # One program may come in two forms, of which only one is installed and has not written its file yet.
+        expected = [path for path in found if any(path.is_relative_to(sign) and is_there(str(sign)) for sign in signs)]
+        return [*there, *expected, *found][0]
 
     def is_installed(self, places: Places) -> bool:
         signs = [places.find(written) for written in self.signs] or [self.find_file(places).parent]
-        return any(sign.exists() for sign in (*signs, self.find_file(places)))
+        return any(is_there(str(sign)) for sign in (*signs, self.find_file(places)))
 
 
 HOSTS = (
@@ -220,9 +228,10 @@ HOSTS = (
     Host(
         "copilot-cli",
         "Copilot CLI",
-        ("HOME/.copilot/mcp-config.json",),
+        ("COPILOT/mcp-config.json",),
         ("mcpServers",),
         host_entries.copilot,
+        project=".github/mcp.json",
     ),
 )
 """In the order in which they are listed."""

@@ -60,32 +60,49 @@ def _add(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange
             text = _apply(file, text, change)
         if text is None or text == before:
             return HostOutcome(host, file.path, "unchanged")
+        if before is None:
+            file.check_links()
         untouched = record is not None and record.digest == _digest(before or "")
         if untouched:
             backup = None
         else:
             backup = file.back_up()
         folders = [str(folder) for folder in _find_missing_folders(file.path)]
+        keys = [list(change.keys) for change in changes if change.way != "default"]
+        if backup is not None:
+            kept = str(backup)
+        else:
+            kept = ""
+        new = Record(host, keys, made, defaults, _digest(text), kept, folders, before is None)
+        if record is not None:
+            new = _join(record, new, untouched=untouched)
         try:
-            file.write(text, before)
-        except HostFileChanged:
-            if backup is not None:
-                HostFile(backup, file.format, file.top).remove()
+            # The record first: a change without one could not be taken back.
+            write_records(data_dir, {**records, str(file.path): new})
+            try:
+                file.write(text, before)
+            except BaseException:
+                write_records(data_dir, records)
+                raise
+        except BaseException:
+            _leave_nothing(file, backup, folders)
             raise
     except HostFileRefused as refused:
         return HostOutcome(host, file.path, "refused", str(refused))
     except OSError as error:
         return _refuse(host, file, error)
-    keys = [list(change.keys) for change in changes if change.way != "default"]
-    if backup is not None:
-        kept = str(backup)
-    else:
-        kept = ""
-    new = Record(host, keys, made, defaults, _digest(text), kept, folders, before is None)
-    if record is not None:
-        new = _join(record, new, untouched=untouched)
-    write_records(data_dir, {**records, str(file.path): new})
     return HostOutcome(host, file.path, "updated" if known else "added", backup=backup)
+
+
+def _leave_nothing(file: HostFile, backup: Path | None, folders: Sequence[str]) -> None:
+    """Remove what a change that failed had prepared."""
+    with contextlib.suppress(OSError):
+        if backup is not None:
+            HostFile(backup, file.format, file.top).remove()
+    for folder in folders:
+        # The lowest comes first; one that another program has put something into stays.
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
 
 
 def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
@@ -117,7 +134,7 @@ def _remove(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str
         text = file.read()
         if text is None:
             told = HostOutcome(host, file.path, "not there")
-        elif record is not None and record.digest == _digest(text) and (record.new or record.backup):
+        elif record is not None and record.digest == _digest(text) and _has_earlier(file, record):
             _put_back(file, record, text)
             told = HostOutcome(host, file.path, "removed")
         else:
@@ -133,6 +150,12 @@ def _remove(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str
         return _refuse(host, file, error)
     write_records(data_dir, records)
     return told
+
+
+def _has_earlier(file: HostFile, record: Record) -> bool:
+    """Whether the state before is known: a backup, or no file. A file that its user has meanwhile put elsewhere, with a
+    link to it, stays."""
+    return bool(record.backup) or (record.new and not file.path.is_symlink())
 
 
 def _refuse(host: str, file: HostFile, error: OSError) -> HostOutcome:

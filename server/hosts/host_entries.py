@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from layerlore.server.relay.hook_events import COMMAND, HOOK_EVENTS
 from layerlore.storage.core import linear_re
@@ -91,6 +92,16 @@ def is_ours(entry: object) -> bool:
     return NAME in str(entry).lower()
 
 
+def launches_us(entry: object) -> bool:
+    """Whether an entry launches this program, by its name or as a module: a path among its arguments may have our name,
+    too."""
+    if not isinstance(entry, dict):
+        return False
+    given = [entry.get(name) for name in ("command", "cmd", "args")]
+    words = [str(word) for part in given for word in (part if isinstance(part, list) else [part] if part else [])]
+    return bool(words) and (Path(words[0]).stem == NAME or f"{NAME}.server" in words)
+
+
 def without_our_hooks(items: Sequence[object]) -> list[object]:
     """A host's list of hooks without those that call this program's ``hook``. The other hooks of a group stay."""
     return [kept for item in items for kept in _keep_others(item)]
@@ -117,7 +128,7 @@ def _calls_us(hook: object) -> bool:
     if not isinstance(hook, dict):
         return False
     arguments = hook.get("args")
-    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else ())]
+    words = [hook.get("command"), hook.get("bash"), *(arguments if isinstance(arguments, list) else ())]
     return _OUR_HOOK.search(" ".join(map(str, words))) is not None
 
 

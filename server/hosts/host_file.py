@@ -325,6 +325,8 @@ def _dump_table(document: Any) -> str:
 
 
 BACKUP = ".layerlore-backup"
+_MARK = "\ufeff"
+"""The byte order mark, with which some editors on Windows begin a file."""
 MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -386,7 +388,7 @@ class HostFile:
     def parse(self, text: str | None) -> Json:
         """Raises HostFileRefused if it is not what the host reads."""
         try:
-            return _FORMATS[self.format].parse(text or "")
+            return _FORMATS[self.format].parse((text or "").removeprefix(_MARK))
         except (ValueError, IndexError) as error:
             raise HostFileRefused(
                 f"{self.path} is not valid {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
@@ -415,7 +417,7 @@ class HostFile:
             outer, inside = inside, inside.get(key) or {}
             outer[key] = inside
         inside[path[-1]] = value
-        return self._checked(_FORMATS[self.format].set(text or "", path, value), expected)
+        return self._edit(text or "", lambda plain: _FORMATS[self.format].set(plain, path, value), expected)
 
     def without(self, text: str, path: Sequence[str]) -> str:
         """The text without what stands under the keys. Raises HostFileRefused."""
@@ -426,7 +428,7 @@ class HostFile:
         for key in path[:-1]:
             inside = inside[key]
         del inside[path[-1]]
-        return self._checked(_FORMATS[self.format].drop(text, path), expected)
+        return self._edit(text, lambda plain: _FORMATS[self.format].drop(plain, path), expected)
 
     def back_up(self) -> Path | None:
         """Copy it beside itself, under a name that nothing has yet; None if it is not there."""
@@ -462,6 +464,28 @@ class HostFile:
     def remove(self) -> None:
         """Remove it. Raises OSError."""
         remove_file(str(self.path), top=self._top() or str(self.path.parent))
+
+    def check_links(self) -> None:
+        """Raise HostFileRefused if a link on the way to the file leads nowhere: writing would make up a file elsewhere."""
+        for each in (self.path, *self.path.parents):
+            if each.is_symlink() and not each.exists():
+                target = each.readlink()
+                raise HostFileRefused(
+                    f"{each} is a link to {target}, which does not exist: create that, or remove the link"
+                )
+
+    def _edit(self, text: str, change: Callable[[str], str], expected: Json) -> str:
+        """The text as ``change`` makes it, with its byte order mark and its line ends as they were."""
+        plain = text.removeprefix(_MARK)
+        # Files of Windows have two characters at each line's end, and the new lines get the same.
+        of_windows = "\r\n" in plain and plain.count("\n") == plain.count("\r\n")
+        if of_windows:
+            changed = change(plain.replace("\r\n", "\n")).replace("\n", "\r\n")
+        else:
+            changed = change(plain)
+        if text.startswith(_MARK):
+            changed = _MARK + changed
+        return self._checked(changed, expected)
 
     def _checked(self, text: str, expected: Json) -> str:
         # The text is parsed again: a mistake in the editing must not reach the host's file.

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import uvicorn
@@ -37,7 +37,9 @@ from layerlore.server.process.sdk_private import (
 )
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 
-MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
+MCP: Final = "/mcp"
+SSE: Final = "/sse"
+MESSAGES = "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SESSION_IDLE_SECONDS = 1800.0
 DEFAULT_LIMITS = ConnectionLimits()
@@ -62,6 +64,7 @@ def build_app(
     max_sessions: int = MAX_SESSIONS,
     body_seconds: float = DEFAULT_LIMITS.body_seconds,
     messages_path: str = f"{MESSAGES}/",
+    public_path: str = "",
 ) -> Starlette:
     """Build one ASGI app of everything that is served over HTTP; its lifespan enters the server's once.
 
@@ -76,6 +79,7 @@ def build_app(
         max_sessions: such sessions at a time; beyond them the answer is 503.
         body_seconds: bodies that take longer are answered with 408.
         messages_path: where clients of `/sse` send their messages; it begins with `/messages/`.
+        public_path: the path of the public URL, which may stand before every route.
     """
     # Hosts and origins are checked here, once for all routes.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -94,8 +98,8 @@ def build_app(
     streamable = gate.wrap(BodyGuard(WholeAnswers(StreamableHTTPASGIApp(mcp.session_manager), mcp), **bounds))
     app.router.routes = [
         *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
-        Route(SSE, endpoint=gate.wrap(SseEndpoint(mcp, sse)), methods=["GET"]),
-        Mount(MESSAGES, app=gate.wrap(BodyGuard(sse.handle_post_message, **bounds))),
+        Route(SSE, endpoint=gate.wrap(SseEndpoint(mcp, sse), SSE), methods=["GET"]),
+        Mount(MESSAGES, app=gate.wrap(BodyGuard(sse.handle_post_message, **bounds), SSE)),
         # The SDK's own route for /mcp is left out, since it has no gate.
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
     ]
@@ -113,7 +117,26 @@ def build_app(
     # Middleware that is added later runs earlier: repeated headers, then the host, then the rest.
     app.add_middleware(HostGuard, allowed=allowed)
     app.add_middleware(SingleHeaders)
+    if public_path:
+        app.add_middleware(PublicPath, public_path=public_path)
     return app
+
+
+class PublicPath:
+    """ASGI middleware for a public URL with a path. A proxy may pass the path on or cut it off: both are served."""
+
+    def __init__(self, app: ASGIApp, public_path: str) -> None:
+        self._app = app
+        self._public_path = public_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            if not f"{path}/".startswith(f"{self._public_path}/"):
+                path = self._public_path + path
+            # Routes are looked up behind the root path, and clients of /sse are sent it.
+            scope = {**scope, "path": path, "root_path": self._public_path}
+        await self._app(scope, receive, send)
 
 
 class PageCors(CORSMiddleware):
@@ -319,6 +342,7 @@ def serve_http(
     max_sessions: int = MAX_SESSIONS,
     limits: ConnectionLimits = DEFAULT_LIMITS,
     worker: WorkerLink | None = None,
+    public_path: str = "",
 ) -> int:
     """Serve until SIGTERM, SIGINT or `stop`, in the main thread. The process must end afterwards; it is ended by force
     shortly after draining.
@@ -329,6 +353,7 @@ def serve_http(
         stop: ends the server from inside, with an exit code.
         drain_seconds: how long calls in flight may go on after the stop request.
         worker: where connections come from, instead of the address.
+        public_path: the path of the public URL, which may stand before every route.
 
     Returns:
         The exit code: 1 if the address cannot be listened on (one line on standard error says why), 3 if the lifespan
@@ -351,6 +376,7 @@ def serve_http(
         max_sessions=max_sessions,
         body_seconds=limits.body_seconds,
         messages_path=f"{MESSAGES}/" if worker is None else f"{MESSAGES}/{worker.index}/",
+        public_path=public_path,
     )
     # The marks must be set before the first session begins.
     if worker is not None:

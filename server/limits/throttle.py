@@ -29,6 +29,7 @@ from layerlore.server.access.caller import principal_of, record_refusal
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
 from layerlore.server.access.gate import Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
+from layerlore.server.access.protected_resource import Endpoint
 from layerlore.server.limits.accounts import Account, Accounts, Bucket
 from layerlore.server.limits.room import Room, TooMuch, content_length, refusal_error, refusal_result
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
@@ -402,8 +403,8 @@ class PatientGate(Gate):
         super().__init__(credentials, **options)
         self._flood = flood
 
-    def wrap(self, app: ASGIApp) -> GatedApp:
-        return super().wrap(self._flood.wrap(app))
+    def wrap(self, app: ASGIApp, endpoint: Endpoint = "/mcp") -> GatedApp:
+        return super().wrap(self._flood.wrap(app), endpoint)
 
 
 def _method(scope: Scope) -> str:

@@ -58,6 +58,13 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
         HookEvent("PreCompact", "compaction"),
         HookEvent("Stop", "stop"),
     ),
+    "copilot-cli": (
+        HookEvent("sessionStart", "start", shows=True),
+        HookEvent("userPromptSubmitted", "prompt", shows=True),
+        HookEvent("preCompact", "compaction"),
+        HookEvent("agentStop", "stop"),
+        HookEvent("sessionEnd", "end"),
+    ),
     "windsurf": (
         HookEvent("pre_user_prompt", "prompt"),
         HookEvent("post_cascade_response", "reply"),
@@ -94,4 +101,6 @@ def render_answer(host: str, event: str, text: str) -> str:
         return json.dumps({**answer, **({"additional_context": text} if text else {})})
     if not text:
         return "{}"
+    if host == "copilot-cli":
+        return json.dumps({"additionalContext": text})
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})

@@ -56,9 +56,20 @@ class Process:
         return find_conversation(os.environ)
 
     async def unready(self) -> str:
-        """Why calls cannot be served now, in words that any caller may read; "": they can. Takes seconds at most."""
+        """Why this server cannot serve calls now that another could, in words that any caller may read; "": none. Takes
+        seconds at most."""
         if self._runtime is None:
             return STARTING
+        health = self._runtime.engine.database.health
+        reason = await health.ask()
+        if health.is_away:
+            return ""
+        return reason
+
+    async def find_database_fault(self) -> str:
+        """Why nobody can write the database now; "": it can be written, or it is not open yet. Takes seconds at most."""
+        if self._runtime is None:
+            return ""
         return await self._runtime.engine.database.health.ask()
 
     def mask(self, text: str) -> str:

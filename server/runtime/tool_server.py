@@ -66,7 +66,7 @@ from layerlore.server.tools.toolsets import (
     list_callable,
     list_writers,
 )
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.errors import LayerloreError, StorageBusy
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class ToolServer(MCPServer[Lifespan]):
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
         try:
             return make_result(await self._act(process, name, arguments, context), process.settings.limits.answer_bytes)
-        except TooMuch as refused:
+        except (TooMuch, StorageBusy) as refused:
             return refusal_result(refused)
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error

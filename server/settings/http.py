@@ -17,20 +17,32 @@ from layerlore.memory.settings.context_settings import (
     list_of,
     one_line,
 )
+from layerlore.storage.core import linear_re
 
 Names = Annotated[list[str], BeforeValidator(list_of)]
 
 
-def _https_origin(value: str) -> str:
+_PATH = linear_re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+
+
+def _public_url(value: str) -> str:
+    value = value.rstrip("/")
     try:
         url = urlsplit(value)
         whole = url.scheme == "https" and bool(url.hostname) and url.port != 0 and value.isascii()
     except ValueError:
         whole = False
-    # Rebuilding the URL finds everything that does not belong in an origin: a path, a query, a user.
-    if value and not (whole and value.rstrip("/") == f"https://{url.netloc}" and "@" not in url.netloc):
-        raise ValueError("https://HOST or https://HOST:PORT is needed, without a path")
-    return value.rstrip("/")
+    # Rebuilding the URL finds everything that does not belong in it: a query, a fragment, a user.
+    if value and not (
+        whole
+        and value == f"https://{url.netloc}{url.path}"
+        and "@" not in url.netloc
+        and _PATH.fullmatch(url.path) is not None
+    ):
+        raise ValueError("https://HOST, https://HOST:PORT or one of them with a /PATH is needed")
+    if value.endswith(("/mcp", "/sse")):
+        raise ValueError("the URL is needed without its endpoint: leave out /mcp or /sse at its end")
+    return value
 
 
 def _networks(value: list[str]) -> list[str]:
@@ -64,11 +76,12 @@ class HttpSettings(Section):
         "data folder, where only this machine can reach the server, or one of the above. false asks for none, and serves "
         "this machine only.",
     )
-    public_url: Annotated[str, AfterValidator(one_line), AfterValidator(_https_origin)] = Field(
+    public_url: Annotated[str, AfterValidator(one_line), AfterValidator(_public_url)] = Field(
         default="",
         max_length=255,
-        description="URL by which others reach this server, as `https://mem.example.com`. They need a key or a token then, "
-        "wherever it listens. It is also where clients learn who issues tokens.",
+        description="URL by which others reach this server, as `https://mem.example.com` or, where a proxy has a path for "
+        "it, `https://example.com/memory`; without `/mcp`. They need a key or a token then, wherever it listens. It is "
+        "also where clients learn who issues tokens.",
     )
     allowed_hosts: Names = Field(
         default=[], description="More Host headers to accept, as `memory.test`; `memory.test:*` is any port."
@@ -115,8 +128,16 @@ class HttpSettings(Section):
         "X-Forwarded-For is not looked at: how many connections a proxy lets one client have is its own setting.",
     )
 
+    @property
+    def public_origin(self) -> str:
+        """The public URL without its path, as browsers send it."""
+        return self.public_url.removesuffix(self.public_path)
 
-_WELL_KNOWN = "/.well-known/jwks.json"
+    @property
+    def public_path(self) -> str:
+        """The path of the public URL; "" if it has none."""
+        return urlsplit(self.public_url).path
+
 
 # Those whose verifier holds no secret: with HS256, a program that can check a token can make one.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -144,19 +165,21 @@ class JwtSettings(Section):
     issuer: HttpsUrl = Field(
         default="",
         description="Who issues the tokens, exactly as in their claim iss: `https://login.example.com/`. An issuer needs "
-        "an audience. Empty: no JWT is accepted.",
+        "an audience or `http.public_url`. Empty: no JWT is accepted.",
     )
     audience: Name = Field(
-        default="", description="The name that this server has at the issuer, which the claim aud must be or have."
+        default="",
+        description="The name that this server has at the issuer, which the claim aud must be or have. With "
+        "`http.public_url` it may be empty, and the URLs of this server count beside it.",
     )
     jwks_url: HttpsUrl = Field(
         default="",
-        description=f"URL of the issuer's key set, by https only. Empty: the issuer's URL with {_WELL_KNOWN}. Proxies are "
-        "taken from the environment (`HTTPS_PROXY`).",
+        description="URL of the issuer's key set, by https only. Empty: the `jwks_uri` of the issuer's OAuth or OpenID "
+        "metadata. Proxies are taken from the environment (`HTTPS_PROXY`).",
     )
     ca_file: Name = Field(
         default="",
-        description="A PEM file of the private authority that vouches for that address. Empty: the system's authorities.",
+        description="A PEM file of the private authority that vouches for the issuer. Empty: the system's authorities.",
     )
     algorithms: Annotated[list[Algorithm], BeforeValidator(list_of), AfterValidator(distinct)] = Field(
         default=["RS256", "ES256", "EdDSA", "PS256"],
@@ -203,18 +226,9 @@ class JwtSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "JwtSettings":
-        # The same issuer makes tokens for other services, which an audience tells apart.
-        if self.issuer and not self.audience:
-            raise ValueError("issuer needs audience: without it, tokens that were made for others would be accepted")
         if not self.issuer and (self.audience or self.jwks_url):
             raise ValueError("audience and jwks_url belong to an issuer, and none is set")
         return self
-
-    @property
-    def keys_url(self) -> str:
-        """Where the key set is."""
-        # The path is the convention of OpenID providers.
-        return self.jwks_url or self.issuer.rstrip("/") + _WELL_KNOWN
 
 
 WAITING_AT_ONCE = 8

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -148,6 +158,20 @@ class PostgresSettings(Section):
         "`?statement_cache_size=0`.",
     )
     pool_size: int = Field(default=10, ge=1, le=200, description="Connections of one server at most.")
+    idle_seconds: float = Field(
+        default=3,
+        ge=0,
+        le=3600,
+        description="After so many seconds without a statement Postgres ends a transaction, so that a server that is "
+        "stopped in the middle of one holds up no other. 0: never.",
+    )
+    lock_seconds: float = Field(
+        default=8,
+        ge=0,
+        le=3600,
+        description="After so many seconds Postgres ends a wait for a lock, and the call is tried again or refused as "
+        "busy. 0: never.",
+    )
 
 
 class PlanSettings(Section):
@@ -307,6 +331,17 @@ class Settings(BaseSettings):
     local: LocalSettings = LocalSettings()
     capture: CaptureSettings = CaptureSettings()
     bridge: BridgeSettings = BridgeSettings()
+
+    @field_validator("jwt")
+    @classmethod
+    def _has_audience(cls, jwt: JwtSettings, info: ValidationInfo) -> JwtSettings:
+        http: HttpSettings | None = info.data.get("http")
+        # The same issuer makes tokens for other services, which an audience tells apart.
+        if jwt.issuer and not jwt.audience and http is not None and not http.public_url:
+            raise ValueError(
+                "issuer needs audience or http.public_url: without them, tokens that were made for others would be accepted"
+            )
+        return jwt
 
     @classmethod
     def settings_customise_sources(

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.entries.entry_answers import RememberedEntry
+from layerlore.memory.removal.removal_answers import ForgetPreviewAnswer, ForgottenAnswer
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import ThreadId, tool
+from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 
 # A list is listed as text, which costs a tenth of its tokens: a JSON list as text is read as one.
 Evidence = Annotated[
@@ -85,11 +86,15 @@ async def forget(
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     query: str = "",
     confirm: str = "",
-) -> str:
+    format: TextOrJson = "text",
+) -> str | ForgetPreviewAnswer | ForgottenAnswer:
     """Forget entries by ids, or all about a query: that shows what would go, with a token; ask the user,
     then call with confirm alone."""
-    from layerlore.memory.removal import forget_requests
+    from layerlore.memory.removal import forget_requests, forget_text
 
-    return await forget_requests.forget(
+    answer = await forget_requests.forget(
         call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
     )
+    if format == "json":
+        return answer
+    return forget_text.render_answer(answer)

@@ -20,6 +20,7 @@ from layerlore.storage.messages.message_rows import (
     COLUMNS,
     as_models_see,
     call_ids,
+    find_erased_ids,
     loads_light,
     message_of,
     read,
@@ -43,6 +44,32 @@ _CALLS = (
     )
     .order_by(messages.c.seq)
 )
+
+
+_COPIED = (
+    select(messages.c.id, messages.c.said_at, messages.c.thread_uid)
+    .select_from(messages.join(threads_table, same_thread(messages, threads_table)))
+    .where(
+        in_scope(messages),
+        # The index by time finds the few messages of these moments, in whichever thread they are.
+        any_of(messages.c.said_at, "times"),
+        any_of(messages.c.id, "ids"),
+        threads_table.c.thread_id != bindparam("of_thread_id"),
+    )
+)
+
+
+async def find_copied(tx: Tx, scope: Scope, thread_id: str, said: Mapping[str, int]) -> set[str]:
+    """Which of these messages other threads of the scope have, or had until they were deleted or erased there. ``said``:
+    the id and the time of each."""
+    rows = await tx.all(
+        _COPIED, **of_scope(scope), times=sorted({*said.values()}), ids=sorted(said), of_thread_id=thread_id
+    )
+    found = [(id_, thread_uid) for id_, said_at, thread_uid in rows if said_at == said[id_]]
+    copied = {id_ for id_, _ in found}
+    for thread_uid in sorted({uid for _, uid in found}):
+        copied |= await find_erased_ids(tx, scope, thread_uid, {*said} - copied)
+    return copied
 
 
 async def of_next(tx: Tx, scope: Scope, thread_id: str, ids: Collection[str]) -> list[Json]:

@@ -15,6 +15,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -157,12 +158,20 @@ def _signed(
     return certificate.public_bytes(serialization.Encoding.PEM), plain
 
 
-class Issuer:
-    """What it answers with, and how often it was asked. ``keys`` are what it answers with unless ``body`` is set."""
+Page = Callable[[dict[str, str]], tuple[int, dict[str, str], Any]]
+"""Makes an answer of what a form or a query says: a status, headers, and what goes out as JSON."""
 
-    def __init__(self, url: str, ca_file: Path) -> None:
-        self.url = url
+
+class Issuer:
+    """The answers of an issuer at ``url``, where its key set is, and how often that was asked for. ``keys`` are the answer
+    unless ``body`` is set. ``pages`` has its other answers, by method and path; ``visited`` the paths that were asked for."""
+
+    def __init__(self, origin: str, ca_file: Path) -> None:
+        self.origin = origin
+        self.url = f"{origin}/keys"
         self.ca_file = ca_file
+        self.pages: dict[tuple[str, str], Page] = {}
+        self.visited: list[str] = []
         self.keys: list[Any] = [rsa_jwk(), ec_jwk(), ed_jwk(), oct_jwk()]
         self.status = 200
         self.headers: dict[str, str] = {}
@@ -171,6 +180,10 @@ class Issuer:
         self.request = 0
         self.accepted: str | None = None
         self.being_asked = threading.Event()
+
+    def publish(self, path: str, document: Any) -> None:
+        """Answer with a JSON document at a path."""
+        self.pages["GET", path] = lambda _: (200, {}, document)
 
     def answer(self) -> bytes:
         return json.dumps({"keys": self.keys}).encode() if self.body is None else self.body
@@ -186,7 +199,28 @@ class _Server(ThreadingHTTPServer):
 class _Answering(BaseHTTPRequestHandler):
     server: _Server
 
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Type"] == "application/json":
+            self._show_page(self.path, json.loads(sent))
+        else:
+            self._show_page(self.path, dict(parse_qsl(sent.decode())))
+
+    def _show_page(self, path: str, sent: dict[str, Any]) -> None:
+        self.server.issuer.visited.append(path)
+        page = self.server.issuer.pages.get((self.command, path), lambda _: (404, {}, "not found"))
+        status, headers, document = page(sent)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
     def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        if path != "/keys":
+            self._show_page(path, dict(parse_qsl(query)))
+            return
         issuer = self.server.issuer
         issuer.request += 1
         issuer.accepted = self.headers["Accept-Encoding"]
@@ -216,7 +250,7 @@ def serving(folder: Path, host: str = "127.0.0.1") -> Iterator[Issuer]:
     context.load_cert_chain(ca_file, key_file)
     with _Server(("127.0.0.1", 0), _Answering) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        server.issuer = Issuer(f"https://127.0.0.1:{server.server_port}/keys", ca_file)
+        server.issuer = Issuer(f"https://127.0.0.1:{server.server_port}", ca_file)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -10,7 +10,7 @@ from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall import memory_block as injected
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.recall.results import RecallResult
-from layerlore.memory.removal import forget_requests
+from layerlore.memory.removal import forget_requests, forget_text
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
 
@@ -41,9 +41,10 @@ class Memory:
         return await remember(self.engine, scope, thread, RememberRequest(content, **given), sent=self.sent())
 
     async def forget(self, *ids: str, query: str = "", confirm: str = "") -> str:
-        return await forget_requests.forget(
+        answer = await forget_requests.forget(
             self.engine, ANA, ids=ids, query=query, confirm=confirm, sent=self.sent("forget")
         )
+        return forget_text.render_answer(answer)
 
     async def recall(self, query: str, **given: Any) -> RecallResult:
         return await recall(self.engine, ANA, RecallRequest([query], **given))

@@ -30,6 +30,7 @@ from layerlore.server.access.credentials import RIGHTS
 from layerlore.server.command_line.app import app, load_all
 from layerlore.server.command_line.commands.demo import show_connecting
 from layerlore.server.command_line.commands.doctor import run_doctor
+from layerlore.server.hosts.host_entries import NAME
 from layerlore.server.process.program import launch_command
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings
@@ -149,7 +150,7 @@ def test_make_test_is_what_continuous_integration_runs() -> None:
 @pytest.mark.parametrize("block", blocks(CONNECTING, "json"))
 def test_each_client_configuration_starts_the_server(block: str, tmp_path: Path) -> None:
     ((_, servers),) = json.loads(block).items()
-    entry = servers["memory"]
+    entry = servers[NAME]
     assert entry["command"] == PLACEHOLDER
     assert anyio.run(connects, COMMAND, entry.get("args", []), tmp_path)
 
@@ -256,7 +257,9 @@ def commands_of(document: str) -> list[str]:
     text = (ROOT / document).read_text(encoding="utf-8")
     lines = code_of(text) if document.endswith(".md") else text.splitlines()
     named = re.compile(r"(?:^|\s|\()((?:[\w./-]*/)?layerlore(?: .*)?)$")
-    found = (named.search(line.split("   ")[0].removesuffix(")")) for line in lines if not line.startswith("docker "))
+    # A host's own command names our server, then the program.
+    launched = (line.split("   ")[0].rpartition(" -- ")[2] for line in lines if not line.startswith("docker "))
+    found = (named.search(line.removesuffix(")")) for line in launched)
     return [match[1] for match in found if match]
 
 
@@ -418,7 +421,7 @@ def test_the_first_calls_with_python_are_answered_also_when_they_are_too_many(tm
 
 def test_the_bridge_of_the_guide_starts(tmp_path: Path) -> None:
     ((_, servers),) = json.loads(*blocks_of("http.md", "json")).items()
-    entry = servers["memory"]
+    entry = servers[NAME]
     assert entry["command"] == PLACEHOLDER
     (tmp_path / "key").write_text("llk_key")
     arguments = [str(tmp_path / "key") if each == "/home/ana/.layerlore-key" else each for each in entry["args"]]

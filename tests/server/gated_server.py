@@ -20,6 +20,7 @@ from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.access.exposure import allowed
 from layerlore.server.access.gate import Gate
 from layerlore.server.access.open_requests import AGAIN_SECONDS
+from layerlore.server.access.protected_resource import ProtectedResource
 from layerlore.server.http.connections import ConnectionLimits, Connections
 from layerlore.server.http.transport import DrainingServer, build_app, open_listener
 from layerlore.server.process.shutdown import StopRequest
@@ -112,13 +113,13 @@ async def served(
     credentials: Any,
     *,
     again_seconds: float = AGAIN_SECONDS,
-    metadata_url: str = "",
+    resource: ProtectedResource | None = None,
     port: int = 0,
 ) -> AsyncIterator[str]:
     """The URL of a server with those credentials, and with `/health`, which needs none."""
     mcp = build_server(settings)
     mcp.custom_route("/health", methods=["GET"])(_health)
-    gate = Gate(credentials, metadata_url=metadata_url, again_seconds=again_seconds)
+    gate = Gate(credentials, resource=resource, again_seconds=again_seconds)
     async with listening(mcp, settings, gate, port=port) as url:
         yield url
 

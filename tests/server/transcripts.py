@@ -1,7 +1,14 @@
 """Lines as hosts write them into the transcripts of their sessions."""
 
 import json
+import zlib
 from typing import Any
+
+
+def moment(second: int, content: Any) -> str:
+    """A time in that second: another one for another content, since no host says two things at once."""
+    millisecond = zlib.crc32(json.dumps(content).encode()) % 1000
+    return f"2026-11-20T10:{second // 60:02d}:{second % 60:02d}.{millisecond:03d}Z"
 
 
 def claude(number: int, kind: str, content: Any, **more: Any) -> str:
@@ -13,7 +20,7 @@ def claude(number: int, kind: str, content: Any, **more: Any) -> str:
         "type": kind,
         "message": {"role": kind, "content": content},
         "uuid": f"line-{number}",
-        "timestamp": f"2026-11-20T10:{number // 60:02d}:{number % 60:02d}.000Z",
+        "timestamp": moment(number, [kind, content]),
     }
     return json.dumps({**record, **more}) + "\n"
 
@@ -44,9 +51,9 @@ def lines(*records: dict[str, Any]) -> str:
 
 def gemini(id_: str, kind: str, content: Any, **more: Any) -> dict[str, Any]:
     """A message of Gemini CLI's."""
-    return {"id": id_, "timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "content": content, **more}
+    return {"id": id_, "timestamp": moment(0, [kind, content]), "type": kind, "content": content, **more}
 
 
 def copilot(id_: str, kind: str, **data: Any) -> dict[str, Any]:
     """An event of VS Code's agents."""
-    return {"id": id_, "timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "data": data, "parentId": None}
+    return {"id": id_, "timestamp": moment(0, [kind, data]), "type": kind, "data": data, "parentId": None}

@@ -9,7 +9,7 @@ import typer
 
 from layerlore.server.access.caller import AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER
 from layerlore.server.access.exposure import is_loopback
-from layerlore.server.access.jwt_tokens import load_trusted
+from layerlore.server.access.issuer_keys import load_trusted
 from layerlore.server.bridge.remote_server import Remote, run_bridge
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.process.standard_streams import claim_stdio

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from layerlore.server.command_line.options import read_settings
+from layerlore.server.hosts.host_entries import NAME
 from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.local_key import key_file, read_key
@@ -76,9 +77,6 @@ def _user(content: str) -> dict[str, str]:
 
 def _assistant(content: str) -> dict[str, str]:
     return {"role": "assistant", "content": content}
-
-
-NAME = "memory"
 
 
 @dataclass(frozen=True, slots=True)

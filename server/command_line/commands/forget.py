@@ -19,6 +19,8 @@ import typer
 from layerlore.memory.entries.entry_answers import EntryRow, RememberedEntry
 from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
+from layerlore.memory.removal import forget_text
+from layerlore.memory.removal.removal_answers import ForgetPreviewAnswer, ForgottenAnswer
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
@@ -37,8 +39,6 @@ from layerlore.storage.core.records import Json, Scope
 Edited = Literal["entries", "profile", "session", "thread"]
 
 _ID = linear_re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_CONFIRM = linear_re.compile(r'forget\(confirm="(\w+)"\)')
-_UNDO = linear_re.compile(r'undo\(undo_id="(\w+)"\)')
 _UNDONE = {
     "messages": ("message", "messages"),
     "entries": ("entry", "entries"),
@@ -93,28 +93,24 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
             )
             preview = f"This would be forgotten:\n{shown}"
         else:
-            told: str = await ask(entries.forget, query=" ".join(what))
-            # Without a confirmation code the tool has found nothing to forget.
-            found = _CONFIRM.search(told)
-            if found is None:
-                return _finish({"forgotten": False, "note": told}, told, as_json, 0)
-            # The tool's last lines tell a model how to confirm, which a person at a terminal does not need.
-            chosen, preview = {"confirm": found[1]}, told[: told.rindex("Nothing is forgotten yet.")].rstrip()
+            found: ForgetPreviewAnswer = await ask(entries.forget, query=" ".join(what), format="json")
+            preview = forget_text.render_preview(found)
+            if "confirm" not in found:
+                return _finish({"forgotten": False, "note": preview}, preview, as_json, 0)
+            chosen = {"confirm": found["confirm"]}
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(preview) + "\n")
         if not consent.ask("Forget all of it?"):
             said = "nothing was forgotten"
             return _finish({"forgotten": False, "preview": preview}, said, as_json, 0 if consent.dry_run else 1)
-        answer: str = await ask(entries.forget, **chosen)
-    undone_by = _UNDO.search(answer)
-    if undone_by:
-        undo_id = undone_by[1]
-    else:
-        undo_id = ""
-    # The rest says how a model undoes it; the user gets the command to type instead.
-    counted = answer.partition(" Erased for good")[0]
-    text = counted + (f" `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it." if undo_id else "")
-    return _finish({"forgotten": True, "note": counted, **({"undo": undo_id} if undo_id else {})}, text, as_json, 0)
+        done: ForgottenAnswer = await ask(entries.forget, format="json", **chosen)
+    counted = forget_text.render_counts(done)
+    undo_ids = [each["undo"] for each in done["forgotten"] if "undo" in each]
+    undone_by = [f" `{shell_command('undo', each, *scope_options(scope))}` undoes it." for each in undo_ids]
+    answer: Json = {"forgotten": True, "note": counted}
+    if undo_ids:
+        answer["undo"] = undo_ids[0]
+    return _finish(answer, counted + "".join(undone_by), as_json, 0)
 
 
 def _finish(answer: Json, text: str, as_json: bool, code: int) -> int:

@@ -13,13 +13,17 @@ from layerlore.server.command_line.commands.bridge import parse_endpoint
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host, Places
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Format, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
+from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
 from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
-from layerlore.server.hosts.host_entries import NAME, HostLaunch
+from layerlore.server.hosts.host_entries import NAME, HostLaunch, launches_us
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
-from layerlore.server.hosts.installation import find_command, read_records, stage_runtime
-from layerlore.server.settings.launch import FLAGS
+from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
+from layerlore.server.process.program import shell_command
+from layerlore.server.relay.first_answers import store_first_answers
+from layerlore.server.relay.launch import read_launch
+from layerlore.server.settings.launch import FLAGS, launch_flags
 from layerlore.server.settings.project import AUTO, confirm_project
 from layerlore.server.settings.settings import Settings, SettingsError
 
@@ -60,10 +64,19 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
     # In a project's own folder the person agrees to its name by installing.
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
+    # Before the copy, so that it has the compiled code, too.
+    _prepare_server(request, chosen)
     # Hosts launch this copy where the environment lies in a cache that a package runner may empty.
     stage_runtime(settings.data_dir)
     told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
+    for host, file, _ in planned:
+        _report_other_names(host, file)
+    if is_temporary():
+        sys.stdout.write(
+            f"This program lies in a folder for temporary files ({sys.prefix}): hosts cannot start it when that is "
+            "emptied. Install it elsewhere, and run this again from there.\n"
+        )
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
     if request.capture:
@@ -71,7 +84,23 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         sys.stdout.write(
             f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
         )
+        for host in chosen:
+            _report_obstacles(host, places, _top(request))
     return _code(told)
+
+
+def _prepare_server(request: InstallRequest, hosts: Sequence[Host]) -> None:
+    """Start the server that the hosts will share, and store its first answers: some hosts wait for a second only, and the
+    first start of all takes longer."""
+    if request.url:
+        return
+    for options in dict.fromkeys(_options(request, host) for host in hosts):
+        launch = read_launch(launch_flags(list(options)) or {}, os.environ)
+        try:
+            if launch is not None:
+                store_first_answers(launch)
+        except (OSError, ValueError) as error:
+            sys.stdout.write(f"The server does not start ({error}): `{shell_command('doctor')}` says more.\n")
 
 
 def show_plan(settings: Settings, request: InstallRequest) -> int:
@@ -93,8 +122,18 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
     places = Places()
     hosts = _choose(replace(request, hosts=request.hosts or (ALL,)), places, installed=False)
-    written = list(read_records(settings.data_dir))
+    records = read_records(settings.data_dir)
+    written = list(records)
     ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, request, places)]
+    if not request.project:
+        # Files of projects, and of places that a variable named at the time.
+        known = {str(file.path) for _, file, _ in ours}
+        ours += [
+            (host, _file_of_record(host, path), [tuple(keys) for keys in record.keys])
+            for path, record in records.items()
+            for host in hosts
+            if record.host == host.name and path not in known
+        ]
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
     told = [remove_from_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
@@ -146,6 +185,16 @@ def _find_ours(host: Host, request: InstallRequest, places: Places) -> list[tupl
         if path is not None and path != files[0][0].path:
             files.append((HostFile(path, written.format, _top(request)), [change.keys for change in changes]))
     return files
+
+
+def _file_of_record(host: Host, path: str) -> HostFile:
+    """A file that ``install`` wrote elsewhere. The top of a project is where its path inside it begins."""
+    places: list[tuple[str, Format]] = [(host.project, host.format)]
+    places += [(written.project, written.format) for written, _ in find_hooks(host.name, ())]
+    for inside, format_ in places:
+        if inside and Path(path).parts[-len(Path(inside).parts) :] == Path(inside).parts:
+            return HostFile(Path(path), format_, Path(path).parents[len(Path(inside).parts) - 1])
+    return HostFile(Path(path), _FORMAT_OF.get(Path(path).suffix, "json"))
 
 
 def _path_of(written: HookFile, request: InstallRequest, places: Places) -> Path | None:
@@ -228,6 +277,7 @@ def _state(host: Host, file: HostFile, places: Places) -> str:
     return "no"
 
 
+_FORMAT_OF: dict[str, Format] = {".toml": "toml", ".yaml": "yaml"}
 # The file stays, with what else is in it.
 _OUTCOMES: dict[str, str] = {"added": "added to", "updated": "updated in", "removed": "removed from"}
 
@@ -237,6 +287,30 @@ def _report(told: Sequence[HostOutcome]) -> None:
         outcome = _OUTCOMES.get(each.outcome, f"{each.outcome}:")
         line = f"{BY_NAME[each.host].title}: {outcome} {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
+    """Say what keeps the hooks of a host from running."""
+    for switched in find_switched_off(host.name, places, project):
+        sys.stdout.write(f"{host.title}: no hook runs, and nothing is stored, because of {switched}.\n")
+    if is_untrusted(host.name, places, project):
+        sys.stdout.write(
+            f"{host.title} runs no hook that you have not trusted: {TRUST}. Until then nothing is stored.\n"
+        )
+
+
+def _report_other_names(host: Host, file: HostFile) -> None:
+    """Say so if a host's file names this server twice: people also write the entry by hand."""
+    try:
+        servers = file.find(file.read(), host.keys)
+    except HostFileRefused:
+        return
+    for name, entry in servers.items() if isinstance(servers, dict) else ():
+        if name != NAME and NAME in servers and launches_us(entry):
+            sys.stdout.write(
+                f"{host.title}: {file.path} also names this server as {name!r}; "
+                "remove that entry, or the host has each tool twice\n"
+            )
 
 
 def _code(told: Sequence[HostOutcome]) -> int:

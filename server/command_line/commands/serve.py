@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from layerlore.server.access.credentials import (
     LOCAL_TENANT,
@@ -23,8 +23,10 @@ from layerlore.server.access.credentials import (
     local_principal,
 )
 from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
-from layerlore.server.access.jwt_tokens import JwtTokens, KeySet
-from layerlore.server.access.protocol_errors import SCOPES
+from layerlore.server.access.issuer_keys import KeySet
+from layerlore.server.access.jwt_tokens import JwtTokens
+from layerlore.server.access.protected_resource import METADATA, ProtectedResource
+from layerlore.server.access.protocol_errors import refuse_registration
 from layerlore.server.command_line.known_database import open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.explorer.routes import Explorer
@@ -46,8 +48,6 @@ from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey
-
-METADATA = "/.well-known/oauth-protected-resource"
 
 
 def look_up_served(settings: Settings) -> ServedClients:
@@ -87,7 +87,8 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         key = None
     stop = StopRequest()
     server = build_server(settings, stop=stop)
-    _add_open_routes(server, settings)
+    resource = _protected_resource(settings)
+    _add_open_routes(server, resource)
 
     lines = ""
     if key is not None:
@@ -109,12 +110,12 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
     gate = make_gate(
         server,
         settings.rates_to_hold,
-        _credentials(server, settings, key),
-        metadata_url=_metadata_url(settings),
-        public_url=http.public_url,
+        _credentials(server, settings, key, resource),
+        resource=resource,
+        public_origin=http.public_origin,
     )
     if http.explore:
-        Explorer(public_url=http.public_url, open_to_all=not http.auth).add_to(server, gate)
+        Explorer(public_origin=http.public_origin, open_to_all=not http.auth).add_to(server, gate)
     return serve_http(
         server,
         http.host,
@@ -126,6 +127,7 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         max_sessions=http.max_sessions,
         session_idle_timeout=http.session_idle_seconds,
         limits=_limits(http),
+        public_path=http.public_path,
         worker=None if place is None else WorkerLink(*place, stop, opened),
     )
 
@@ -141,7 +143,15 @@ def _limits(http: HttpSettings) -> ConnectionLimits:
     )
 
 
-def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Credentials:
+def _protected_resource(settings: Settings) -> ProtectedResource | None:
+    if not settings.jwt.issuer:
+        return None
+    return ProtectedResource(settings.jwt.issuer, settings.http.public_url, settings.http.public_path)
+
+
+def _credentials(
+    server: ToolServer, settings: Settings, key: str | None, resource: ProtectedResource | None
+) -> Credentials:
     person = local_principal(settings.agent, settings.resource)
     if not settings.http.auth:
         return Anybody(person)
@@ -151,30 +161,32 @@ def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Cre
         process: Process = lifespan_state(server)
         return await (await process.runtime()).api_key(digest)
 
+    if resource is None:
+        tokens = None
+    else:
+        tokens = JwtTokens(settings.jwt, settings.agent, KeySet(settings.jwt), resource.audiences)
     return ByForm(
         keys=ApiKeys(find, lambda: time.time_ns() // 1_000_000),
-        jwt=JwtTokens(settings.jwt, settings.agent, KeySet(settings.jwt)) if settings.jwt.issuer else None,
+        jwt=tokens,
         local=None if key is None else LocalKey(key, person),
     )
 
 
-def _metadata_url(settings: Settings) -> str:
-    """The URL where clients learn who issues tokens; "" without an issuer."""
-    if settings.jwt.issuer and settings.http.public_url:
-        return settings.http.public_url + METADATA
-    return ""
-
-
-def _add_open_routes(server: ToolServer, settings: Settings) -> None:
+def _add_open_routes(server: ToolServer, resource: ProtectedResource | None) -> None:
     async def health(_: Request) -> Response:
         """The process is running."""
         return JSONResponse({"status": "ok"})
 
     async def ready(_: Request) -> Response:
-        """The database is open, migrated and writable."""
-        why_not = await lifespan_state(server).unready()
+        """This server can serve: its database is open, and a fault of it is not this server's own."""
+        process = lifespan_state(server)
+        why_not = await process.unready()
         if not why_not:
-            return JSONResponse({"status": "ready"})
+            status = {"status": "ready"}
+            if fault := await process.find_database_fault():
+                # All servers have this fault, so a proxy must not move the load from one to the next.
+                status |= {"database": "unavailable", "reason": fault}
+            return JSONResponse(status)
         # A start is not a failure, and load balancers treat the two differently.
         if why_not == STARTING:
             status = {"status": why_not}
@@ -182,21 +194,34 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
             status = {"status": "unavailable", "reason": why_not}
         return JSONResponse(status, status_code=503)
 
-    async def metadata(_: Request) -> Response:
-        """The issuer of tokens for this server (RFC 9728)."""
-        return JSONResponse(
-            {
-                "resource": settings.http.public_url,
-                "authorization_servers": [settings.jwt.issuer],
-                "scopes_supported": SCOPES.split(),
-                "bearer_methods_supported": ["header"],
-            }
-        )
+    async def database(_: Request) -> Response:
+        """The database can be written."""
+        process = lifespan_state(server)
+        fault = await process.find_database_fault() or await process.unready()
+        if fault:
+            return JSONResponse({"status": "unavailable", "reason": fault}, status_code=503)
+        return JSONResponse({"status": "available"})
 
     server.custom_route("/health", methods=["GET"])(health)
     server.custom_route("/ready", methods=["GET"])(ready)
-    if _metadata_url(settings):
-        server.custom_route(METADATA, methods=["GET"])(metadata)
+    server.custom_route("/database", methods=["GET"])(database)
+
+    async def register(_: Request) -> Response:
+        """The reason why no client can be registered. Clients look here after a 401 if no issuer is named."""
+        return refuse_registration("" if resource is None else resource.issuer)
+
+    server.custom_route("/register", methods=["POST"])(register)
+    if resource is None:
+        return
+
+    async def metadata(request: Request) -> Response:
+        """The issuer of tokens for an endpoint (RFC 9728)."""
+        described = resource.describe(request.path_params["path"], request.scope["headers"])
+        if described is None:
+            return PlainTextResponse("Not Found", 404)
+        return JSONResponse(described)
+
+    server.custom_route(METADATA + "{path:path}", methods=["GET"])(metadata)
 
 
 def serve(

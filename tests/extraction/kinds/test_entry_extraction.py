@@ -325,8 +325,7 @@ async def test_nothing_is_kept_of_what_was_taken_back_while_the_model_was_thinki
     else:
         engine, scope = turns.talk.engine, turns.talk.scope
         preview = await forget_requests.forget(engine, scope, ids=[], query="gate", confirm="", sent=SENT)
-        token = preview.partition('confirm="')[2].partition('"')[0]
-        await forget_requests.forget(engine, scope, ids=[], query="", confirm=token, sent=SENT)
+        await forget_requests.forget(engine, scope, ids=[], query="", confirm=preview["confirm"], sent=SENT)
 
     by = Author("m", material.prompt)
     with pytest.raises(Stale):

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.anyio
 
 COUNTER = load_counter()
 LEAST_USED = 0.92
+ONE_PIECE = 250
+"""The tokens that may stay in a small room: less than the next line of a memory and the next message need."""
 SUMMARY = 200
 """The tokens of a summary by default."""
 # With less, the newest messages have no room as a whole: one may be cut shorter for the sake of one that had none.
@@ -117,7 +119,8 @@ async def test_room_is_used_while_something_is_left_out(all_tools: Tools, seed: 
         text = await all_tools("get_context", thread_id=thread, max_tokens=room)
         used = COUNTER.text(text)
         assert used <= room
-        assert used >= LEAST_USED * room or "left out:" not in text.splitlines()[-1], f"{used} of {room}"
+        is_used = used >= min(LEAST_USED * room, room - ONE_PIECE)
+        assert is_used or "left out:" not in text.splitlines()[-1], f"{used} of {room}"
 
 
 async def test_beside_a_message_that_must_be_cut_room_is_used_whatever_is_recalled(all_tools: Tools) -> None:

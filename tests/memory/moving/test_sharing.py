@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -68,8 +67,8 @@ class Store:
 
     async def forget(self, *texts: str) -> None:
         ids = [entry.entry_id for entry in await self.told() if not texts or entry.content in texts]
-        told = await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", sent=SENT)
-        self.forgotten += re.findall(r'undo_id="(u_\w+)"', told)
+        done = await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", sent=SENT)
+        self.forgotten += [each["undo"] for each in done["forgotten"] if "undo" in each]
 
     async def mark(self, text: str, *, pinned: bool | None = None, wrong: bool | None = None) -> None:
         found = await self.engine.database.read(kept.of_content, self.scope, text)

@@ -437,6 +437,13 @@ def count_results(messages: Sequence[Message]) -> int:
     return sum(part["type"] == "tool_result" for each in messages for part in each.parts)
 
 
+def pair_ids(messages: Sequence[Message]) -> set[str]:
+    """The ids of the tool calls that are made or answered."""
+    parts = [part for each in messages for part in each.parts]
+    made = {part["id"] for part in parts if part["type"] == "tool_call"}
+    return made | {part["tool_call_id"] for part in parts if part["type"] == "tool_result"}
+
+
 def loaded(thread: list[Message], policy: WindowPolicy, spare: int) -> tuple[list[Message], list[Message]]:
     """What of a thread is enough for its window: what stands before the gap, and the newest messages."""
     runs = (thread[-length:] for length in range(1, len(thread) + 1))
@@ -445,7 +452,10 @@ def loaded(thread: list[Message], policy: WindowPolicy, spare: int) -> tuple[lis
     request = newest_user_seq(thread)
     first = thread[: count_leading(policy)]
     apart = [each for each in thread if each not in run and (each in first or each.seq == request)]
-    # A user's message may answer a call that stands in the gap, and is shown without that.
+    # Parts of a pair may stand in the gap: what stands apart is then shown without them.
+    between = [each for each in thread if each not in run and each not in apart]
+    if pair_ids(apart) & pair_ids(between):
+        return [], thread
     if count_results(strip_orphans([*apart, *run], ROUGH)) < count_results([*apart, *run]):
         return [], thread
     return apart, run

@@ -97,12 +97,37 @@ def test_a_public_url_is_a_name_with_any_port() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://mem.example.com", "mem.example.com", "https://", "https://a.test/mcp", "https://me@a.test", "https://a?b"],
+    [
+        "http://mem.example.com",
+        "mem.example.com",
+        "https://",
+        "https://me@a.test",
+        "https://a?b",
+        "https://a.test/x#y",
+        "https://a.test/x/../y",
+        "https://a.test//x",
+        "https://a.test/%41",
+        'https://a.test/"',
+    ],
 )
-def test_a_public_url_is_https_and_a_host(url: str) -> None:
+def test_a_public_url_is_https_a_host_and_perhaps_a_path(url: str) -> None:
     with pytest.raises(ValueError, match="https://HOST"):
         settings(public_url=url)
     assert settings(public_url="https://a.test/").http.public_url == "https://a.test"
+    below = settings(public_url="https://a.test:8443/team/memory/").http
+    assert (below.public_origin, below.public_path) == ("https://a.test:8443", "/team/memory")
+
+
+@pytest.mark.parametrize("url", ["https://a.test/mcp", "https://a.test/memory/sse/"])
+def test_a_public_url_with_an_endpoint_is_refused_since_endpoints_are_added(url: str) -> None:
+    with pytest.raises(ValueError, match="leave out /mcp or /sse"):
+        settings(public_url=url)
+
+
+def test_an_issuer_needs_an_audience_or_the_public_url_which_is_one() -> None:
+    with pytest.raises(ValueError, match=r"issuer needs audience or http\.public_url"):
+        settings({"issuer": "https://login.example.com/"})
+    assert settings({"issuer": "https://login.example.com/"}, public_url="https://a.test").jwt.audience == ""
 
 
 BEHIND_A_PROXY = {"LAYERLORE_HTTP__PUBLIC_URL": "https://mem.example.com"}
@@ -165,22 +190,3 @@ async def made_key(cli: Cli, *arguments: str) -> str:
     found = re.search(r"llk_\S+", out)
     assert found
     return found[0]
-
-
-@pytest.mark.programs
-async def test_who_may_get_tokens_where_is_told_to_clients(tmp_path: Path) -> None:
-    (tmp_path / "settings.toml").write_text(
-        '[http]\npublic_url = "https://mem.example.com"\n[jwt]\nissuer = "https://login.example.com/"\naudience = "m"\n'
-    )
-    with serving(tmp_path / "data", "--config", str(tmp_path / "settings.toml")) as running:
-        async with http_client(base_url=running.url, headers=ACCEPT | {"Host": "mem.example.com"}) as client:
-            refused = await client.post("/mcp", json=PING)
-            place = "https://mem.example.com/.well-known/oauth-protected-resource"
-            assert refused.status_code == 401
-            assert f'resource_metadata="{place}"' in refused.headers["www-authenticate"]
-            assert (await client.get("/.well-known/oauth-protected-resource")).json() == {
-                "resource": "https://mem.example.com",
-                "authorization_servers": ["https://login.example.com/"],
-                "scopes_supported": ["memory:read", "memory:write", "memory:forget"],
-                "bearer_methods_supported": ["header"],
-            }

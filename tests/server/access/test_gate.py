@@ -13,6 +13,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 
 from layerlore.server.access.credentials import Anybody, ByForm, LocalKey
 from layerlore.server.access.gate import LONGEST_TOKEN, Gate
+from layerlore.server.access.protected_resource import ProtectedResource
 from layerlore.storage.core.errors import StorageUnavailable
 
 from ..gated_server import (
@@ -38,6 +39,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDepr
 
 TOKEN = "a-token-that-nobody-may-see"
 WRONG = "a-token-that-is-wrong"
+ISSUED = ProtectedResource("https://login.example.com", "https://mem.example.com")
 METADATA = "https://mem.example.com/.well-known/oauth-protected-resource"
 ROUTES = [
     ("POST", "/mcp"),
@@ -74,10 +76,12 @@ NOT_LET_IN: list[tuple[dict[str, Any], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize("metadata", ["", METADATA], ids=["keys only", "tokens of an issuer"])
-async def test_who_is_not_let_in_is_told_how_to_come_in_and_nothing_else(tmp_path: Path, metadata: str) -> None:
+@pytest.mark.parametrize("issued", [None, ISSUED], ids=["keys only", "tokens of an issuer"])
+async def test_who_is_not_let_in_is_told_how_to_come_in_and_nothing_else(
+    tmp_path: Path, issued: ProtectedResource | None
+) -> None:
     told = Told(**{TOKEN: ANA})
-    async with served(settings_in(tmp_path), told, metadata_url=metadata) as url, http_client() as client:
+    async with served(settings_in(tmp_path), told, resource=issued) as url, http_client() as client:
         for method, path in ROUTES:
             for sent, error in NOT_LET_IN:
                 body = {"json": PING} if method == "POST" else {}
@@ -88,8 +92,9 @@ async def test_who_is_not_let_in_is_told_how_to_come_in_and_nothing_else(tmp_pat
                 assert challenge.startswith('Bearer realm="layerlore"')
                 assert (f'error="{error}"' in challenge) if error else ("error" not in challenge), (challenge, sent)
                 assert ("error_description=" in challenge) is bool(error)
-                assert (f'resource_metadata="{METADATA}"' in challenge) is bool(metadata)
-                assert (SCOPES in challenge) is bool(metadata)
+                place = METADATA + ("/mcp" if path == "/mcp" else "/sse")
+                assert (f'resource_metadata="{place}"' in challenge) is bool(issued)
+                assert (SCOPES in challenge) is bool(issued)
                 assert reply.headers["cache-control"] == "no-store"
                 assert TOKEN not in reply.text + challenge
                 assert WRONG not in reply.text + challenge

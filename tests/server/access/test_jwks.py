@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fake_issuer import AUDIENCE, ISSUER, Issuer, b64, ec_jwk, ed_jwk, ed_key, oct_jwk, rsa_jwk, rsa_key, serving
 from jwt.algorithms import ECAlgorithm
 
-from layerlore.server.access.jwt_tokens import IssuerUnavailable, KeySet
+from layerlore.server.access.issuer_keys import IssuerUnavailable, KeySet
 from layerlore.server.settings.http import Algorithm, JwtSettings
 from layerlore.server.settings.settings import SettingsError, load_settings
 
@@ -42,7 +42,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def settings_for(issuer: Issuer, **more: Any) -> JwtSettings:
+def settings_for(issuer: Issuer, /, **more: Any) -> JwtSettings:
     given = {"issuer": ISSUER, "audience": AUDIENCE, "jwks_url": issuer.url, "ca_file": str(issuer.ca_file)}
     return JwtSettings(**(given | more))
 
@@ -340,7 +340,7 @@ async def test_a_file_without_certificates_is_told_at_the_start(tmp_path: Path, 
         ("JWKS_URL", "https://me:hunter2@issuer.test/keys", "without a user, a query or a fragment"),
         ("JWKS_URL", "https://issuer.test/keys?key=hunter2", "without a user, a query or a fragment"),
         ("JWKS_URL", "https://issuer.test:port/keys", "https://HOST/PATH is needed"),
-        ("AUDIENCE", "", "issuer needs audience"),
+        ("AUDIENCE", "", "jwt .*: issuer needs audience or http.public_url"),
         ("ALGORITHMS", "HS256", "Input should be 'RS256', 'RS384'"),
         ("ALGORITHMS", "RS256,none", "Input should be 'RS256', 'RS384'"),
         ("ALGORITHMS", "RS256,RS256", "every name may come once"),
@@ -363,7 +363,85 @@ def test_what_belongs_to_an_issuer_is_refused_without_one() -> None:
             load_settings(environ={f"LAYERLORE_JWT__{name}": "https://memory.test"})
 
 
-@pytest.mark.parametrize("issuer", ["https://issuer.test", "https://issuer.test/"])
-def test_the_key_set_is_at_the_well_known_place_of_the_issuer(issuer: str) -> None:
-    settings = JwtSettings(issuer=issuer, audience=AUDIENCE)
-    assert settings.keys_url == "https://issuer.test/.well-known/jwks.json"
+PLACES = {
+    "/realms/one": [
+        "/.well-known/oauth-authorization-server/realms/one",
+        "/.well-known/openid-configuration/realms/one",
+        "/realms/one/.well-known/openid-configuration",
+        "/realms/one/.well-known/oauth-authorization-server",
+    ],
+    "/": ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"],
+    "": ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [(path, place) for path, places in PLACES.items() for place in places], ids=str
+)
+async def test_the_key_set_is_where_the_metadata_of_the_issuer_says(
+    issuer: Issuer, clock: Clock, path: str, place: str
+) -> None:
+    name = issuer.origin + path
+    issuer.publish(place, {"issuer": name, "jwks_uri": issuer.url})
+    keys = KeySet(settings_for(issuer, issuer=name, jwks_url=""), now=clock)
+    assert await keys.key("rsa", "RS256") is not None
+    places = PLACES[path]
+    assert issuer.visited == places[: places.index(place) + 1]
+    clock.seconds += 300
+    issuer.visited.clear()
+    assert await keys.key("rsa", "RS256") is not None
+    assert (issuer.visited, issuer.request) == ([place], 2), "the place that had it is asked first"
+
+
+async def test_an_issuer_may_move_its_keys_and_its_metadata(issuer: Issuer, clock: Clock) -> None:
+    first, _, third, _ = PLACES["/realms/one"]
+    name = issuer.origin + "/realms/one"
+    issuer.publish(first, {"issuer": name, "jwks_uri": f"{issuer.origin}/old"})
+    issuer.publish("/old", {"keys": [rsa_jwk("old")]})
+    keys = KeySet(settings_for(issuer, issuer=name, jwks_url=""), now=clock)
+    assert await keys.key("old", "RS256") is not None
+    del issuer.pages["GET", first], issuer.pages["GET", "/old"]
+    issuer.publish(third, {"issuer": name, "jwks_uri": issuer.url})
+    clock.seconds += 10
+    assert await keys.key("rsa", "RS256") is not None
+    assert await keys.key("old", "RS256") is None
+
+
+async def test_metadata_is_not_looked_for_where_the_key_set_is_named(issuer: Issuer, keys: KeySet) -> None:
+    assert await keys.key("rsa", "RS256") is not None
+    assert issuer.visited == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"issuer": "ISSUER/", "jwks_uri": "KEYS"}, "its issuer is 'ISSUER/', and jwt.issuer is 'ISSUER'"),
+        ({"jwks_uri": "KEYS"}, "its issuer is None, and jwt.issuer is 'ISSUER'"),
+        (["ISSUER"], "its issuer is None"),
+        ({"issuer": "ISSUER"}, "its jwks_uri is no https URL"),
+        ({"issuer": "ISSUER", "jwks_uri": "http://127.0.0.1/keys"}, "its jwks_uri is no https URL"),
+        ({"issuer": "ISSUER", "jwks_uri": "file:///etc/keys"}, "its jwks_uri is no https URL"),
+        ({"issuer": "ISSUER", "jwks_uri": "https://me:pass@127.0.0.1/keys"}, "its jwks_uri is no https URL"),
+        ({"issuer": "ISSUER", "jwks_uri": "/keys"}, "its jwks_uri is no https URL"),
+        ({"issuer": "ISSUER", "jwks_uri": ["KEYS"]}, "its jwks_uri is no https URL"),
+    ],
+    ids=str,
+)
+async def test_metadata_that_names_no_key_set_of_this_issuer_is_passed_over_and_said(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture, metadata: Any, reason: str
+) -> None:
+    def fill(text: str) -> str:
+        return text.replace("ISSUER", issuer.origin).replace("KEYS", issuer.url)
+
+    first, second = PLACES[""]
+    issuer.publish(first, json.loads(fill(json.dumps(metadata))))
+    settings = settings_for(issuer, issuer=issuer.origin, jwks_url="")
+    with pytest.raises(IssuerUnavailable):
+        await KeySet(settings).key("rsa", "RS256")
+    [warning] = warnings(caplog)
+    assert f"{issuer.origin}{first}: {fill(reason)}" in warning
+    assert f"{issuer.origin}{second}: its answer has the status 404" in warning
+    assert "jwt.jwks_url" in warning
+    assert issuer.request == 0
+    issuer.publish(second, {"issuer": issuer.origin, "jwks_uri": issuer.url})
+    assert await KeySet(settings).key("rsa", "RS256") is not None

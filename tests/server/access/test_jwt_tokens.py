@@ -32,7 +32,8 @@ from fake_issuer import (
 )
 
 from layerlore.server.access.credentials import Principal
-from layerlore.server.access.jwt_tokens import IssuerUnavailable, JwtTokens, KeySet
+from layerlore.server.access.issuer_keys import IssuerUnavailable, KeySet
+from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.settings.http import JwtSettings
 
 pytestmark = pytest.mark.anyio

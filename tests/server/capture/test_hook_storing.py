@@ -74,6 +74,11 @@ class Store:
         await self.service.answer(hand_over(self.hooks, handed), show)
         return texts[-1]
 
+    async def delete(self, id_: str, thread: str) -> None:
+        sent = WriteRequest(Origin("test", "delete_messages", "local"))
+        roles = reader.check_roles([])
+        await deletion.delete_messages(self.engine, SCOPE, thread, "ids", ids=[id_], roles=roles, sent=sent)
+
     async def said(self, thread: str = "s") -> list[str]:
         try:
             page = await reader.get_messages(self.engine, SCOPE, thread, ALL)
@@ -98,13 +103,67 @@ async def test_what_was_deleted_stays_deleted_when_its_transcript_is_read_again(
     async with opened(tmp_path / "data", tmp_path / "hooks") as store:
         store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3)))
         await store.hook()
-        sent = WriteRequest(Origin("test", "delete_messages", "local"))
-        await deletion.delete_messages(
-            store.engine, SCOPE, "s", "ids", ids=["line-2"], roles=reader.check_roles([]), sent=sent
-        )
+        await store.delete("line-2", "s")
         store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3, 4)), mode="w")
         await store.hook()
         assert await store.said() == ["Line 1.", "Line 3.", "Line 4."]
+
+
+async def test_a_forked_session_is_stored_without_what_it_inherits(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        said = [
+            claude(1, "user", "Which pears?"),
+            claude_call(2, "c", "Bash", command="ls"),
+            claude_result(3, "c", "2"),
+        ]
+        answer = claude(4, "assistant", [{"type": "text", "text": "Two ripe ones."}])
+        store.write(*said, answer)
+        await store.hook()
+        await store.delete("line-1", "s")
+        # Claude Code copies the lines with their ids and times, and puts the new session's id into each.
+        fork = store.transcript.with_name("fork.jsonl")
+        fork.write_text("".join([*said, answer]).replace('"any"', '"fork"') + claude(5, "user", "And plums?"), "utf-8")
+        await store.hook(session_id="fork", transcript_path=str(fork))
+        assert await store.said("fork") == ["And plums?"]
+        store.write(claude(6, "user", "Bring them."))
+        await store.hook()
+        assert (await store.said())[-2:] == ["Two ripe ones.", "Bring them."]
+
+
+async def test_a_fork_of_a_session_that_was_never_stored_is_stored_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "Which pears?"), claude(2, "user", "And plums?"))
+        await store.hook("SessionStart", source="fork")
+        await store.hook()
+        assert await store.said() == ["Which pears?", "And plums?"]
+
+
+async def test_calls_that_load_our_tools_are_left_out_and_those_that_load_others_stay(tmp_path: Path) -> None:
+    def loaded(*names: str) -> list[dict[str, str]]:
+        return [{"type": "tool_reference", "tool_name": name} for name in names]
+
+    own, other = ("mcp__layerlore__recall_memory", "mcp__layerlore__remember"), "mcp__tracker__find_issue"
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(
+            claude_call(1, "by name", "ToolSearch", query=f"select:{','.join(own)}", max_results=5),
+            claude_result(2, "by name", loaded(*own)),
+            claude_call(3, "by word", "ToolSearch", query="recall memory"),
+            claude_result(4, "by word", loaded(*own)),
+            claude_call(5, "not there", "ToolSearch", query="+layerlore notes"),
+            claude_result(6, "not there", "No matching deferred tools found"),
+            claude_call(7, "other", "ToolSearch", query="issues"),
+            claude_result(8, "other", loaded(other)),
+            claude_call(9, "both", "ToolSearch", query=f"select:{own[0]},{other}"),
+            claude_result(10, "both", loaded(own[0], other)),
+            claude_call(13, "listed", "ListMcpResourcesTool", server="layerlore"),
+            claude_result(14, "listed", '[{"uri":"memory://profile","server":"layerlore"}]'),
+            claude_call(11, "shell", "Bash", command="grep -o recall_memory notes"),
+            claude_result(12, "shell", "recall_memory"),
+        )
+        await store.hook()
+        said = await store.said()
+    assert [each for each in said if each is not None] == [other, f"{own[0]}\n{other}", "recall_memory"]
+    assert len(said) == 6
 
 
 async def test_a_conversation_that_was_deleted_goes_on_with_what_is_new(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from layerlore.memory.recall.recall_text import UNSURE
 from layerlore.server.command_line.commands.demo import DemoFailed, make_snippets, run_demo, show_connecting
+from layerlore.server.hosts.host_entries import NAME
 from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.settings.local_key import read_or_make_key
 from layerlore.server.settings.settings import Settings
@@ -118,7 +119,7 @@ def test_the_file_of_the_key_is_told_and_the_key_never(tmp_path: Path, capsys: A
     ],
 )
 def test_the_shipped_snippets_are_what_the_hosts_read(file: str, key: str, entry: dict[str, Any]) -> None:
-    assert json.loads((CLIENTS / file).read_text(encoding="utf-8")) == {key: {"memory": entry}}
+    assert json.loads((CLIENTS / file).read_text(encoding="utf-8")) == {key: {NAME: entry}}
 
 
 def test_the_shipped_snippets_are_what_the_demo_prints_for_a_checkout_elsewhere() -> None:
@@ -131,7 +132,7 @@ def test_odd_paths_survive_in_every_snippet() -> None:
     for snippet in make_snippets([path]):
         if snippet.file.endswith(".json"):
             (servers,) = json.loads(snippet.text).values()
-            assert servers["memory"]["command"] == path
+            assert servers[NAME]["command"] == path
         else:
             assert shlex.split(snippet.text)[-2:] == ["--", path]
 

@@ -1,6 +1,7 @@
 """``layerlore install`` and ``uninstall`` in hosts' own files, in the shapes that the hosts document."""
 
 import base64
+import errno
 import itertools
 import json
 import os
@@ -73,10 +74,12 @@ def home(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person's folder without any host, and a data folder of its own. The command line has cleared the variables first."""
     folder = tmp_path / "home"
     folder.mkdir()
-    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLINE_DIR"):
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLINE_DIR", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("LAYERLORE_DATA_DIR", str(tmp_path / "data"))
+    # Else each installation would start a server.
+    monkeypatch.setenv("LAYERLORE_LOCAL__SHARE", "false")
     return folder
 
 
@@ -192,6 +195,127 @@ def test_a_file_that_cannot_be_written_stays_whole_and_the_other_hosts_are_told(
     assert [each.name for each in home.iterdir()] == [".cursor"]
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("cursor", '{\r\n  "mcpServers": {\r\n    "a": {"command": "x"}\r\n  }\r\n}\r\n'),
+        ("codex", TOML),
+        ("goose", YAML_TEXT),
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_of_windows_keeps_its_line_ends_and_its_mark(
+    name: str, shape: str, mark: str, home: Path, cli: Cli
+) -> None:
+    host = BY_NAME[name]
+    path = host.find_file(Places())
+    path.parent.mkdir(parents=True)
+    before = (mark + "\r\n".join(shape.splitlines()) + "\r\n").encode()
+    path.write_bytes(before)
+    assert cli("install", name)[0] == 0
+    written = path.read_bytes().decode()
+    assert written.startswith(mark)
+    assert "layerlore" in str(read(host, written.removeprefix("\ufeff")))
+    assert written.count("\n") == written.count("\r\n") > before.count(b"\n")
+    path.write_bytes(written.replace("\r\n", "\r\n\r\n", 1).encode())
+    assert cli("uninstall", name)[0] == 0
+    left = path.read_bytes().decode()
+    assert read(host, left.removeprefix("\ufeff")) == read(host, before.decode().removeprefix("\ufeff"))
+    assert left.count("\n") == left.count("\r\n")
+
+
+@pytest.mark.parametrize("linked", ["mcp.json", "."])
+def test_a_link_that_leads_nowhere_stays_and_nothing_is_made_where_it_leads(
+    linked: str, home: Path, cli: Cli, tmp_path: Path
+) -> None:
+    link = home / ".cursor" / linked
+    link.parent.mkdir(exist_ok=True)
+    nowhere = tmp_path / "dotfiles" / "there"
+    link.symlink_to(nowhere)
+    code, told, _ = cli("install", "cursor")
+    assert code == 1
+    assert f"refused: {link} is a link to {nowhere}, which does not exist" in told
+    assert link.is_symlink()
+    assert not nowhere.parent.exists()
+    assert cli("uninstall")[0] == 0
+    assert link.is_symlink()
+
+
+def test_a_file_that_was_put_elsewhere_with_a_link_to_it_stays_there_when_it_is_taken_back(
+    home: Path, cli: Cli, tmp_path: Path
+) -> None:
+    cli("install", "cursor")
+    file, moved = home / ".cursor" / "mcp.json", tmp_path / "dotfiles.json"
+    file.rename(moved)
+    file.symlink_to(moved)
+    assert "Cursor: removed from" in cli("uninstall")[1]
+    assert file.is_symlink()
+    assert json.loads(moved.read_text(encoding="utf-8")) == {}
+
+
+@pytest.mark.parametrize("odd", ["pipe", "folder", "device", "loop"])
+def test_what_is_no_file_stays_and_the_reason_is_said(odd: str, home: Path, cli: Cli) -> None:
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    if odd == "pipe":
+        os.mkfifo(path)
+    elif odd == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if odd == "device" else path.name)
+    before = path.lstat().st_mode, path.lstat().st_ino
+    code, told, _ = cli("install", "cursor")
+    assert code == 1
+    assert f"Cursor: refused: {path} cannot be read: " in told
+    assert (path.lstat().st_mode, path.lstat().st_ino) == before
+    assert "its file cannot be read" in cli("install")[1]
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_backup_and_no_record(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = place(BY_NAME["cursor"], "{}")
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        # An immutable file refuses just this.
+        patched.setattr("layerlore.server.process.safe_files.os.rename", refuse)
+        code, told, _ = cli("install", "cursor", "codex")
+    assert code == 1
+    assert told.count("cannot be written: Operation not permitted") == 2
+    assert path.read_text(encoding="utf-8") == "{}"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [each.name for each in home.iterdir()] == [".cursor"]
+    assert json.loads((tmp_path / "data" / "hosts.json").read_text(encoding="utf-8")) == {}
+
+
+def test_nothing_is_written_that_could_not_be_taken_back(home: Path, cli: Cli, tmp_path: Path) -> None:
+    path = place(BY_NAME["cursor"], "{}")
+    (tmp_path / "data" / "hosts.json.new").mkdir(parents=True)
+    code, told, _ = cli("install", "cursor")
+    assert code == 1
+    assert "hosts.json.new cannot be written" in told
+    assert path.read_text(encoding="utf-8") == "{}"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_clines_file_is_that_of_its_form_which_is_here(home: Path, cli: Cli) -> None:
+    settings = home / ".cline" / "data"
+    settings.mkdir(parents=True)
+    assert cli("install", "cline")[0] == 0
+    written = settings / "settings" / "cline_mcp_settings.json"
+    assert "layerlore" in json.loads(written.read_text(encoding="utf-8"))["mcpServers"]
+    assert not (home / ".config").exists()
+    assert cli("uninstall")[0] == 0
+    extension = home / ".config" / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev"
+    extension.mkdir(parents=True)
+    cli("install", "cline")
+    assert (extension / "settings" / "cline_mcp_settings.json").exists()
+
+
 def test_only_hosts_that_are_here_are_told_by_all_and_a_list_says_which_they_are(home: Path, cli: Cli) -> None:
     (home / ".claude").mkdir()
     (home / ".codex").mkdir()
@@ -200,6 +324,16 @@ def test_only_hosts_that_are_here_are_told_by_all_and_a_list_says_which_they_are
     assert "knows this server" in rows["codex"]
     assert " no " in rows["zed"]
     assert "no host is named 'emacs'; there are: claude-desktop" in cli("install", "emacs")[2]
+
+
+def test_an_entry_of_ours_under_another_name_is_named(home: Path, cli: Cli) -> None:
+    mine = {"notes": {"command": "npx", "args": ["/src/layerlore"]}, "memory": {"command": "/opt/bin/layerlore"}}
+    path = place(BY_NAME["cursor"], json.dumps({"mcpServers": mine}))
+    code, told, _ = cli("install", "cursor")
+    assert code == 0
+    assert f"{path} also names this server as 'memory'" in told
+    assert "'notes'" not in told
+    assert json.loads(path.read_text(encoding="utf-8"))["mcpServers"].keys() == {"notes", "memory", "layerlore"}
 
 
 def test_what_would_be_written_is_printed_with_a_link_and_nothing_is_written(home: Path, cli: Cli) -> None:
@@ -238,6 +372,29 @@ def test_a_project_has_files_of_its_own(home: Path, cli: Cli, monkeypatch: pytes
     assert cli("uninstall", "--project")[0] == 0
     assert not (tmp_path / ".mcp.json").exists()
     assert not (tmp_path / ".codex").exists()
+
+
+def test_a_plain_uninstall_finds_the_files_of_projects_too(
+    home: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        assert cli("install", "claude-code", "codex", "--project", "--capture")[0] == 0
+    cli("install", "cursor")
+    monkeypatch.chdir(tmp_path)
+    elsewhere = folders[0] / ".codex"
+    elsewhere.rename(tmp_path / "moved")
+    elsewhere.symlink_to(tmp_path / "moved")
+    code, told, _ = cli("uninstall")
+    # A link in a project may be another person's.
+    assert code == 1
+    assert told.count("is a link") == 2
+    assert f"Claude Code: removed from {folders[0] / '.mcp.json'}" in told
+    assert f"Cursor: removed from {home}" in told
+    assert [each.name for each in folders[0].iterdir()] == [".codex"]
+    assert not any(folders[1].iterdir())
 
 
 LINT = {"command": "/src/layerlore/lint.sh"}
@@ -300,6 +457,43 @@ def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home:
 
 
 @pytest.mark.parametrize(
+    ("name", "file", "text", "said"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false in "),
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            '{"hooksConfig": {"enabled": false}}',
+            "hooksConfig.enabled = false in ",
+        ),
+        ("copilot-cli", ".copilot/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+    ],
+)
+def test_a_setting_that_switches_hooks_off_is_named_and_stays(
+    name: str, file: str, text: str, said: str, home: Path, cli: Cli
+) -> None:
+    assert "no hook runs" not in cli("install", name, "--capture")[1]
+    cli("uninstall")
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    assert f"no hook runs, and nothing is stored, because of {said}{path}" in cli("install", name, "--capture")[1]
+    assert "no hook runs" not in cli("install", name)[1]
+    assert cli("uninstall")[0] == 0
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_codex_has_to_trust_its_hooks_which_is_said_until_it_does(home: Path, cli: Cli) -> None:
+    said = "Codex runs no hook that you have not trusted: open /hooks in it, and trust them."
+    assert said in cli("install", "codex", "--capture")[1]
+    config = home / ".codex" / "config.toml"
+    state = f'\n[hooks.state."{home}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
+    config.write_text(config.read_text(encoding="utf-8") + state, encoding="utf-8")
+    assert said not in cli("install", "codex", "--capture")[1]
+
+
+@pytest.mark.parametrize(
     ("name", "platform", "expected"),
     [
         ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
@@ -334,6 +528,16 @@ async def test_what_a_host_reads_there_launches_a_server_that_answers(home: Path
     launched = StdioServerParameters(command=written["command"], args=written["args"], env=own_environment())
     async with Client(stdio_client(launched)) as client:
         assert "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_an_environment_in_a_folder_for_temporary_files_is_not_copied_and_the_user_is_warned(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(Path(sys.prefix).parent))
+    assert "lies in a folder for temporary files" in cli("install", "cursor")[1]
+    assert not (tmp_path / "data" / "runtime").exists()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "temporary" not in cli("install", "cursor")[1]
 
 
 @pytest.mark.programs

@@ -122,12 +122,21 @@ async def test_what_the_person_told_elsewhere_is_found_and_forgotten_from_a_proj
         preview = await ask(in_zoo, "forget", query="Momo")
         assert "- [project] message #1" in preview
         assert "- [you] message #1" in preview
+        listed = await ask(in_zoo, "forget", query="Momo", format="json")
+        assert {(item["whose"], item["kind"], item["seq"]) for item in listed["items"]} == {
+            ("project", "message", 1),
+            ("you", "message", 1),
+        }
         done = await ask(in_zoo, "forget", confirm=preview.partition('confirm="')[2][:8])
         assert done.count("Forgotten: 1 message") == 2
         # A delete among the person's conversations is undone from here, too.
         for act in re.findall(r'undo_id="(u_\w+)"', done):
             await ask(in_zoo, "undo", undo_id=act)
         assert "[you]" in await ask(in_zoo, "recall_memory", query="who is Momo?")
+        again = await ask(in_zoo, "forget", confirm=listed["confirm"], format="json")
+        assert [(each["whose"], each["messages"]) for each in again["forgotten"]] == [("project", 1), ("you", 1)]
+        for each in again["forgotten"]:
+            await ask(in_zoo, "undo", undo_id=each["undo"])
         gone = await ask(in_zoo, "forget", ids=[proven["id"]])
         assert "Forgotten: 1 entry" in gone
     async with session(machine, tmp_path, "--resource", "bob", "--project", "zoo2") as in_other:

@@ -132,6 +132,7 @@ def calls(known: Known) -> dict[str, Call]:
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
+        "message_pages.find_copied": lambda tx, who: message_pages.find_copied(tx, who, "other", {"a": NOW}),
         "message_rows.find_erased_ids": lambda tx, who: message_rows.find_erased_ids(tx, who, known.thread_uid, ["y"]),
         "message_rows.find_erased_calls": lambda tx, who: message_rows.find_erased_calls(
             tx, who, known.thread_uid, ["c9"]

@@ -54,6 +54,21 @@ async def test_an_offset_counts_visible_messages_from_the_oldest(ten: Database) 
     assert seqs(await page(ten, limit=3, offset=9)) == []
 
 
+async def test_copies_of_another_threads_messages_are_found_also_of_deleted_and_erased_ones(database: Database) -> None:
+    said = {f"m{n}": 1_000 + n for n in range(1, 5)}
+    await say(database, "first", *(draft(id=id_, said_at=at) for id_, at in said.items()))
+    await drop(database, "first", "ids", ["m2"])
+    await drop(database, "first", "ids", ["m3"], erase=True)
+    new = {**said, "m4": 9_000, "m5": 1_004}
+
+    async def copied(thread: str, scope: Scope = ANA) -> set[str]:
+        return await database.read(message_pages.find_copied, scope, thread, new)
+
+    assert await copied("fork") == {"m1", "m2", "m3"}
+    assert await copied("first") == set()
+    assert await copied("fork", BEN) == set()
+
+
 async def test_before_gives_the_newest_before_and_after_the_oldest_after(ten: Database) -> None:
     assert seqs(await page(ten, limit=2, before=6)) == [3, 5]
     assert seqs(await page(ten, limit=2, after=3)) == [5, 6]
