@@ -18,6 +18,7 @@ from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.relay import spool
+from layerlore.server.relay.captured_hosts import note_captured
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
@@ -191,6 +192,8 @@ class HookService:
         if call.session and not opened.ignored.is_everything:
             capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
             await capture.store(call, opened.ignored)
+            if session.messages:
+                await asyncio.to_thread(note_captured, self._hooks, call.host)
         await self._sessions.write(session, opened.scope)
 
     async def _open(self, name: str) -> _Open:
