@@ -353,8 +353,9 @@ def test_a_server_over_http_is_told_the_project_of_the_folder_that_the_file_is_i
     home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "shop"
-    (folder / ".git" / "objects").mkdir(parents=True)
-    (folder / ".git" / "config").write_text('[remote "origin"]\nurl = https://github.com/ana/shop.git\n')
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    remote = ("remote", "add", "origin", "https://github.com/ana/shop.git")
+    subprocess.run(["git", "-C", str(folder), *remote], check=True)
     monkeypatch.chdir(folder)
     over_http = ("--http", "https://mem.example.com/mcp", "--projects")
     for name, key in (("claude-code", "headers"), ("codex", "http_headers"), ("gemini-cli", "headers")):
