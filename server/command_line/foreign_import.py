@@ -53,6 +53,7 @@ class ForeignImport:
         self._source = source
         self._dry = dry_run
         self._notes: list[ForeignNote] = []
+        self._tried: dict[tuple[str, int], str] = {}
 
     async def take(self, found: ForeignConversation | ForeignNote | UnreadableItem) -> None:
         """Store what was found. Raises InvalidInput for resources that are not to be mixed, LimitExceeded beyond the quota, and
@@ -104,6 +105,9 @@ class ForeignImport:
         """The messages without those that a forked session has from another one, which is stored."""
         times = {each["id"]: each["created_at"] for each in said if each["created_at"] is not None}
         copied = await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)
+        if self._dry:
+            # Of a trial nothing is stored, so that what came before is remembered here.
+            copied |= {each for each in times if self._tried.setdefault((each, times[each]), thread_id) != thread_id}
         self.report.add("message", "unchanged", len(copied))
         return [each for each in said if each["id"] not in copied]
 

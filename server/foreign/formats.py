@@ -22,7 +22,7 @@ from layerlore.server.foreign.chat_exports import (
 )
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
-from layerlore.server.process.safe_files import UnsafeFile, open_regular, read_regular
+from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json
@@ -41,7 +41,7 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
         try:
             # A pipe named like a transcript would block the import.
             session, folder = _identify(file)
-        except UnsafeFile as error:
+        except OSError as error:
             yield UnreadableItem(str(file), error.strerror or "")
             continue
         ignored = IgnoredPaths(folder or str(file.parent))
@@ -246,6 +246,8 @@ def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
         # One bad file must not end the import of the others.
         except InvalidInput as error:
             yield UnreadableItem(str(file), str(error))
+        except OSError as error:
+            yield UnreadableItem(str(file), error.strerror or "")
 
 
 def _read_conversation_file(path: Path, where: str, progress: ReadProgress) -> Foreign:

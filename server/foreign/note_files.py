@@ -21,7 +21,7 @@ from layerlore.server.foreign.chat_exports import (
     say,
 )
 from layerlore.server.foreign.json_files import open_items, read_lines
-from layerlore.server.process.safe_files import UnsafeFile, read_regular
+from layerlore.server.process.safe_files import read_regular
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -139,7 +139,7 @@ def read_folder(folder: Path) -> Foreign:
         except UnicodeDecodeError:
             yield UnreadableItem(str(path), "it is no text in UTF-8")
             continue
-        except UnsafeFile as error:
+        except OSError as error:
             yield UnreadableItem(str(path), error.strerror or "")
             continue
         yield from _read_note(text, path, folder)

@@ -154,6 +154,8 @@ async def test_calls_that_load_our_tools_are_left_out_and_those_that_load_others
             claude_result(8, "other", loaded(other)),
             claude_call(9, "both", "ToolSearch", query=f"select:{own[0]},{other}"),
             claude_result(10, "both", loaded(own[0], other)),
+            claude_call(13, "listed", "ListMcpResourcesTool", server="layerlore"),
+            claude_result(14, "listed", '[{"uri":"memory://profile","server":"layerlore"}]'),
             claude_call(11, "shell", "Bash", command="grep -o recall_memory notes"),
             claude_result(12, "shell", "recall_memory"),
         )

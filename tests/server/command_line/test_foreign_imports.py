@@ -246,6 +246,7 @@ def test_sessions_that_were_forked_are_stored_without_what_they_inherit(kept: Cl
     for age, (name, lines) in enumerate(files.items()):
         (folder / f"{name}.jsonl").write_text("".join(lines).replace('"any"', f'"{name}"'), "utf-8")
         os.utime(folder / f"{name}.jsonl", (1_700_000_000 + age, 1_700_000_000 + age))
+    assert bring(kept, folder, "--dry-run")["counts"]["message"] == {"added": 4, "unchanged": 2}
     assert bring(kept, folder)["counts"]["message"] == {"added": 4, "unchanged": 2}
     assert told(kept, "a-fork") == [("user", "And plums?")]
     assert len(told(kept, "z-first")) == 3
