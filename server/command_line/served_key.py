@@ -1,9 +1,7 @@
 """The key for a server over HTTP that hosts are told of: whether it needs one, and the file that keeps the one typed in."""
 
 import getpass
-import os
 import sys
-import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,6 +10,7 @@ import httpx2
 from layerlore.server.access.exposure import is_loopback
 from layerlore.server.access.issuer_keys import load_trusted
 from layerlore.server.command_line.commands.bridge import check_key, parse_endpoint
+from layerlore.server.process.safe_files import replace_file
 from layerlore.server.settings.local_key import key_file
 from layerlore.server.settings.settings import Settings, SettingsError
 
@@ -29,7 +28,7 @@ def find_key_file(settings: Settings, url: str) -> str:
     endpoint = parse_endpoint(url)
     try:
         return _find(settings, endpoint)
-    except (httpx2.HTTPError, OSError) as error:
+    except httpx2.HTTPError as error:
         sys.stdout.write(
             f"{endpoint} cannot be reached now ({type(error).__name__}): if it needs a key, give --key-file FILE\n"
         )
@@ -40,7 +39,7 @@ def _find(settings: Settings, endpoint: httpx2.URL) -> str:
     if not _needs_key(settings, endpoint, ""):
         return ""
     kept = _name_file(settings, endpoint)
-    if kept.exists() and not _needs_key(settings, endpoint, kept.read_text(encoding="ascii").strip()):
+    if kept.exists() and not _needs_key(settings, endpoint, kept.read_text(encoding="ascii", errors="ignore").strip()):
         return str(kept)
     if not sys.stdin.isatty():
         raise SettingsError(f"{endpoint} needs a key: give --key-file FILE{_name_local_key(settings, endpoint)}")
@@ -50,7 +49,8 @@ def _find(settings: Settings, endpoint: httpx2.URL) -> str:
         raise SettingsError(f"{endpoint} needs a key, and none was given") from None
     if _needs_key(settings, endpoint, key):
         raise SettingsError(f"{endpoint} does not accept this key")
-    _write(kept, key)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(str(kept), f"{key}\n".encode("ascii"), mode=0o600)
     sys.stdout.write(f"The key is kept in {kept}, which only you can read.\n")
     return str(kept)
 
@@ -77,12 +77,3 @@ def _name_local_key(settings: Settings, endpoint: httpx2.URL) -> str:
     if is_loopback(endpoint.host) and key_file(settings.data_dir).exists():
         return f"; that of `layerlore serve` on this machine is in {key_file(settings.data_dir)}"
     return ""
-
-
-def _write(file: Path, key: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A file of mkstemp is the user's alone from its first moment.
-    descriptor, written = tempfile.mkstemp(prefix=f"{file.name}-", dir=file.parent)
-    with os.fdopen(descriptor, "w", encoding="ascii") as made:
-        made.write(key + "\n")
-    Path(written).replace(file)
