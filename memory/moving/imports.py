@@ -5,7 +5,7 @@ Stored rows are found again and never doubled, so that an interrupted import goe
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -145,9 +145,12 @@ class Import:
                 self._expect(line["scopes"])
         elif kind == "scope":
             await self._end_scope()
-            self._scope = self._place(
-                Scope("", *(check_id(line.get(name), f"{where}.{name}", 255) for name in ("agent", "resource")))
-            )
+            try:
+                named = Scope("", *(check_id(line.get(name), name, 255) for name in ("agent", "resource")))
+            except InvalidInput as error:
+                self._skip_broken(replace(each, broken=str(error)))
+                return
+            self._scope = self._place(named)
         elif kind == "end":
             self.ended = True
         elif kind == "thread":

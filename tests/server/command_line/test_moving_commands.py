@@ -124,13 +124,14 @@ def test_a_broken_line_of_an_export_is_named_and_all_others_are_stored(told: Cli
     assert "pears ripen" in told(there, "recall", "where do the pears ripen?")[1]
 
 
-def test_lines_whose_scope_is_broken_come_into_no_other_scope(told: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", ['{"record":"scope","agent', '{"record":"scope","agent":7,"resource":"ben"}'])
+def test_lines_whose_scope_is_broken_come_into_no_other_scope(told: Cli, tmp_path: Path, broken: str) -> None:
     here, there = (f"--data-dir={tmp_path / name}" for name in ("here", "there"))
     file = tmp_path / "first.jsonl"
     told(here, "export", "--everyone", str(file))
     lines = file.read_text("utf-8").splitlines(keepends=True)
     (_, second) = (number for number, line in enumerate(lines) if '"record":"scope"' in line)
-    lines[second] = lines[second][:-3] + "\n"
+    lines[second] = f"{broken}\n"
     file.write_text("".join(lines), "utf-8")
     found = json.loads(told(there, "import", "--everyone", str(file), "--json")[1])
     assert sorted(found["counts"]["message"].values()) == [1, 300]
