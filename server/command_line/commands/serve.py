@@ -50,7 +50,6 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey
 
-
 log = logging.getLogger(__name__)
 
 
