@@ -119,7 +119,7 @@ site: .venv/.ready
 	NO_MKDOCS_2_WARNING=1 .interop/site/bin/mkdocs build --strict
 
 clean:
-	rm -rf .venv .interop site .coverage .coverage-html tests/interop/node/node_modules explorer/node_modules .explorer-shots .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .interop site .coverage .coverage-html tests/interop/node/node_modules tests/interop/hosts/node_modules explorer/node_modules .explorer-shots .mypy_cache .pytest_cache .ruff_cache dist
 
 .venv/.ready: pyproject.toml uv.lock requirements.txt
 	@scripts/setup

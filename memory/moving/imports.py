@@ -5,7 +5,7 @@ Stored rows are found again and never doubled, so that an interrupted import goe
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -49,6 +49,7 @@ from layerlore.storage.moving.moved_rows import (
 from layerlore.storage.moving.moved_threads import DESCRIBED, MessagePut, Mode, MovedMessage, MovedThread
 from layerlore.storage.threads import threads
 
+_OF_SCOPE = {"message", "entry", "thread", "erased", "thread_state", "resource_state", *MOVED}
 _AT_END = {each.line for each in (*NOTES, PLAN, SESSION_MEMORY)}
 _OTHER_TEXT = "another text is stored under its id, and stays"
 _OTHER = "something else is stored in its place, and stays"
@@ -69,20 +70,30 @@ class _OpenThread:
 
 class Import:
     """Stores the lines of an export, in their order. ``place`` says where a scope that the lines name
-    is to be stored; ``dry_run``: nothing is stored, and of messages it is counted which are new."""
+    is to be stored; ``expect`` gets their number before anything is stored, and may raise InvalidInput. ``dry_run``:
+    nothing is stored, and of messages it is counted which are new."""
 
     def __init__(
-        self, engine: Engine, place: Callable[[Scope], Scope], mode: Mode, sent: WriteRequest, *, dry_run: bool = False
+        self,
+        engine: Engine,
+        place: Callable[[Scope], Scope],
+        mode: Mode,
+        sent: WriteRequest,
+        *,
+        expect: Callable[[int], None] = lambda scopes: None,
+        dry_run: bool = False,
     ) -> None:
         self.report = ImportReport()
         self.ended = False
         self._engine = engine
         self._place = place
+        self._expect = expect
         self._mode = mode
         self._sent = sent
         self._dry = dry_run
         self._forms = LineForms(engine)
         self._scope: Scope | None = None
+        self._has_broken = False
         self._thread: _OpenThread | None = None
         self._places: dict[str, ThreadPlaces] = {}
         self._ids: dict[str, str] = {}
@@ -97,6 +108,9 @@ class Import:
         for kind, group in groupby(lines, key=lambda each: each.line.get(RECORD)):
             some = list(group)
             # Only messages are stored in the background: other lines wait, since they may refer to these.
+            if self._scope is None and self._has_broken and isinstance(kind, str) and kind in _OF_SCOPE:
+                self.report.skip(kind, f"line {some[0].number}", "the line with its scope is broken", len(some))
+                continue
             if kind == "message":
                 await self._take_messages(some)
                 continue
@@ -123,13 +137,20 @@ class Import:
 
     async def _take_one(self, kind: str, each: NumberedLine) -> None:
         line, where = each.line, f"line {each.number}"
-        if kind == "header":
+        if each.broken:
+            self._skip_broken(each)
+        elif kind == "header":
             check_header(line)
+            if is_number(line.get("scopes")):
+                self._expect(line["scopes"])
         elif kind == "scope":
             await self._end_scope()
-            self._scope = self._place(
-                Scope("", *(check_id(line.get(name), f"{where}.{name}", 255) for name in ("agent", "resource")))
-            )
+            try:
+                named = Scope("", *(check_id(line.get(name), name, 255) for name in ("agent", "resource")))
+            except InvalidInput as error:
+                self._skip_broken(replace(each, broken=str(error)))
+                return
+            self._scope = self._place(named)
         elif kind == "end":
             self.ended = True
         elif kind == "thread":
@@ -142,8 +163,16 @@ class Import:
             await self._end_thread(each)
         elif kind == "resource_state":
             await self._end_resource(line, where)
+            await self._end_scope()
         else:
             self.report.skip(kind, where, f"unknown record {describe(line.get(RECORD))}")
+
+    def _skip_broken(self, each: NumberedLine) -> None:
+        self.report.skip("line", f"line {each.number}", each.broken)
+        self._has_broken = True
+        # The line may have been a message of this thread: then notes on its messages do not fit any more.
+        if self._thread is not None:
+            self._thread.left_out += 1
 
     async def _write(self, unit: Callable[[Tx], Awaitable[dict[str, int]]]) -> None:
         await self._engine.write(self._where, self._sent, [], self._engine.now(), unit)
@@ -510,6 +539,8 @@ class Import:
             await self._write(unit)
         if found:
             self._note_rows(PROFILE.line, "the profile", found[0])
+        # A line of another scope, whose own line is broken, must not come into this one.
+        self._scope = None
 
 
 _WHY_NOT = {

@@ -475,10 +475,11 @@ _SAID = ("id", "role", "name", "parts", "metadata", "said_at", "turn", "set")
 
 @dataclass(frozen=True, slots=True)
 class NumberedLine:
-    """A line of a file, and its number there."""
+    """A line of a file, and its number there. ``broken``: why it cannot be read; "" for one that can."""
 
     number: int
     line: Line
+    broken: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 async def _preview(engine: Engine, scope: Scope, query: str) -> ForgetPreviewAnswer:
     # A model has to repeat the token without an error, so it has only 40 bits in 8 characters.
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
-    answer: ForgetPreviewAnswer = {"items": [], "kept": []}
+    answer: ForgetPreviewAnswer = {"items": [], "kept": [], "undo_days": engine.deleted_days}
     more = 0
     for of, whose in _list_memories(scope):
         found = await search(engine, of, query)

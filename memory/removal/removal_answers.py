@@ -50,11 +50,13 @@ class KeptPlaceRow(TypedDict):
 
 @final  # so that a type checker tells it from the other answer by a key
 class ForgetPreviewAnswer(TypedDict):
-    """``confirm`` is the token that does it; without one there is nothing to forget."""
+    """``confirm`` is the token that does it; without one there is nothing to forget. ``undo_days``: for how many days it can
+    be undone."""
 
     items: list[ForgetItem]
     kept: list[KeptPlaceRow]
     more_kept: NotRequired[int]
+    undo_days: int
     confirm: NotRequired[str]
 
 

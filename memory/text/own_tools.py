@@ -55,7 +55,7 @@ def is_own_call(name: str, arguments: Any) -> bool:
     with it; or it has a name of ours without a server's or with that of some memory, and arguments that ours takes."""
     if _is_own(name, arguments):
         return True
-    return isinstance(arguments, dict) and (_is_wrapped(arguments) or _is_search_of_own(name, arguments))
+    return isinstance(arguments, dict) and (_is_wrapped(name, arguments) or _is_search_of_own(name, arguments))
 
 
 def is_own_tool(name: str) -> bool:
@@ -105,16 +105,19 @@ def _find_tool(name: str) -> tuple[str, str]:
     return found[1], "_".join(word for word in around.split("_") if word not in _NEUTRAL)
 
 
-def _is_wrapped(arguments: dict[str, Any]) -> bool:
+def _is_wrapped(name: str, arguments: dict[str, Any]) -> bool:
     """Whether the arguments are those of a host's one tool for all servers, and name a tool or a resource of ours."""
     server = _first_text(arguments, _SERVER_KEYS)
     if is_own_uri(arguments.get("uri")):
         return True
+    # Such a tool may ask a server for all that it has, and names nothing else.
+    if "mcp" in name.lower() and _SERVER.search(server.lower()):
+        return True
     given = next((arguments[key] for key in _GIVEN_KEYS if key in arguments), None)
-    name = _first_text(arguments, _NAME_KEYS)
-    if not name or (given is None and not server):
+    tool = _first_text(arguments, _NAME_KEYS)
+    if not tool or (given is None and not server):
         return False
-    return _is_own(f"{server}__{name}", read_object(given))
+    return _is_own(f"{server}__{tool}", read_object(given))
 
 
 def is_tool_search(name: str) -> bool:

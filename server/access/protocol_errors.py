@@ -12,12 +12,17 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import JSONResponse, Response
 
 from layerlore.server.access.caller import RequestContext
-from layerlore.storage.core.errors import LayerloreError, NotFound, StorageUnavailable
+from layerlore.storage.core.errors import LayerloreError, NotFound, StorageBusy, StorageUnavailable
 
 log = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND = -32002
 """Until 2025-11-25; from 2026-07-28 on it is INVALID_PARAMS."""
+
+TOO_MUCH = -32005
+"""The code of a request that may be sent again later, one of those that the protocol leaves to servers (-32000 to -32019)."""
+RETRY_AFTER = "retry_after_seconds"
+"""Where such an error says when."""
 
 _ParamsT = TypeVar("_ParamsT", bound=RequestParams)
 _ResultT = TypeVar("_ResultT", bound=Result)
@@ -39,6 +44,8 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
         # A method that raises the protocol's own error has chosen its code already.
         except MCPError:
             raise
+        except StorageBusy as error:
+            raise MCPError(TOO_MUCH, str(error), {RETRY_AFTER: error.retry_after}) from error
         # Before LayerloreError, which is its base: the caller cannot mend a database that is down.
         except StorageUnavailable as error:
             _refuse(ctx, INTERNAL_ERROR, str(error), uri, error)
@@ -91,6 +98,17 @@ def challenge_unauthorized(metadata_url: str = "", *, sent: bool) -> Response:
 def challenge_scope(metadata_url: str = "") -> Response:
     """403: a valid credential that has no rights at all."""
     return _challenge(403, "insufficient_scope", "the credential has none of the rights", metadata_url)
+
+
+def refuse_registration(issuer: str = "") -> Response:
+    """403 for a client that wants to register here. Clients try that after a 401 that names no issuer, and show the text
+    to the user."""
+    if issuer:
+        text = f"clients are registered at {issuer}, which issues the tokens for this server; a key is accepted, too"
+    else:
+        text = "this server has no sign-in and needs a key"
+    text += ": configure the header Authorization: Bearer KEY with a key from the server's operator"
+    return JSONResponse({"error": "access_denied", "error_description": text}, 403, {"Cache-Control": "no-store"})
 
 
 def answer_unavailable() -> Response:

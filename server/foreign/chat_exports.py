@@ -1,10 +1,13 @@
 """Exports of ChatGPT and Claude as conversations, and the content of their messages."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.rules.ages import parse_expiry
 from layerlore.memory.rules.validation import parse_time
@@ -28,18 +31,6 @@ class ForeignConversation:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignNote:
-    """Something to remember on its own. ``about`` begins each piece of a text that is too long for one entry; ``at`` is in
-    milliseconds, and so is ``expires_at``."""
-
-    text: str
-    at: int
-    about: str = ""
-    resource: str = ""
-    expires_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class UnreadableItem:
     """Something that cannot be read."""
 
@@ -57,10 +48,15 @@ def find_files(path: Path, pattern: str) -> Iterator[Path | UnreadableItem]:
         yield path
         return
     for found in sorted(path.rglob(pattern)):
-        if found.is_symlink():
+        if found.is_symlink() and not found.exists():
+            yield UnreadableItem(str(found), "it is a link that leads nowhere")
+        elif found.is_symlink():
             yield UnreadableItem(str(found), "it is a link; import the file that it leads to by its own name")
-        else:
+        elif found.is_file():
             yield found
+        # The files in a folder are found by their own names.
+        elif not found.is_dir():
+            yield UnreadableItem(str(found), "it is no regular file")
 
 
 def clean(value: Any) -> Any:
@@ -108,6 +104,19 @@ def say(id_: str, role: str, texts: list[str], at: int | None, **more: Any) -> l
     return [{"id": id_, "role": role, "parts": parts, "created_at": at, **more}] if parts else []
 
 
+def list_unread(item: Json, where: str) -> Iterator[UnreadableItem]:
+    """The messages of a conversation that are no objects, and so cannot be read."""
+    messages = item["mapping"].values() if is_chatgpt(item) else item["chat_messages"]
+    for number, each in enumerate(messages, 1):
+        if not isinstance(each, dict):
+            yield UnreadableItem(f"{where}, message {number}", "it is no object")
+
+
+def _mark_item(item: Json) -> str:
+    """An id for a conversation that has none: the same whenever the same conversation is read."""
+    return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()[:32]
+
+
 _NOT_SAID = ("user_editable_context", "model_editable_context", "reasoning_recap", "thoughts")
 
 
@@ -118,7 +127,7 @@ def is_chatgpt(item: Json) -> bool:
 
 def read_chatgpt(item: Json) -> ForeignConversation:
     """A conversation."""
-    id_ = as_text(item.get("conversation_id")) or as_text(item.get("id"))
+    id_ = as_text(item.get("conversation_id")) or as_text(item.get("id")) or _mark_item(item)
     messages: list[Json] = []
     last = read_ms(item.get("create_time"))
     call = ""
@@ -214,18 +223,19 @@ def is_claude(item: Json) -> bool:
 def read_claude(item: Json) -> ForeignConversation:
     """A conversation."""
     messages: list[Json] = []
-    for each in _list_claude_branch(item):
+    for number, each in enumerate(_list_claude_branch(item), 1):
         role = _ROLES.get(str(each.get("sender")))
         if role:
             parts = _read_parts(each)
         else:
             parts = []
         if parts:
-            id_, at = as_text(each.get("uuid")), read_ms(each.get("created_at"))
+            id_, at = as_text(each.get("uuid")) or f"message-{number}", read_ms(each.get("created_at"))
             messages.append({"id": id_, "role": role, "parts": parts, "created_at": at})
     project = as_text(as_object(item.get("project")).get("name"))
     metadata = {"source": "claude", **({"project": project} if project else {})}
-    return ForeignConversation(f"claude-{as_text(item.get('uuid'))}", as_text(item.get("name")), messages, metadata)
+    id_ = as_text(item.get("uuid")) or _mark_item(item)
+    return ForeignConversation(f"claude-{id_}", as_text(item.get("name")), messages, metadata)
 
 
 def _list_claude_branch(item: Json) -> list[Json]:

@@ -7,15 +7,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.server.capture.host_lines import TranscriptMessage, as_object
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.memory_notes import (
+    MemoryNotes,
+    UnreadMemoryFile,
+    find_memory_kind,
+    is_claude_memory,
+    read_claude_memory,
+    read_memory,
+    read_section,
+)
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
 from layerlore.server.foreign import chat_exports, note_files
-from layerlore.server.foreign.chat_exports import Foreign, ForeignConversation, UnreadableItem, find_files
+from layerlore.server.foreign.chat_exports import (
+    Foreign,
+    ForeignConversation,
+    UnreadableItem,
+    find_files,
+    read_ms,
+)
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
-from layerlore.server.process.safe_files import UnsafeFile, open_regular, read_regular
+from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json
@@ -25,15 +41,16 @@ _LOOKED_AT = 50
 
 
 def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
-    """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
-    for file in find_files(path, "*.jsonl"):
+    """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id. The
+    one that was changed longest ago comes first, since a session is mostly older than those that were forked from it."""
+    for file in sorted(find_files(path, "*.jsonl"), key=_find_age):
         if isinstance(file, UnreadableItem):
             yield file
             continue
         try:
             # A pipe named like a transcript would block the import.
             session, folder = _identify(file)
-        except UnsafeFile as error:
+        except OSError as error:
             yield UnreadableItem(str(file), error.strerror or "")
             continue
         ignored = IgnoredPaths(folder or str(file.parent))
@@ -49,6 +66,13 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
             messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
             if messages:
                 yield ForeignConversation(session, "", messages)
+
+
+def _find_age(file: Path | UnreadableItem) -> float:
+    try:
+        return file.stat().st_mtime if isinstance(file, Path) else 0
+    except OSError:
+        return 0
 
 
 def is_transcript(line: object) -> bool:
@@ -80,7 +104,7 @@ def _identify(file: Path) -> tuple[str, str]:
 
 
 def _as_message(said: TranscriptMessage) -> Json:
-    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}
+    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": read_ms(said.at)}
 
 
 Format = Literal[
@@ -94,10 +118,16 @@ Format = Literal[
     "mem0",
     "basic-memory",
     "claude-mem",
+    "claude-memory",
+    "codex-memory",
+    "section",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SQLITE = b"SQLite format 3\0"
 _TRIED_LINES = 20
+_TRIED_ITEMS = 20
+_EXPORT_FILES = ("conversations*.json", "memories*.json", "memories/*.json")
+"""The files of an export that was unpacked: large ones are numbered."""
 
 
 @dataclass(slots=True)
@@ -114,13 +144,21 @@ def find_format(path: Path) -> Format:
     # Before the content is looked at, since a pipe could be read only once.
     _refuse_no_file(path)
     if path.is_dir():
+        for file in _find_export_files(path):
+            if isinstance(file, Path) and (found := _find_in_items(file)) is not None:
+                return found
         if next(path.rglob("*.jsonl"), None) is not None:
             return "claude-code"
+        if memory := find_memory_kind(path):
+            return memory
         if next(path.rglob("*.md"), None) is not None:
             return "basic-memory"
-        raise InvalidInput(f"{path} has neither transcripts (.jsonl) nor notes (.md); --from says what it is")
+        raise InvalidInput(
+            f"{path} has neither conversations (conversations*.json), transcripts (.jsonl) nor notes (.md); --from says "
+            "what it is"
+        )
     if path.suffix == ".md":
-        return "basic-memory"
+        return find_memory_kind(path) or "basic-memory"
     # The content decides: a database may have any ending.
     if read_regular(str(path), len(_SQLITE)) == _SQLITE:
         return "claude-mem"
@@ -128,6 +166,11 @@ def find_format(path: Path) -> Format:
     if found is None:
         raise InvalidInput(f"{path} is in no format that is known; --from names one: {', '.join(FORMATS)}")
     return found
+
+
+def _find_export_files(folder: Path) -> Iterator[Path | UnreadableItem]:
+    for pattern in _EXPORT_FILES:
+        yield from find_files(folder, pattern)
 
 
 def _refuse_no_file(path: Path) -> None:
@@ -166,19 +209,30 @@ def _read_short_lines(path: Path) -> Iterator[tuple[int, object]]:
 def _find_in_items(path: Path) -> Format | None:
     try:
         with open_items(path) as items:
-            first = next(items, None)
+            formats = (_find_in_item(item) for item, _ in islice(items, _TRIED_ITEMS) if isinstance(item, dict))
+            # A file may be cut off behind the item that says what it is.
+            return next(filter(None, formats), None)
     except InvalidInput:
         return None
-    if first is None:
-        return None
-    item, _ = first
+
+
+def _find_in_item(item: Json) -> Format | None:
     if chat_exports.is_chatgpt(item):
         return "chatgpt"
     if chat_exports.is_claude(item):
         return "claude"
+    if is_claude_memory(item):
+        return "claude"
     if is_mem0(item):
         return "mem0"
     return None
+
+
+def list_resources(path: Path, of: Format) -> list[str]:
+    """The people whose memories a file names, sorted. Only mem0's do. Raises InvalidInput and OSError."""
+    if of != "mem0":
+        return []
+    return sorted({each.resource for each in read_mem0(path) if isinstance(each, ForeignNote) and each.resource})
 
 
 def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadProgress) -> Foreign:
@@ -197,19 +251,53 @@ def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadP
             return note_files.read(path)
         case "claude-code" | "codex":
             return read_transcripts(path, rules)
+        case "claude-memory" | "codex-memory":
+            return _name_unread(read_memory(path, of))
+        case "section":
+            return _name_unread(read_section(path))
     raise InvalidInput(f"{of} is read line by line")
 
 
+def _name_unread(found: MemoryNotes) -> Foreign:
+    for each in found:
+        yield UnreadableItem(each.path, each.why) if isinstance(each, UnreadMemoryFile) else each
+
+
 def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
+    if not path.is_dir():
+        yield from _read_conversation_file(path, "", progress)
+        return
+    for file in _find_export_files(path):
+        if isinstance(file, UnreadableItem):
+            yield file
+            continue
+        try:
+            yield from _read_conversation_file(file, f"{file.name}, ", progress)
+        # One bad file must not end the import of the others.
+        except InvalidInput as error:
+            yield UnreadableItem(str(file), str(error))
+        except OSError as error:
+            yield UnreadableItem(str(file), error.strerror or "")
+
+
+def _read_conversation_file(path: Path, where: str, progress: ReadProgress) -> Foreign:
     with open_items(path) as items:
         for number, (item, done) in enumerate(items, 1):
             progress.done = done
+            place = f"{where}item {number}"
+            if not isinstance(item, dict):
+                yield UnreadableItem(place, "it is no object")
+                continue
             if chat_exports.is_chatgpt(item):
                 found = chat_exports.read_chatgpt(item)
             elif chat_exports.is_claude(item):
                 found = chat_exports.read_claude(item)
-            else:
-                yield UnreadableItem(f"item {number}", "it is no conversation")
+            elif is_claude_memory(item):
+                yield from read_claude_memory(item, int(path.stat().st_mtime * 1000))
                 continue
+            else:
+                yield UnreadableItem(place, "it is no conversation")
+                continue
+            yield from chat_exports.list_unread(item, place)
             if found.messages:
                 yield found

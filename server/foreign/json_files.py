@@ -11,9 +11,9 @@ import ijson  # type: ignore[import-untyped]
 import numpy
 
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
-_CONVERSATIONS = "conversations"
+# The memory of Claude's export comes as one file, or as one for each account in a folder.
+_READ_FILES = ("conversations", "memories")
 _BEGINNING = 64 * 1024
 _MOST_DEPTH = 500
 _MOST_UNPACKED = 4 * 1024 * 1024 * 1024
@@ -23,9 +23,9 @@ _MOST_TIMES = 200
 
 
 @contextmanager
-def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
-    """The items of a list of objects (or the one object that there is), each with how many bytes were read until then.
-    In an archive, all files that are named after conversations. Raises InvalidInput for what is not JSON, and
+def open_items(path: Path) -> Iterator[Iterator[tuple[Any, int]]]:
+    """The items of a list (or the one value that there is), each with how many bytes were read until then.
+    In an archive, all files that are named after conversations or memories. Raises InvalidInput for what is not JSON, and
     OSError."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -35,13 +35,14 @@ def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
             yield _read(file, path.name, 0)
 
 
-def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Json, int]]:
+def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Any, int]]:
     _check_sizes(archive)
     done = 0
     # Sorted, so that numbered parts come in the same order in each import.
     for member in sorted(archive.infolist(), key=lambda each: each.filename):
         name = member.filename.rpartition("/")[2]
-        if name.startswith(_CONVERSATIONS) and name.endswith(".json"):
+        in_folder = f"/{member.filename}".endswith(f"/memories/{name}")
+        if (name.startswith(_READ_FILES) or in_folder) and name.endswith(".json"):
             with archive.open(member) as file:
                 yield from _read(file, member.filename, done)
             # Compressed sizes, since the progress is measured against the archive's own size.
@@ -63,7 +64,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
             )
 
 
-def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]:
+def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Any, int]]:
     # The beginning tells a list from a single object; the whole file may not fit into memory.
     beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
     file.seek(0)
@@ -75,8 +76,7 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
     try:
         # Decimal numbers, the parser's default, cannot be stored as JSON.
         for item in ijson.items(counted, prefix, use_float=True):
-            if isinstance(item, dict):
-                yield item, before + counted.done
+            yield item, before + counted.done
     except InvalidInput as error:
         raise InvalidInput(f"{name}: {error}") from None
     except ijson.JSONError as error:

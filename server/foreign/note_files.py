@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.server.capture.memory_notes import find_time, read_front
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
-    ForeignNote,
     UnreadableItem,
     as_list,
     as_object,
@@ -20,8 +22,9 @@ from layerlore.server.foreign.chat_exports import (
     say,
 )
 from layerlore.server.foreign.json_files import open_items, read_lines
-from layerlore.server.process.safe_files import UnsafeFile, read_regular
+from layerlore.server.process.safe_files import read_regular
 from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 from layerlore.storage.drivers.foreign_file import ForeignFile
 
@@ -32,22 +35,38 @@ def read_server_memory(path: Path) -> Foreign:
     """The observations of each entity, and the relations, as notes. The file has no times: its own counts."""
     at = int(path.stat().st_mtime * 1000)
     for number, line in read_lines(path):
-        given = as_object(line)
+        given, where = as_object(line), f"line {number}"
         if given.get("type") == "entity":
-            name, kind = as_text(given.get("name")), as_text(given.get("entityType"))
-            if kind:
-                about = f"{name} ({kind})"
-            else:
-                about = name
-            observations = [text for each in as_list(given.get("observations")) if (text := as_text(each))]
-            # An entity without observations is still a fact; one without a name is nothing.
-            yield from (ForeignNote(text, at, about) for text in observations or ["known, and nothing noted"] if name)
+            yield from _read_entity(given, at, where)
         elif given.get("type") == "relation":
             words = [as_text(given.get(key)) for key in ("from", "relationType", "to")]
             if all(words):
                 yield ForeignNote(" ".join(words), at)
+            else:
+                yield UnreadableItem(where, "a relation needs the texts from, relationType and to")
         else:
-            yield UnreadableItem(f"line {number}", "neither an entity nor a relation")
+            yield UnreadableItem(where, "neither an entity nor a relation")
+
+
+def _read_entity(given: Json, at: int, where: str) -> Foreign:
+    name, kind = as_text(given.get("name")), as_text(given.get("entityType"))
+    observations = given.get("observations", [])
+    if not name:
+        yield UnreadableItem(where, "an entity needs a name")
+        return
+    if not isinstance(observations, list):
+        yield UnreadableItem(where, "the observations of an entity must be a list")
+        return
+    if kind:
+        about = f"{name} ({kind})"
+    else:
+        about = name
+    # An entity without observations is still a fact.
+    for each in observations or ["known, and nothing noted"]:
+        if text := as_text(each):
+            yield ForeignNote(text, at, about)
+        else:
+            yield UnreadableItem(where, "an observation must be a text")
 
 
 def read_mem0(path: Path) -> Foreign:
@@ -55,31 +74,48 @@ def read_mem0(path: Path) -> Foreign:
     at = int(path.stat().st_mtime * 1000)
     with open_items(path) as items:
         for number, item in enumerate(_list_memories(item for item, _ in items), 1):
-            text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
-            # Versions of mem0 differ in the name of the text.
-            if not text:
-                yield UnreadableItem(f"memory {number}", "it has no text")
-                continue
-            said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
-            expires = read_expiry(item.get("expiration_date"))
-            yield ForeignNote(text, said, resource=as_text(item.get("user_id")), expires_at=expires)
+            try:
+                yield _read_memory(item, at)
+            except InvalidInput as error:
+                yield UnreadableItem(f"memory {number}", str(error))
+
+
+def _read_memory(item: Any, at: int) -> ForeignNote:
+    """Raises InvalidInput for one that cannot be read."""
+    if not isinstance(item, dict):
+        raise InvalidInput("it is no object")
+    # Versions of mem0 differ in the name of the text.
+    text = as_text(item.get("memory")) or as_text(item.get("content")) or as_text(item.get("data"))
+    if not text:
+        raise InvalidInput("it has no text")
+    user = item.get("user_id")
+    if user is None or user == "":
+        resource = ""
+    else:
+        # Some programs number their users.
+        resource = check_id(str(user) if isinstance(user, int) else user, "user_id", Limits().id_chars)
+    said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
+    return ForeignNote(text, said, resource=resource, expires_at=read_expiry(item.get("expiration_date")))
 
 
 def is_mem0(item: Json) -> bool:
     """Whether an item is a memory, or what holds a list of them."""
-    held = next((as_list(item.get(name)) for name in _MEM0_LISTS if name in item), [item])
-    return all(isinstance(as_object(each).get("memory"), str) for each in held[:1])
+    objects = [each for each in _list_held(item) if isinstance(each, dict)]
+    return all(isinstance(each.get("memory"), str) for each in objects[:1])
 
 
-def _list_memories(items: Iterator[Json]) -> Iterator[Json]:
+def _list_memories(items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
-        held = next((as_list(item[name]) for name in _MEM0_LISTS if name in item), [item])
-        yield from map(as_object, held)
+        yield from _list_held(item)
+
+
+def _list_held(item: Any) -> list[Any]:
+    """The memories in an item, which may be one of them or an answer with a list of them."""
+    given = as_object(item)
+    return next((as_list(given[name]) for name in _MEM0_LISTS if name in given), [item])
 
 
 _MOST_BYTES = 256 * 1024 * 1024
-_FRONT = linear_re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", linear_re.DOTALL)
-_FIELD = linear_re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", linear_re.MULTILINE)
 # A link is none: its bracket is followed by a parenthesis.
 _OBSERVATION = linear_re.compile(r"^\s*[-*] \[([^\[\]]+)\] +(\S.*)$")
 _CHECK_BOXES = (" ", "x", "X", "-")
@@ -102,26 +138,22 @@ def read_folder(folder: Path) -> Foreign:
         except UnicodeDecodeError:
             yield UnreadableItem(str(path), "it is no text in UTF-8")
             continue
-        except UnsafeFile as error:
+        except OSError as error:
             yield UnreadableItem(str(path), error.strerror or "")
             continue
         yield from _read_note(text, path, folder)
 
 
 def _read_note(text: str, path: Path, folder: Path) -> Foreign:
-    front = _FRONT.match(text)
-    if front:
-        given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))}
-    else:
-        given = {}
+    given, body = read_front(text)
     if path == folder:
         place = path.name
     else:
         place = path.relative_to(folder).as_posix()
     title = as_text(given.get("title")) or path.stem
-    at = _find_time(given, path)
+    at = find_time(given, path)
     rest: list[str] = []
-    for line in text[front.end() if front else 0 :].splitlines():
+    for line in body.splitlines():
         note = _read_line(line, title, at)
         if note is not None:
             yield note
@@ -135,12 +167,6 @@ def _read_note(text: str, path: Path, folder: Path) -> Foreign:
         messages = say(f"basic-memory-{digest}", "assistant", [as_text("\n".join(rest))], at)
         metadata = {"source": "basic-memory", "file": place[-200:]}
         yield ForeignConversation(f"basic-memory-{name}"[:255], title, messages, metadata)
-
-
-def _find_time(given: Mapping[str, str], path: Path) -> int:
-    """When the note was changed, as it says itself or as its file does; in milliseconds."""
-    times = (read_ms(given[name]) for name in ("modified", "updated", "created", "date") if given.get(name))
-    return next((time for time in times if time is not None), int(path.stat().st_mtime * 1000))
 
 
 def _read_line(line: str, title: str, at: int) -> ForeignNote | None:
@@ -178,7 +204,7 @@ def read(path: Path) -> Foreign:
                 continue
             metadata = {"source": "claude-mem", "project": as_text(session.get("project"))[:200]}
             title = as_text(session.get("custom_title")) or as_text(session.get("user_prompt"))
-            yield ForeignConversation(f"claude-mem-{asked_by}", title, said, metadata)
+            yield ForeignConversation(f"claude-mem-{asked_by or session['id']}", title, said, metadata)
 
 
 def _first(row: Json, names: tuple[str, ...]) -> str:

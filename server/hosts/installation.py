@@ -25,7 +25,7 @@ def find_command(data_dir: Path) -> tuple[str, ...]:
 
     Where this process runs from such a cache, that is the copy that ``stage_runtime`` makes.
     """
-    if not _may_vanish():
+    if not is_evictable(Path(sys.prefix)):
         return launch_command()
     return (str(_find_staged(data_dir) / _PYTHON), "-m", "layerlore.server")
 
@@ -34,7 +34,7 @@ def stage_runtime(data_dir: Path) -> None:
     """Copy this process's environment once, to ``runtime/VERSION`` in the data folder, if it runs from a cache."""
     target = _find_staged(data_dir)
     # One copy for each version: an existing one is complete, since it is renamed into place at the end.
-    if _may_vanish() and not target.exists():
+    if is_evictable(Path(sys.prefix)) and not target.exists():
         _stage(target)
 
 
@@ -45,15 +45,10 @@ def is_evictable(prefix: Path) -> bool:
     return pipx or bool(inside.intersection(_CACHES))
 
 
-def _may_vanish() -> bool:
-    """Whether this process runs from a runner's cache, or is installed below the folder for temporary files.
-
-    A checkout below that folder is not copied: its environment only links to it, so the copy would vanish with it.
-    """
-    prefix = Path(sys.prefix).resolve()
-    is_installed = Path(__file__).resolve().is_relative_to(prefix)
-    is_temporary = prefix.is_relative_to(Path(tempfile.gettempdir()).resolve())
-    return is_evictable(Path(sys.prefix)) or (is_installed and is_temporary)
+def is_temporary() -> bool:
+    """Whether this process's environment lies below the folder for temporary files. It is not copied, since a user made it
+    there: it may be a whole checkout with its tools."""
+    return Path(sys.prefix).resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
 
 
 def _find_staged(data_dir: Path) -> Path:
@@ -68,7 +63,8 @@ def _stage(target: Path) -> None:
         venv.EnvBuilder(symlinks=os.name != "nt", with_pip=False).create(made)
         own = Path(sysconfig.get_path("purelib"))
         copied = made / own.relative_to(sys.prefix)
-        shutil.copytree(own, copied, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        # With the compiled code: without it, the first start takes seconds.
+        shutil.copytree(own, copied, dirs_exist_ok=True)
         made.rename(target)
     # Also when it is interrupted: a half copy would fill the data folder.
     except BaseException:

@@ -9,12 +9,10 @@ from mcp.types import CallToolResult, ErrorData, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.server.access.protocol_errors import RETRY_AFTER, TOO_MUCH
+from layerlore.storage.core.errors import LayerloreError, StorageBusy
 
-RETRY_AFTER = "retry_after_seconds"
 RETRY_AFTER_META = f"layerlore/{RETRY_AFTER}"
-TOO_MUCH = -32005
-"""The JSON-RPC code, one of those that the protocol leaves to servers (-32000 to -32019)."""
 
 
 class TooMuch(LayerloreError):
@@ -28,12 +26,12 @@ class TooMuch(LayerloreError):
         super().__init__(f"too many {what}: {allowed}; try again in {self.retry_after:,} s")
 
 
-def refusal_error(refused: TooMuch) -> ErrorData:
+def refusal_error(refused: TooMuch | StorageBusy) -> ErrorData:
     """The refusal as an error of the protocol."""
     return ErrorData(code=TOO_MUCH, message=str(refused), data={RETRY_AFTER: refused.retry_after})
 
 
-def refusal_result(refused: TooMuch) -> CallToolResult:
+def refusal_result(refused: TooMuch | StorageBusy) -> CallToolResult:
     """The refusal as the answer of a tool: an error that a model can act on."""
     return CallToolResult(
         content=[TextContent(type="text", text=str(refused))],

@@ -10,13 +10,15 @@ from layerlore.server.relay.launch import Launch
 
 METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")
 MOST_ANSWERS = 32
-"""The oldest are let go: a host may name another thread at each launch."""
-_PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
-_CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
-_CLIENT_META = "io.modelcontextprotocol/clientInfo"
+"""The oldest are let go."""
+PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_META = "io.modelcontextprotocol/clientInfo"
 # The instructions depend on the client: hooks may store its conversations.
 _OF_CLIENT = ("initialize", "server/discover")
-_PAGES = "io.modelcontextprotocol/ui"
+PAGES = "io.modelcontextprotocol/ui"
+ANY_CLIENT = ""
+"""The client's name in the request whose answer a client gets that has none of its own yet."""
 
 
 class KeptAnswers:
@@ -29,7 +31,9 @@ class KeptAnswers:
 
     def __init__(self, launch: Launch, *, cold: bool) -> None:
         self._path = f"{launch.base}-{VERSION}.answers"
-        self._own = json.dumps([launch.own_flags, launch.own_variables], sort_keys=True)
+        # The answers depend on nothing else of a launch: another project or agent has the same tools.
+        settings = {name: launch.own_setting(name) for name in ("toolsets", "thread")}
+        self._own = [settings["toolsets"], bool(settings["thread"])]
         # A warm client leaves an existing file alone, since reading it would only delay the host.
         self._reads = cold or not os.path.exists(self._path)
         self._answers: dict[str, str] = self._read() if self._reads else {}
@@ -37,7 +41,10 @@ class KeptAnswers:
 
     def find(self, method: str, params: object) -> str | None:
         """The result, as JSON, of an earlier request like this one."""
-        return self._answers.get(self._key(method, params))
+        own = self._answers.get(self._key(method, params))
+        if own is None:
+            return self._answers.get(self._key(method, params, name=ANY_CLIENT))
+        return own
 
     def keep(self, method: str, params: object, result: str) -> bool:
         """Keep the result that a server gave. Returns whether it differs from what was stored. Raises nothing."""
@@ -53,20 +60,21 @@ class KeptAnswers:
             self._write()
         return before is not None and before != result
 
-    def _key(self, method: str, params: object) -> str:
+    def _key(self, method: str, params: object, *, name: object = None) -> str:
+        """``name``: of the client, in place of the one that it gives itself."""
         if isinstance(params, Mapping):
             given = params
         else:
             given = {}
         meta = given.get("_meta")
-        protocol = given.get("protocolVersion") or (meta.get(_PROTOCOL_META) if isinstance(meta, Mapping) else None)
+        protocol = given.get("protocolVersion") or (meta.get(PROTOCOL_META) if isinstance(meta, Mapping) else None)
         if method == "initialize":
             self._pages = _shows_pages(given.get("capabilities"))
         # The initialize request says it once for all later lists; in the newer protocol each request says it.
-        pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(_CAPABILITIES_META)))
-        client = given.get("clientInfo") or (meta.get(_CLIENT_META) if isinstance(meta, Mapping) else None)
+        pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(CAPABILITIES_META)))
+        client = given.get("clientInfo") or (meta.get(CLIENT_META) if isinstance(meta, Mapping) else None)
         if method in _OF_CLIENT and isinstance(client, Mapping):
-            named = [client.get("name")]
+            named = [client.get("name") if name is None else name]
         else:
             named = []
         return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), *named, self._own])
@@ -96,4 +104,4 @@ def _shows_pages(capabilities: object) -> bool:
         extensions = capabilities.get("extensions")
     else:
         extensions = None
-    return isinstance(extensions, Mapping) and _PAGES in extensions
+    return isinstance(extensions, Mapping) and PAGES in extensions

@@ -51,6 +51,10 @@ class Launch:
         self.flags = flags
         self.own_flags, self.own_variables = own
 
+    def own_setting(self, name: str) -> str:
+        """A setting of this connection alone; "" if it is not set."""
+        return self.own_flags.get(name) or self.own_variables.get(_PREFIX + name.upper()) or ""
+
 
 def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in: str = os.curdir) -> Launch | None:
     """The launch that these flags and variables make, or None for one that has its process for itself: it wants to, it

@@ -51,6 +51,8 @@ async def open_engine(settings: Settings) -> Engine:
         readers=settings.sqlite.readers,
         pool_size=settings.postgres.pool_size,
         listen_url=settings.postgres.listen_url.get_secret_value(),
+        idle_seconds=settings.postgres.idle_seconds,
+        lock_seconds=settings.postgres.lock_seconds,
     )
     try:
         key = await database.read_installation(hmac_key)

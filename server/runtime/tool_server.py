@@ -68,7 +68,7 @@ from layerlore.server.tools.toolsets import (
     list_writers,
 )
 from layerlore.storage.core import metrics
-from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.errors import LayerloreError, StorageBusy
 from layerlore.storage.core.traces import span
 
 log = logging.getLogger(__name__)
@@ -124,8 +124,9 @@ class ToolServer(MCPServer[Lifespan]):
             with noted_errors():
                 answer = await self._act(process, name, arguments, context)
             return make_result(answer, process.settings.limits.answer_bytes)
-        except TooMuch as refused:
-            metrics.REFUSED.add(refused.what)
+        except (TooMuch, StorageBusy) as refused:
+            if isinstance(refused, TooMuch):
+                metrics.REFUSED.add(refused.what)
             return refusal_result(refused)
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error

@@ -158,6 +158,20 @@ class PostgresSettings(Section):
         "`?statement_cache_size=0`.",
     )
     pool_size: int = Field(default=10, ge=1, le=200, description="Connections of one server at most.")
+    idle_seconds: float = Field(
+        default=3,
+        ge=0,
+        le=3600,
+        description="After so many seconds without a statement Postgres ends a transaction, so that a server that is "
+        "stopped in the middle of one holds up no other. 0: never.",
+    )
+    lock_seconds: float = Field(
+        default=8,
+        ge=0,
+        le=3600,
+        description="After so many seconds Postgres ends a wait for a lock, and the call is tried again or refused as "
+        "busy. 0: never.",
+    )
 
 
 class PlanSettings(Section):

@@ -6,6 +6,7 @@ LayerloreError
 ├── NotFound            no such thing in the caller's scope (foreign and unknown look the same)
 ├── Conflict            what is stored contradicts the request
 └── StorageUnavailable  the database cannot serve now; trying again may help
+    ├── StorageBusy     it serves others, and this call waited too long for its turn; trying again helps
     ├── DatabaseTooNew  a newer layerlore wrote this database
     └── DatabaseTooOld  an earlier layerlore wrote this database, and it has to be carried over
 
@@ -35,6 +36,14 @@ class Conflict(LayerloreError):
 
 class StorageUnavailable(LayerloreError):
     pass
+
+
+class StorageBusy(StorageUnavailable):
+    """``retry_after``: after how many seconds the call may be tried again."""
+
+    def __init__(self, text: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"{text}; try again in {retry_after:g} s")
 
 
 class DatabaseTooNew(StorageUnavailable):

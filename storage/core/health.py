@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,13 @@ class Health:
     StorageUnavailable, whose text is what ``reason`` says, and which repeats nothing of the database's URL or path.
     """
 
-    def __init__(self, look: Try, write: Try, where: str) -> None:
-        """``where``: named in the log only."""
+    def __init__(self, look: Try, write: Try, where: str, *, is_shared: bool = False) -> None:
+        """``where``: named in the log only. ``is_shared``: other servers write the same database."""
         self._look, self._write, self._where = look, write, where
+        self.is_shared = is_shared
         self.reason = ""
+        self.is_away = False
+        """Whether the reason is the database's own, so that no other server could write it either."""
         self.damage: list[str] = []
         self._waiting: dict[object, float] = {}
         self._last_well = time.monotonic()
@@ -53,8 +56,11 @@ class Health:
             yield
             # Only a success and StorageUnavailable say anything: other exceptions are the caller's own.
             self._last_well = time.monotonic()
+        except StorageBusy:
+            # The database serves others.
+            raise
         except StorageUnavailable as error:
-            self.failed(str(error))
+            self.failed(str(error), is_away=self.is_shared)
             raise
         finally:
             del self._waiting[token]
@@ -72,13 +78,14 @@ class Health:
             await asyncio.wait({self._looking})
         return self.reason
 
-    def failed(self, reason: str) -> None:
+    def failed(self, reason: str, *, is_away: bool = False) -> None:
         """Nothing can be written, for this reason; it is tried again from now on until something can."""
         if self._closed:
             return
         if not self.reason:
             log.error("the memory cannot be written: %s (%s)", reason, self._where)
         self.reason = reason
+        self.is_away = is_away
         if self._trying is None or self._trying.done():
             self._trying = asyncio.create_task(self._until_well())
 
@@ -106,13 +113,16 @@ class Health:
         if (reason := await _tried(self._look)) is None:
             self._last_well = time.monotonic()
         else:
-            self.failed(reason)
+            self.failed(reason, is_away=self.is_shared)
 
     async def _until_well(self) -> None:
         while self.reason:
             await asyncio.sleep(AGAIN_SECONDS)
             # The trial write needs room and time, so it comes only after the database has answered.
-            reason = await _tried(self._look) or await _tried(self._write)
+            reason = await _tried(self._look)
+            self.is_away = self.is_shared and reason is not None
+            if reason is None:
+                reason = await _tried(self._write)
             if reason is None:
                 self.reason = ""
                 self._last_well = time.monotonic()

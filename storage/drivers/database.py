@@ -54,10 +54,13 @@ async def open_database(
     readers: int = 2,
     pool_size: int = 10,
     listen_url: str = "",
+    idle_seconds: float = 3.0,
+    lock_seconds: float = 8.0,
 ) -> Database:
     """Open the database that ``url`` names, its tables brought up to date.
 
     ``listen_url``: of the same Postgres past a pooler, for the connection that listens for changes of others.
+    ``idle_seconds`` and ``lock_seconds``: when Postgres ends a transaction that does nothing, and a wait for a lock.
 
     Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
     """
@@ -65,6 +68,9 @@ async def open_database(
     if path is None:
         # asyncpg takes a while to load, which must not hold up the event loop.
         postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
-        opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size, listen_url=listen_url)
+        patience = postgres.Patience(idle_seconds, lock_seconds)
+        opened: Database = await postgres.PostgresDatabase.open(
+            url, pool_size=pool_size, listen_url=listen_url, patience=patience
+        )
         return opened
     return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

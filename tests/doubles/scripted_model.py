@@ -1,7 +1,7 @@
 """A model that calls tools by a script, as a server that OpenAI's, Anthropic's and Gemini's clients take for their own.
 
-It speaks chat completions (whole or streamed), responses, Anthropic's messages, and Gemini's generateContent. Each
-request gets the next step of the script; when that is done, the last words. What it was asked is kept, for a test to
+It speaks chat completions, responses, Anthropic's messages, and Gemini's generateContent, whole or streamed. Each request
+gets the next step of the script; when that is done, the last words. What it was asked is kept, for a test to
 look at.
 """
 
@@ -13,15 +13,20 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from streamed_answers import STREAMED
+
 Json = dict[str, Any]
+SEARCH = "ToolSearch"
+"""Claude Code's tool that makes the tools of servers known."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool, and what the model says to it."""
+    """A tool, and what the model says to it. ``namespace``: where the request declares it, if in one."""
 
     tool: str
     arguments: Json
+    namespace: str = ""
 
 
 @dataclass
@@ -35,15 +40,14 @@ class ScriptedModel:
     last_tool: str = ""
     gives_all: bool = False
     requests: list[Json] = field(default_factory=list)
+    made: int = 0
+    searched: Call | None = None
     url: str = ""
 
     @property
     def tools(self) -> list[str]:
         """The tools that the model was offered."""
-        declared: list[Json] = self.requests[0].get("tools", [])
-        if any("functionDeclarations" in each for each in declared):
-            return [tool["name"] for each in declared for tool in each["functionDeclarations"]]
-        return [each["function"]["name"] if "function" in each else each["name"] for each in declared]
+        return [name for name, _ in _offered(self.requests[0])]
 
     @property
     def shown(self) -> list[str]:
@@ -60,13 +64,23 @@ class ScriptedModel:
         return [json.dumps(told[-1], ensure_ascii=False) for told in rounds][1:]
 
     def step(self, request: Json) -> Call | None:
-        """What the model does next: a call, or None for its last words."""
+        """What the model does next: a call, or None for its last words.
+
+        A host gives the tools a prefix, asks for other things too (such as a title), and may show tools to a search only."""
         self.requests.append(request)
-        made = len(self.requests) - 1
-        if made < len(self.script):
-            call = self.script[made]
-            return Call(call.tool, _neutral_of(request, call.tool) | call.arguments) if self.gives_all else call
-        return Call(self.last_tool, {"answer": self.last_words}) if self.last_tool else None
+        if self.made == len(self.script):
+            return Call(self.last_tool, {"answer": self.last_words}) if self.last_tool else None
+        call = self.script[self.made]
+        offered = _offered(request)
+        found = next(((name, namespace) for name, namespace in offered if name.endswith(call.tool)), None)
+        if found is None:
+            if (SEARCH, "") not in offered or self.searched == call:
+                return None
+            self.searched = call
+            return Call(SEARCH, {"query": call.tool, "max_results": 1})
+        self.made += 1
+        arguments = _neutral_of(request, call.tool) | call.arguments if self.gives_all else call.arguments
+        return Call(found[0], arguments, found[1])
 
     def chat(self, request: Json) -> Json:
         call = self.step(request)
@@ -91,6 +105,8 @@ class ScriptedModel:
             arguments = json.dumps(call.arguments)
             item = {"type": "function_call", "id": f"fc_{self._id}", "status": "completed", "call_id": self._id}
             item |= {"name": call.tool, "arguments": arguments}
+            if call.namespace:
+                item["namespace"] = call.namespace
         else:
             item["content"] = [{"type": "output_text", "text": self.last_words, "annotations": []}]
         details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
@@ -136,18 +152,28 @@ class ScriptedModel:
 
     def answer(self, path: str, request: Json) -> tuple[str, bytes]:
         """The content's type and the body of an answer."""
-        if path.endswith("/responses"):
-            return "application/json", json.dumps(self.respond(request)).encode()
-        if path.endswith("/v1/messages"):
-            return "application/json", json.dumps(self.message(request)).encode()
-        if path.endswith(":generateContent"):
-            return "application/json", json.dumps(self.generate(request)).encode()
-        if not path.endswith("/chat/completions"):
+        ending = next((ending for ending in STREAMED if path.endswith(ending)), ":generateContent")
+        if not path.endswith(ending):
             raise LookupError(f"no {path} here")
-        whole = self.chat(request)
-        if not request.get("stream"):
-            return "application/json", json.dumps(whole).encode()
-        return "text/event-stream", b"".join(_streamed(whole))
+        whole = {
+            "/chat/completions": self.chat,
+            "/responses": self.respond,
+            "/v1/messages": self.message,
+        }.get(ending, self.generate)(request)
+        if request.get("stream") or ending == ":streamGenerateContent":
+            return "text/event-stream", STREAMED[ending](whole)
+        return "application/json", json.dumps(whole).encode()
+
+
+def _offered(request: Json) -> list[tuple[str, str]]:
+    """The names of the tools of a request, each with its namespace, which Codex gives, or ""."""
+    declared: list[Json] = request.get("tools") or []
+    offered = []
+    for each in declared:
+        namespace = each["name"] if each.get("type") == "namespace" else ""
+        tools = each.get("functionDeclarations") or (each["tools"] if namespace else [each.get("function", each)])
+        offered += [(tool["name"], namespace) for tool in tools if "name" in tool]
+    return offered
 
 
 def _neutral_of(request: Json, tool: str) -> Json:
@@ -156,17 +182,6 @@ def _neutral_of(request: Json, tool: str) -> Json:
     (declared,) = (each["function"] for each in request["tools"] if each["function"]["name"] == tool)
     schemas = declared["parameters"]["properties"].items()
     return {name: schema.get("default", nothing[schema["type"]]) for name, schema in schemas}
-
-
-def _streamed(whole: Json) -> Iterator[bytes]:
-    """A chat's answer in three pieces: what is said, why it ends, what it cost."""
-    (choice,) = whole["choices"]
-    said = {"index": 0, "delta": choice["message"], "finish_reason": None}
-    ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
-    shared = {**whole, "object": "chat.completion.chunk"}
-    for choices, usage in (([said], None), ([ended], None), ([], whole["usage"])):
-        yield b"data: " + json.dumps({**shared, "choices": choices, "usage": usage}).encode() + b"\n\n"
-    yield b"data: [DONE]\n\n"
 
 
 @contextlib.contextmanager

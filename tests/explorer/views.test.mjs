@@ -288,6 +288,73 @@ test("the calls of agents are drawn, by tool too, with how long they took, what 
   assert.ok(ofRecall < answered && ofRecall >= 1 && ofRecallFailed === 1);
 });
 
+test("everything about something is shown first, forgotten after a question, and brought back", async () => {
+  const talk = { thread_id: "teeth" };
+  await call("add_messages", { ...talk, messages: [{ role: "user", content: "My dentist is Doctor Ferro." }] });
+  await call("remember", { ...talk, content: "The user's dentist is Doctor Ferro.", evidence: "My dentist is Doctor Ferro.", source: "user_assertion" });
+  await call("plan", { ...talk, action: "create", plan: { goal: "Call the dentist", steps: [{ description: "Look up the number" }] } });
+  const stored = async () => {
+    const { hits } = await call("recall_memory", { query: "Doctor Ferro", format: "json" });
+    return hits.filter((hit) => hit.text.includes("Ferro")).map((hit) => hit.kind).sort();
+  };
+  assert.deepEqual(await stored(), ["entry", "message"]);
+  await show("#/remembered", ".entry-text");
+  await page.getByLabel("Search what is remembered").fill("dentist");
+  await page.getByRole("button", { name: "Forget everything about “dentist”" }).click();
+  const dialog = page.locator("dialog");
+  await dialog.getByRole("heading", { name: "Forget everything about “dentist”?" }).waitFor();
+  const items = (await dialog.locator(".items").first().locator("li").allTextContents()).join("\n");
+  assert.match(items, /^note The user's dentist is Doctor Ferro\./);
+  assert.match(items, /user My dentist is Doctor Ferro\. in teeth · /);
+  await dialog.getByText("You can bring it back for 30 days").waitFor();
+  assert.match(await dialog.locator(".items").last().textContent(), /plan.*Call the dentist.*teeth/);
+  await page.screenshot({ path: join(SHOTS, `${DATABASE}-forget.png`) });
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual(await stored(), ["entry", "message"]);
+  await page.getByRole("button", { name: "Show what would go" }).click();
+  await dialog.getByRole("button", { name: "Forget all of it" }).click();
+  const box = page.locator("section[aria-label=Forget]");
+  await box.getByText(/^Forgotten: 1 note, 1 message.*You can bring it back until /).waitFor();
+  await box.getByText("This stays, though it is about it too.").waitFor();
+  await page.screenshot({ path: join(SHOTS, `${DATABASE}-forgotten.png`) });
+  assert.deepEqual(await stored(), []);
+  await box.getByRole("button", { name: "Bring it back" }).click();
+  await box.getByText("It is back.").waitFor();
+  assert.deepEqual(await stored(), ["entry", "message"]);
+});
+
+test("what was forgotten is still listed after the page is loaded again, and undone from there", async () => {
+  await page.getByLabel("Forget everything about").fill("Doctor Ferro");
+  await page.keyboard.press("Enter");
+  await page.locator("dialog").getByRole("button", { name: "Forget all of it" }).click();
+  await page.getByText(/^Forgotten: 1 note, 1 message/).waitFor();
+  await page.reload();
+  const acts = page.locator("section[aria-label='What can be undone']");
+  const newest = acts.locator("li").first();
+  await newest.getByText(/messages of 'teeth' deleted/).waitFor();
+  await newest.getByRole("button", { name: "Undo" }).click();
+  await acts.getByText("It is back.").waitFor();
+});
+
+test("a request to forget says where there is nothing, and where there is more than it shows at once", async () => {
+  await show("#/keeping", ".card");
+  const box = page.locator("section[aria-label=Forget]");
+  await page.getByLabel("Forget everything about").fill("submarines");
+  await page.keyboard.press("Enter");
+  await box.getByText("Nothing that is remembered is about this.").waitFor();
+  const messages = Array.from({ length: 60 }, (_, at) => ({ role: "user", content: `The zeppelin ${at} flies.` }));
+  await call("add_messages", { thread_id: "airships", messages });
+  await page.getByLabel("Forget everything about").fill("zeppelin");
+  await page.keyboard.press("Enter");
+  await page.locator("dialog").getByRole("button", { name: "Forget all of it" }).click();
+  await box.getByText(/^Forgotten: 50 messages/).waitFor();
+  await box.getByRole("button", { name: "Show 10 more about it" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Forget all of it" }).click();
+  await box.getByText(/^Forgotten: 10 messages/).waitFor();
+  assert.equal(await box.getByRole("button", { name: /more about it/ }).count(), 0);
+});
+
 test("what is seen is exported, and a conversation erased after its preview and a word", async () => {
   await show("#/keeping", ".card");
   const saving = page.waitForEvent("download");
@@ -391,6 +458,7 @@ test("on a phone a toast takes a line of its own, and what is below it can still
   assert.ok(toasts.height <= 52, `the toasts are ${toasts.height} high`);
   assert.ok(view.y + view.height <= toasts.y, "they cover the view");
   assert.ok(toasts.y + toasts.height <= 667, "they are out of sight");
+  await page.screenshot({ path: join(SHOTS, `${DATABASE}-toast-375.png`) });
   for (const left of [1, 2]) {
     await page.locator(".toast:visible").getByRole("button", { name: "Undo" }).click();
     await page.locator("article").nth(left - 1).waitFor();
@@ -407,6 +475,7 @@ test("a question opens at its top, however long it is", async () => {
   const dialog = page.locator("dialog");
   assert.ok(await dialog.evaluate((shown) => shown.scrollHeight > shown.clientHeight), "it fits, and so proves nothing");
   assert.equal(await dialog.evaluate((shown) => shown.scrollTop), 0);
+  await page.screenshot({ path: join(SHOTS, `${DATABASE}-erase-375.png`) });
   assert.equal(await heading.evaluate((shown) => shown === document.activeElement), true);
   await page.keyboard.press("Escape");
   await page.setViewportSize({ width: 1280, height: 860 });

@@ -73,7 +73,7 @@ class Memory:
             else:
                 # Nothing is searched, and loading an embedder takes a second.
                 settings = {"HOME": str(self.home), "LAYERLORE_EMBEDDING__EMBEDDER": "none"}
-                transport = stdio_client(StdioServerParameters(command=PROGRAM, env=settings))
+                transport = stdio_client(StdioServerParameters(command=PROGRAM, args=["--alone"], env=settings))
             client = await open_until_seen.enter_async_context(Client(transport))
             listed = [tool.name for tool in (await client.list_tools()).tools]
             threads = await _called(client, "list_threads", {})
@@ -99,7 +99,7 @@ async def _called(client: Client, tool: str, arguments: dict[str, Any]) -> Any:
 
 
 def _said(message: dict[str, Any]) -> tuple[str, str]:
-    return message["role"], "".join(part["text"] for part in message["parts"])
+    return message["role"], "".join(part.get("text", "") for part in message["parts"])
 
 
 @contextlib.contextmanager

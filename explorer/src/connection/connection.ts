@@ -135,12 +135,20 @@ const textOf = (result: ToolResult): string =>
 export interface Act {
   undo_id: string;
   tool: string;
+  at: string;
+  until: string;
+  what: string;
   thread_ids?: string[];
 }
 
 /** How much an undo brought back. */
 export interface Undone {
   messages?: number;
+  entries?: number;
+  documents?: number;
+  plans?: number;
+  /** What was left as it is, and why. */
+  left?: string[];
   undo?: string;
 }
 

@@ -1,4 +1,4 @@
-// Taking the memory along, erasing it for good, and who wrote to it.
+// Forgetting and erasing, taking the memory along, and who changed it.
 
 import { useState } from "preact/hooks";
 import { KNOWN, nameCounted } from "../names";
@@ -10,17 +10,21 @@ import { ThreadField } from "../parts/threads";
 import { memory, say } from "../store";
 import type { Entry, Message, MessagePage, Thread } from "../stored";
 import { showCount, showMoment, showNumber } from "../text";
+import { ForgetBox, Undoable } from "./forget_box";
 
 export function Keeping() {
-  const [erased, setErased] = useState(0);
+  const [changes, setChanges] = useState(0);
+  const changed = () => setChanges((last) => last + 1);
   return (
     <div class="view">
       <Head title="Forget, erase, export" note="What is remembered is yours: take it along, or have it gone." />
+      <ForgetBox onChanged={changed} />
+      <Undoable round={changes} />
       <div class="columns">
+        <Erase onErased={changed} />
         <Export />
-        <Erase onErased={() => setErased(erased + 1)} />
       </div>
-      <Journal key={erased} />
+      <Journal key={changes} />
     </div>
   );
 }

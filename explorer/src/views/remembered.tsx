@@ -111,6 +111,11 @@ export function Remembered() {
           value={query}
           onInput={setQuery}
         />
+        {memory.value?.has("forget") && (
+          <button type="button" onClick={() => go({ view: "keeping", query: query.trim() ? { about: query.trim() } : {} })}>
+            Forget everything about {query.trim() ? `“${cut(query.trim())}”` : "…"}
+          </button>
+        )}
         {marked.length > 0 && (
           <Choice
             label="Which notes"
@@ -163,6 +168,8 @@ export function Remembered() {
     </div>
   );
 }
+
+const cut = (text: string): string => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
 const searched = (entry: Entry): string =>
   [entry.content, entry.kind ?? "", ...entry.sources.map((source) => source.quote ?? "")].join("\n");

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from layerlore.server.command_line.sharing import (
     read_shared,
 )
 from layerlore.server.command_line.tables import Came, print_table, show_progress
-from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
+from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, list_resources, read_foreign
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.project import is_project
@@ -93,9 +93,12 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
                 True,
             )
         elif source == "layerlore":
-            taking = Import(engine, placing.place, request.mode, sent, dry_run=request.dry_run)
+            taking = Import(
+                engine, placing.place, request.mode, sent, expect=placing.expect_scopes, dry_run=request.dry_run
+            )
             report, ended = await _import_lines(request, taking), taking.ended
         else:
+            placing.expect_resources(await asyncio.to_thread(list_resources, _path(request), source))
             storing = ForeignImport(
                 engine, placing.place_resource, request.mode, sent, source=source, dry_run=request.dry_run
             )
@@ -198,6 +201,22 @@ class _Placing:
         self._asked = request
         self._first: Scope | None = None
 
+    def expect_scopes(self, scopes: int) -> None:
+        """Check, before anything is stored, that an export of so many scopes can be stored."""
+        if scopes > 1 and not self._asked.everyone:
+            raise InvalidInput(
+                "the file holds several agents or resources: --everyone stores each as one of the tenant's own; nothing was "
+                "stored"
+            )
+
+    def expect_resources(self, resources: Sequence[str]) -> None:
+        """Check, before anything is stored, that a file with these resources can be stored."""
+        if len(resources) > 1 and not self._asked.everyone:
+            raise InvalidInput(
+                f"the file holds memories of {len(resources):,} people ({', '.join(map(repr, resources[:SHOWN]))}): --everyone "
+                "stores each as one of the tenant's own; nothing was stored"
+            )
+
     def place_resource(self, resource: str) -> Scope:
         """Where what another program keeps of a resource is to be stored; "": of no one person."""
         if not resource:
@@ -248,7 +267,7 @@ async def _take_lines(taking: Import, source: IO[bytes], came: Came) -> None:
 
 
 def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int, int]:
-    """Some lines, the number of the last, and their bytes: 0 at the end. Raises InvalidInput."""
+    """Some lines, the number of the last, and their bytes: 0 at the end."""
     found: list[NumberedLine] = []
     size = 0
     # Batches are bounded in lines and in bytes: one transaction for each.
@@ -260,19 +279,19 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
         size += len(raw)
         if not raw.strip():
             continue
-        try:
-            line = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            # A last line without its end shows that the file was cut off on its way.
-            if not raw.endswith(b"\n"):
-                whole = "it is cut off"
-            else:
-                whole = str(error)
-            raise InvalidInput(f"line {number} is no JSON: {whole}; what came before it was stored") from None
-        if not isinstance(line, dict):
-            raise InvalidInput(f"line {number} is no JSON object; what came before it was stored")
-        found.append(NumberedLine(number, line))
+        found.append(_read_line(raw, number))
     return found, number, size
+
+
+def _read_line(raw: bytes, number: int) -> NumberedLine:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        # A last line without its end shows that the file was cut off on its way.
+        return NumberedLine(number, {}, "it is no JSON" if raw.endswith(b"\n") else "it is cut off")
+    if not isinstance(line, dict):
+        return NumberedLine(number, {}, "it is no JSON object")
+    return NumberedLine(number, line)
 
 
 def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
@@ -307,20 +326,6 @@ def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportR
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
 
 
-Source = Literal[
-    "layerlore",
-    "shared",
-    "chatgpt",
-    "claude",
-    "claude-code",
-    "codex",
-    "server-memory",
-    "mem0",
-    "basic-memory",
-    "claude-mem",
-]
-
-
 def import_(
     flags: dict[str, Any],
     file: Annotated[
@@ -328,7 +333,7 @@ def import_(
         typer.Argument(help="An export, or what another program keeps; - is standard input.", show_default=False),
     ],
     from_: Annotated[
-        Source | None,
+        Format | None,
         typer.Option("--from", help="The program that the file is from. Default: as it looks.", show_default=False),
     ] = None,
     existing: Annotated[

@@ -15,11 +15,15 @@ from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Format, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
+from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
 from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
 from layerlore.server.hosts.host_entries import NAME, HostLaunch, launches_us
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
-from layerlore.server.hosts.installation import find_command, read_records, stage_runtime
-from layerlore.server.settings.launch import FLAGS
+from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
+from layerlore.server.process.program import shell_command
+from layerlore.server.relay.first_answers import store_first_answers
+from layerlore.server.relay.launch import read_launch
+from layerlore.server.settings.launch import FLAGS, launch_flags
 from layerlore.server.settings.project import AUTO, confirm_project
 from layerlore.server.settings.settings import Settings, SettingsError
 
@@ -60,12 +64,19 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
     # In a project's own folder the person agrees to its name by installing.
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
+    # Before the copy, so that it has the compiled code, too.
+    _prepare_server(request, chosen)
     # Hosts launch this copy where the environment lies in a cache that a package runner may empty.
     stage_runtime(settings.data_dir)
     told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
     for host, file, _ in planned:
         _report_other_names(host, file)
+    if is_temporary():
+        sys.stdout.write(
+            f"This program lies in a folder for temporary files ({sys.prefix}): hosts cannot start it when that is "
+            "emptied. Install it elsewhere, and run this again from there.\n"
+        )
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
     if request.capture:
@@ -73,7 +84,23 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         sys.stdout.write(
             f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
         )
+        for host in chosen:
+            _report_obstacles(host, places, _top(request))
     return _code(told)
+
+
+def _prepare_server(request: InstallRequest, hosts: Sequence[Host]) -> None:
+    """Start the server that the hosts will share, and store its first answers: some hosts wait for a second only, and the
+    first start of all takes longer."""
+    if request.url:
+        return
+    for options in dict.fromkeys(_options(request, host) for host in hosts):
+        launch = read_launch(launch_flags(list(options)) or {}, os.environ)
+        try:
+            if launch is not None:
+                store_first_answers(launch)
+        except (OSError, ValueError) as error:
+            sys.stdout.write(f"The server does not start ({error}): `{shell_command('doctor')}` says more.\n")
 
 
 def show_plan(settings: Settings, request: InstallRequest) -> int:
@@ -260,6 +287,16 @@ def _report(told: Sequence[HostOutcome]) -> None:
         outcome = _OUTCOMES.get(each.outcome, f"{each.outcome}:")
         line = f"{BY_NAME[each.host].title}: {outcome} {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
+    """Say what keeps the hooks of a host from running."""
+    for switched in find_switched_off(host.name, places, project):
+        sys.stdout.write(f"{host.title}: no hook runs, and nothing is stored, because of {switched}.\n")
+    if is_untrusted(host.name, places, project):
+        sys.stdout.write(
+            f"{host.title} runs no hook that you have not trusted: {TRUST}. Until then nothing is stored.\n"
+        )
 
 
 def _report_other_names(host: Host, file: HostFile) -> None:

@@ -28,6 +28,7 @@ from layerlore.server.access.exposure import ServedClients, allowed, reached_by_
 from layerlore.server.access.issuer_keys import KeySet
 from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.protected_resource import METADATA, ProtectedResource
+from layerlore.server.access.protocol_errors import refuse_registration
 from layerlore.server.command_line.known_database import open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.explorer.routes import Explorer
@@ -206,10 +207,15 @@ def _add_open_routes(server: ToolServer, resource: ProtectedResource | None) -> 
         return JSONResponse({"status": "ok"})
 
     async def ready(_: Request) -> Response:
-        """The database is open, migrated and writable."""
-        why_not = await lifespan_state(server).unready()
+        """This server can serve: its database is open, and a fault of it is not this server's own."""
+        process = lifespan_state(server)
+        why_not = await process.unready()
         if not why_not:
-            return JSONResponse({"status": "ready"})
+            status = {"status": "ready"}
+            if fault := await process.find_database_fault():
+                # All servers have this fault, so a proxy must not move the load from one to the next.
+                status |= {"database": "unavailable", "reason": fault}
+            return JSONResponse(status)
         # A start is not a failure, and load balancers treat the two differently.
         if why_not == STARTING:
             status = {"status": why_not}
@@ -217,8 +223,23 @@ def _add_open_routes(server: ToolServer, resource: ProtectedResource | None) -> 
             status = {"status": "unavailable", "reason": why_not}
         return JSONResponse(status, status_code=503)
 
+    async def database(_: Request) -> Response:
+        """The database can be written."""
+        process = lifespan_state(server)
+        fault = await process.find_database_fault() or await process.unready()
+        if fault:
+            return JSONResponse({"status": "unavailable", "reason": fault}, status_code=503)
+        return JSONResponse({"status": "available"})
+
     server.custom_route("/health", methods=["GET"])(health)
     server.custom_route("/ready", methods=["GET"])(ready)
+    server.custom_route("/database", methods=["GET"])(database)
+
+    async def register(_: Request) -> Response:
+        """The reason why no client can be registered. Clients look here after a 401 if no issuer is named."""
+        return refuse_registration("" if resource is None else resource.issuer)
+
+    server.custom_route("/register", methods=["POST"])(register)
     if resource is None:
         return
 

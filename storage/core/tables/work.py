@@ -112,6 +112,7 @@ steps = Table(
 )
 
 _due = text("requested_seq > done_seq AND dead_at IS NULL")
+_is_held = text("lease_until IS NOT NULL")
 
 # Background work: one row for each thread (or, with an empty ``thread_uid``, resource) and kind. It is due while more
 # is requested than done. The rows of a thread are erased with it by code: an empty uid is not a thread.
@@ -134,7 +135,8 @@ jobs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "kind"),
-    partial_index("jobs_due", "due_at", where=_due),
+    partial_index("jobs_due_of_kind", "kind", "due_at", where=_due),
+    partial_index("jobs_held", "lease_until", where=_is_held),
     partial_index("jobs_due_of_tenant", "tenant_id", "due_at", where=_due),
 )
 

@@ -128,7 +128,8 @@ CREATE TABLE jobs (
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (tenant_id, agent_id, resource_id, thread_uid, kind)
 );
-CREATE INDEX jobs_due ON jobs (due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
+CREATE INDEX jobs_due_of_kind ON jobs (kind, due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
+CREATE INDEX jobs_held ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_due_of_tenant ON jobs (tenant_id, due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
 
 CREATE TABLE resources (
@@ -1107,9 +1108,42 @@ AS $body$
 #variable_conflict use_column
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
-RETURN QUERY SELECT min(CASE WHEN (jobs.lease_until > $1::BIGINT) THEN jobs.lease_until ELSE jobs.due_at END) AS min_1 
+RETURN QUERY SELECT min(anon_1.due_at) AS min_1 
+FROM (SELECT anon_2.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = ANY($2::TEXT[]);
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'observe'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_2 UNION ALL SELECT anon_3.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'reflect'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_3 UNION ALL SELECT anon_4.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'digest'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_4 UNION ALL SELECT anon_5.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'entries'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_5 UNION ALL SELECT anon_6.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'profile'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_6 UNION ALL SELECT anon_7.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'session_memory'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_7 UNION ALL SELECT anon_8.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'title'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_8 UNION ALL SELECT anon_9.due_at AS due_at 
+FROM (SELECT jobs.due_at AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'summary'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+ LIMIT 1::INTEGER) AS anon_9 UNION ALL SELECT min(jobs.lease_until) AS due_at 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.lease_until > $1::BIGINT AND jobs.kind || ''::VARCHAR = ANY($2::TEXT[])) AS anon_1;
 PERFORM set_config('layerlore.across', '', true);
 END
 $body$;

@@ -128,7 +128,8 @@ CREATE TABLE jobs (
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (tenant_id, agent_id, resource_id, thread_uid, kind)
 );
-CREATE INDEX jobs_due ON jobs (due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
+CREATE INDEX jobs_due_of_kind ON jobs (kind, due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
+CREATE INDEX jobs_held ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_due_of_tenant ON jobs (tenant_id, due_at) WHERE requested_seq > done_seq AND dead_at IS NULL;
 
 CREATE TABLE resources (

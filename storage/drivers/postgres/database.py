@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from layerlore.storage.core import metrics
-from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
@@ -27,21 +27,28 @@ from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
     REFUSED,
+    TOO_LONG,
     UNABLE,
     UNREADABLE_URL,
     unable,
     without_url,
 )
 from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
-from layerlore.storage.drivers.postgres.transaction import PooledConnection, PostgresTx, beginning
+from layerlore.storage.drivers.postgres.transaction import PATIENCE, Patience, PooledConnection, PostgresTx, beginning
 from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
+BUSY_SECONDS = 1.0
+"""When a call may be tried again that did not get its turn."""
 # Seconds that an attempt gets at least, even right before the deadline.
 _LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0
 
 R = TypeVar("R")
+
+
+class _PoolFull(Exception):
+    """No connection of the pool came free in time."""
 
 
 class _ConnectionGone(ConnectionError):
@@ -55,6 +62,10 @@ SELECT $1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE pg_current_xact_id_if_assigned() IS NOT NULL
 ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at
 """
+# The seconds that a look waits for a connection: fewer than those after which it counts as failed.
+_LOOK_SECONDS = 2.0
+# The lock of a write, which only one of the whole table refuses.
+_LOOK = "SET LOCAL lock_timeout TO 1000; LOCK TABLE messages IN ROW EXCLUSIVE MODE; ROLLBACK"
 # Waits for a server process that is still at work on the slot's last unit.
 _MARKED = """
 INSERT INTO last_writes (slot, unit, written_at) VALUES ($1, '', 0)
@@ -91,21 +102,33 @@ class PostgresDatabase:
 
     backend: Backend = backend
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hints: PostgresHints, standing: RoleStanding) -> None:
+    def __init__(
+        self,
+        pool: "asyncpg.Pool[asyncpg.Record]",
+        hints: PostgresHints,
+        standing: RoleStanding,
+        *,
+        patience: Patience,
+        is_pooled: bool,
+    ) -> None:
         self.standing = standing
         self._pool = pool
+        self._patience = patience
+        self._is_pooled = is_pooled
         self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
         # Slots are used again: last_writes needs a row for each write at one time, not for each write.
         self._free_slots: list[str] = []
-        self.health = Health(self._look, self._try_to_write, "Postgres")
+        self.health = Health(self._look, self._try_to_write, "Postgres", is_shared=True)
 
     @property
     def unfit(self) -> str:
         return self.standing.unfit
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int = 10, listen_url: str = "") -> "PostgresDatabase":
+    async def open(
+        cls, url: str, *, pool_size: int = 10, listen_url: str = "", patience: Patience = PATIENCE
+    ) -> "PostgresDatabase":
         """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
 
         ``listen_url``: past a pooler, for the connection that listens; "": the same.
@@ -141,7 +164,8 @@ class PostgresDatabase:
         metrics.POOL_SIZE.set(pool_size)
         metrics.POOL_IN_USE.read_from(lambda: pool.get_size() - pool.get_idle_size())
         metrics.SCHEMA_VERSION.set(latest_version("postgres"))
-        return cls(pool, PostgresHints(listen_url or url, key), own)
+        hints = PostgresHints(listen_url or url, key)
+        return cls(pool, hints, own, patience=patience, is_pooled=read_url(url).is_pooled)
 
     async def grant(self, role: str) -> None:
         """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
@@ -170,13 +194,13 @@ class PostgresDatabase:
             return await self._write(None, lambda tx: function(tx, *args, **kwargs))
 
     async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
-        begin = beginning("READ ONLY", whose)
+        begin = beginning("READ ONLY", whose, self._patience)
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "read") as connection:
                 await connection.execute(begin)
                 try:
-                    return await work(PostgresTx(connection))
+                    return await work(PostgresTx(connection, is_pooled=self._is_pooled))
                 finally:
                     if not _is_gone(connection):
                         # A read has nothing to commit.
@@ -185,14 +209,14 @@ class PostgresDatabase:
         return await self._unit(self._until_done(once))
 
     async def _write(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
-        begin = beginning("READ WRITE", whose)
+        begin = beginning("READ WRITE", whose, self._patience)
         mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "write") as connection:
                 await connection.execute(begin)
                 try:
-                    value = await work(PostgresTx(connection))
+                    value = await work(PostgresTx(connection, is_pooled=self._is_pooled))
                     # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
                     mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
                 except BaseException:
@@ -236,8 +260,14 @@ class PostgresDatabase:
             left = RETRY_DEADLINE
         else:
             left = max(give_up - time.monotonic(), _LAST_TRY)
-        with measured_wait():
-            connection = await self._pool.acquire(timeout=left)
+        try:
+            with measured_wait():
+                connection = await self._pool.acquire(timeout=left)
+        except TimeoutError as error:
+            # asyncpg waits as long for a connection that is in use as for a server that does not answer.
+            if self._pool.get_idle_size() == 0 and self._pool.get_size() == self._pool.get_max_size():
+                raise _PoolFull from error
+            raise _ConnectionGone("Postgres did not answer") from error
         try:
             with measured_transaction(mode):
                 yield connection
@@ -278,29 +308,52 @@ class PostgresDatabase:
                 unknown, cause = lost, lost.__cause__
             except REFUSED as error:
                 raise StorageUnavailable(f"Postgres refused the connection ({type(error).__name__})") from error
-            except (*LOST, *IN_THE_WAY, TimeoutError) as error:
+            except (*LOST, *IN_THE_WAY, *TOO_LONG, _PoolFull) as error:
                 cause = error
             except UNABLE as error:
                 raise StorageUnavailable(unable(error)) from error
             if time.monotonic() + delay > give_up:
-                # After a COMMIT without an answer the caller must not simply write again.
-                if unknown is None:
-                    advice = "try again"
-                else:
-                    advice = "the write may have happened: read before you write again"
-                raise StorageUnavailable(
-                    f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); {advice}"
-                ) from cause
-            metrics.TX_RETRIES.add(type(cause).__name__)
+                raise self._explain(cause, is_unknown=unknown is not None) from cause
+            metrics.TX_RETRIES.add(type(cause).__name__.removeprefix("_"))
             await asyncio.sleep(delay)
             delay = min(delay * 2, 0.5)
 
+    def _explain(self, cause: BaseException | None, *, is_unknown: bool) -> StorageUnavailable:
+        """The error of a unit that was tried until the deadline. ``is_unknown``: it may have been committed."""
+        if is_unknown:
+            # The caller must not simply write again.
+            return StorageUnavailable(
+                f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); "
+                "the write may have happened: read before you write again"
+            )
+        match cause:
+            case _PoolFull():
+                most = self._pool.get_max_size()
+                text = f"all {most} connections to Postgres were in use for {RETRY_DEADLINE:g} s"
+                return StorageBusy(text, BUSY_SECONDS)
+            case asyncpg.LockNotAvailableError() | asyncpg.SerializationError() | asyncpg.DeadlockDetectedError():
+                text = "another transaction holds what this call needs: a lock in Postgres did not come free"
+                return StorageBusy(text, BUSY_SECONDS)
+            case TimeoutError() | asyncpg.QueryCanceledError():
+                text = f"Postgres needed more than {STATEMENT_SECONDS:g} s for a statement of this call"
+                return StorageBusy(text, BUSY_SECONDS)
+        return StorageUnavailable(
+            f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); try again"
+        )
+
     async def _look(self) -> None:
-        """Whether a transaction that writes can begin. Raises StorageUnavailable, without trying again."""
+        """Whether a transaction can begin that writes messages. Raises StorageUnavailable, without trying again."""
         try:
-            async with self._connection() as connection:
-                await connection.execute(beginning("READ WRITE", None) + "; ROLLBACK")
-        except (*LOST, *REFUSED, *UNABLE, TimeoutError) as error:
+            async with self._connection(time.monotonic() + _LOOK_SECONDS) as connection:
+                await connection.execute(f"{beginning('READ WRITE', None, self._patience)}; {_LOOK}")
+        except _PoolFull:
+            # Others have the connections and use them, or a write will say that nothing was written for long.
+            return
+        except asyncpg.LockNotAvailableError as error:
+            raise StorageUnavailable(
+                "a table of the memory is locked in Postgres, by a migration or by hand"
+            ) from error
+        except (*LOST, *REFUSED, *UNABLE, *TOO_LONG) as error:
             raise StorageUnavailable(unable(error)) from error
 
     async def _try_to_write(self) -> None:

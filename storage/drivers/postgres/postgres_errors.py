@@ -20,6 +20,8 @@ LOST = (
 )
 # Another transaction was in the way: the same.
 IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+# A statement took too long: asyncpg gave it up, or the server did.
+TOO_LONG = (TimeoutError, asyncpg.QueryCanceledError)
 # The errors of asyncpg for a wrong URL; a port out of range is an OverflowError.
 UNREADABLE_URL = (ValueError, LookupError, OverflowError)
 REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)

@@ -5,6 +5,7 @@ statement that forgets its condition finds nothing of others, and one in an unbo
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 import asyncpg
@@ -23,17 +24,34 @@ Access = Literal["READ WRITE", "READ ONLY"]
 
 # A read sees one snapshot; a write sees what others committed before each of its statements.
 _BEGIN: dict[Access, str] = {
-    # Set here and not for the connection: behind a pooler the next transaction may have another one.
     "READ WRITE": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit TO on",
     "READ ONLY": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 
 
-def beginning(access: Access, whose: Scope | Tenant | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The seconds after which the server ends a transaction that does nothing, as that of a stopped process, and a wait
+    for a lock. 0: never."""
+
+    idle_seconds: float = 3.0
+    lock_seconds: float = 8.0
+
+
+PATIENCE = Patience()
+
+
+def beginning(access: Access, whose: Scope | Tenant | None, patience: Patience = PATIENCE) -> str:
     """One round trip that begins a transaction and binds it; unbound (None) it sees no tenant's rows."""
+    # Set here and not for the connection: behind a pooler the next transaction may have another one.
+    begin = (
+        f"{_BEGIN[access]}; SET LOCAL jit TO off; "
+        f"SET LOCAL idle_in_transaction_session_timeout TO {round(patience.idle_seconds * 1000)}; "
+        f"SET LOCAL lock_timeout TO {round(patience.lock_seconds * 1000)}"
+    )
     if whose is None:
-        return _BEGIN[access]
-    return f"{_BEGIN[access]}; {binding(whose)}"
+        return begin
+    return f"{begin}; {binding(whose)}"
 
 
 def binding(whose: Scope | Tenant) -> str:
@@ -68,8 +86,10 @@ class PostgresTx:
 
     backend: Backend = backend
 
-    def __init__(self, connection: PooledConnection) -> None:
+    def __init__(self, connection: PooledConnection, *, is_pooled: bool = False) -> None:
+        """``is_pooled``: a pooler gives each transaction another connection of the server."""
         self._connection = connection
+        self._is_pooled = is_pooled
 
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
         sql = compiled(statement, DIALECT)
@@ -77,7 +97,13 @@ class PostgresTx:
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
         sql = compiled(statement, DIALECT)
-        cursor = await self._connection.cursor(sql.sql, *sql.arguments(values))
+        arguments = sql.arguments(values)
+        if self._is_pooled:
+            # asyncpg numbers the statements of a cursor, and several servers would use one number on one connection.
+            statement_without_name = await self._connection.prepare(sql.sql, name="")
+            cursor = await statement_without_name.cursor(*arguments)
+        else:
+            cursor = await self._connection.cursor(sql.sql, *arguments)
         ask = _FIRST_ROWS
         while rows := await cursor.fetch(ask):
             for row in rows:

@@ -14,7 +14,7 @@ from fake_issuer import Issuer, claims, token
 from fake_issuer import serving as issuing
 from fake_sign_in import SignIn
 from mcp import Client
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthRegistrationError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -121,13 +121,8 @@ def metadata_of(resource: str, sign_in: SignIn) -> dict[str, Any]:
     }
 
 
-@contextlib.asynccontextmanager
-async def signed_in(
-    url: str, mode: str, proxy: httpx2.AsyncBaseTransport, trusted: ssl.SSLContext, client_document: str | None = None
-) -> AsyncIterator[Client]:
-    """The official client after it has signed in at the issuer of the server at ``url``."""
-    browser = Browser(trusted)
-    auth = OAuthClientProvider(
+def make_auth(url: str, browser: Browser, client_document: str | None = None) -> OAuthClientProvider:
+    return OAuthClientProvider(
         url,
         OAuthClientMetadata(redirect_uris=[AnyUrl(BACK)], client_name="test", token_endpoint_auth_method="none"),
         Kept(),
@@ -135,6 +130,14 @@ async def signed_in(
         browser.wait,
         client_metadata_url=client_document,
     )
+
+
+@contextlib.asynccontextmanager
+async def signed_in(
+    url: str, mode: str, proxy: httpx2.AsyncBaseTransport, trusted: ssl.SSLContext, client_document: str | None = None
+) -> AsyncIterator[Client]:
+    """The official client after it has signed in at the issuer of the server at ``url``."""
+    auth = make_auth(url, Browser(trusted), client_document)
 
     def make_http(
         headers: dict[str, str] | None = None,
@@ -241,6 +244,26 @@ async def test_a_token_counts_for_the_urls_of_this_server_and_the_audience_of_th
                 sent = token(claims(iss=sign_in.name, aud=audience))
                 reply = await client.post("/mcp", json=INITIALIZE, headers={"Authorization": f"Bearer {sent}"})
                 assert reply.status_code == (200 if audience in good else 401), audience
+
+
+async def test_a_client_that_wants_to_sign_in_with_a_server_of_keys_is_told_that_it_needs_one(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        auth = make_auth(f"{running.url}/mcp", Browser(ssl.create_default_context()))
+        async with http_client(auth=auth, headers=ACCEPT) as client:
+            with pytest.raises(OAuthRegistrationError, match=r"needs a key: .* Authorization: Bearer KEY"):
+                await client.post(f"{running.url}/mcp", json=PING)
+
+
+async def test_a_client_that_the_issuer_does_not_register_is_told_where_clients_are(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    sign_in = SignIn(issuer)
+    with serving_tokens_of(issuer, sign_in, tmp_path, public_url=PUBLIC) as running:
+        async with http_client(base_url=running.url) as client:
+            refused = await client.post("/register", json={"redirect_uris": [BACK]})
+    assert refused.status_code == 403
+    assert refused.json()["error"] == "access_denied"
+    assert f"clients are registered at {sign_in.name}" in refused.json()["error_description"]
 
 
 async def test_a_name_that_no_public_url_gives_gets_no_metadata(tmp_path: Path, issuer: Issuer) -> None:

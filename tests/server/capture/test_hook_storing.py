@@ -18,6 +18,7 @@ from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.memory.rules.ages import iso
 from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.new_lines import read_new
@@ -45,7 +46,7 @@ class Store:
         self.settings = settings
         self.hooks = str(hooks)
         self.transcript = hooks / "s.jsonl"
-        self.service = HookService(engine, self.hooks, lambda handed: settings)
+        self.service = HookService(engine, self.hooks, lambda handed: settings, CurrentConversations())
 
     def write(self, *lines: str, mode: str = "a") -> None:
         with self.transcript.open(mode, encoding="utf-8") as file:
@@ -154,6 +155,8 @@ async def test_calls_that_load_our_tools_are_left_out_and_those_that_load_others
             claude_result(8, "other", loaded(other)),
             claude_call(9, "both", "ToolSearch", query=f"select:{own[0]},{other}"),
             claude_result(10, "both", loaded(own[0], other)),
+            claude_call(13, "listed", "ListMcpResourcesTool", server="layerlore"),
+            claude_result(14, "listed", '[{"uri":"memory://profile","server":"layerlore"}]'),
             claude_call(11, "shell", "Bash", command="grep -o recall_memory notes"),
             claude_result(12, "shell", "recall_memory"),
         )

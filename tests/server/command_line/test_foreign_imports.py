@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,62 @@ def test_of_chatgpts_export_the_branch_shown_last_is_stored_with_its_times(kept:
     assert bring(kept, archive)["counts"] == {"message": {"unchanged": 5}, "thread": {"unchanged": 2}}
 
 
+def one_message(said: str, **named: Any) -> Any:
+    """A conversation of ChatGPT with one message, under the same id in each."""
+    return {"mapping": dict([node("a", None, [], content=text(said))]), "current_node": "a", **named}
+
+
+def one_of_claude(said: str, **named: Any) -> Any:
+    return {"chat_messages": [{"sender": "human", "text": said}], **named}
+
+
+@pytest.mark.parametrize(("made", "source"), [(one_message, "chatgpt"), (one_of_claude, "claude")])
+def test_an_unpacked_export_is_imported_like_its_archive(
+    kept: Cli, tmp_path: Path, made: Callable[..., Any], source: str
+) -> None:
+    folder = tmp_path / "export"
+    (folder / "conversations-007.json").mkdir(parents=True)
+    for number, said in enumerate(("How ripe?", "And plums?")):
+        file = folder / f"conversations-00{number}.json"
+        file.write_text(json.dumps([made(said, id=f"c{number}", uuid=f"c{number}")]), "utf-8")
+    (folder / "conversations-002.json").write_text('[{"cut', "utf-8")
+    (folder / "conversations-003.json").symlink_to(folder / "gone.json")
+    (folder / "users.json").write_text("[]", "utf-8")
+    found = bring(kept, folder)
+    assert (found["from"], found["counts"]["message"]) == (source, {"added": 2})
+    assert [each["where"] for each in found["skipped"]] == [
+        str(folder / "conversations-002.json"),
+        str(folder / "conversations-003.json"),
+    ]
+    assert "leads nowhere" in found["skipped"][1]["why"]
+    assert told(kept, f"{source}-c1") == [("user", "And plums?")]
+    assert bring(kept, folder, "--from", source)["counts"]["message"] == {"unchanged": 2}
+
+
+@pytest.mark.parametrize("made", [one_message, one_of_claude])
+def test_conversations_without_ids_stay_apart(kept: Cli, tmp_path: Path, made: Callable[..., Any]) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([made("How ripe?"), made("And plums?")]), "utf-8")
+    assert bring(kept, file)["counts"] == {"message": {"added": 2}, "thread": {"added": 2}}
+    assert bring(kept, file)["counts"] == {"message": {"unchanged": 2}, "thread": {"unchanged": 2}}
+
+
+def test_items_that_cannot_be_read_are_counted_and_named(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    talk = one_of_claude("How ripe?", uuid="t1")
+    talk["chat_messages"].append("lost")
+    bad_id = one_message("And plums?", id="a\nb", title="Plums")
+    file.write_text(json.dumps([7, talk, None, {"tea": 1}, bad_id]), "utf-8")
+    found = bring(kept, file)
+    assert found["counts"]["message"] == {"added": 1}
+    # Neighbours with one reason are one entry: here item 1, a message of item 2, and item 3.
+    assert [(each["where"], each["why"].partition(":")[0], each["count"]) for each in found["skipped"]] == [
+        ("item 1", "it is no object", 3),
+        ("item 4", "it is no conversation", 1),
+        ("Plums", "its id", 1),
+    ]
+
+
 def test_of_claudes_export_the_branch_written_last_is_stored_with_calls_and_attachments(
     kept: Cli, tmp_path: Path
 ) -> None:
@@ -181,6 +238,49 @@ def test_transcripts_are_stored_under_the_ids_that_capture_gives_them(kept: Cli,
     assert bring(kept, tmp_path)["counts"]["message"] == {"unchanged": 5}
 
 
+def test_sessions_that_were_forked_are_stored_without_what_they_inherit(kept: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    shared = [claude(1, "user", "Which pears?"), claude(2, "assistant", [{"type": "text", "text": "The ripe ones."}])]
+    files = {"z-first": [*shared, claude(3, "user", "Thanks.")], "a-fork": [*shared, claude(4, "user", "And plums?")]}
+    for age, (name, lines) in enumerate(files.items()):
+        (folder / f"{name}.jsonl").write_text("".join(lines).replace('"any"', f'"{name}"'), "utf-8")
+        os.utime(folder / f"{name}.jsonl", (1_700_000_000 + age, 1_700_000_000 + age))
+    assert bring(kept, folder, "--dry-run")["counts"]["message"] == {"added": 4, "unchanged": 2}
+    assert bring(kept, folder)["counts"]["message"] == {"added": 4, "unchanged": 2}
+    assert told(kept, "a-fork") == [("user", "And plums?")]
+    assert len(told(kept, "z-first")) == 3
+    assert bring(kept, folder)["counts"]["message"] == {"unchanged": 6}
+
+
+def test_every_line_of_server_memory_that_cannot_be_read_is_counted(kept: Cli, tmp_path: Path) -> None:
+    graph = tmp_path / "memory.jsonl"
+    lines = [
+        {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["likes pears", 7]},
+        {"type": "entity", "entityType": "person", "observations": ["is nobody"]},
+        {"type": "entity", "name": "Ben", "observations": "likes plums"},
+        {"type": "relation", "from": "Ana", "to": "Acme"},
+        ["entity"],
+    ]
+    graph.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    found = bring(kept, graph)
+    assert found["counts"] == {"entry": {"added": 1}, "unread": {"skipped": 5}}
+    assert [each["where"] for each in found["skipped"]] == [f"line {number}" for number in range(1, 6)]
+
+
+def test_of_mem0_nothing_is_stored_where_several_people_would_be_mixed(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    memories = [{"memory": "Ben likes nuts", "user_id": "ben"}, {"memory": "Cy likes tea", "user_id": 7}, 7]
+    file.write_text(json.dumps(memories), "utf-8")
+    code, _, err = kept("import", str(file))
+    assert code == 1
+    assert "memories of 2 people ('7', 'ben'): --everyone" in err
+    assert entries(kept) == []
+    found = bring(kept, file, "--everyone")
+    assert (found["counts"]["entry"], found["skipped"][0]["where"]) == ({"added": 2}, "memory 3")
+    assert entries(kept, "--resource=7") == ["Cy likes tea"]
+
+
 def test_server_memorys_graph_and_mem0s_memories_become_entries(kept: Cli, tmp_path: Path) -> None:
     graph = tmp_path / "memory.jsonl"
     lines = [
@@ -239,10 +339,21 @@ Notes from the course.
 def test_basic_memorys_notes_become_entries_and_their_prose_a_conversation(kept: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     (folder / ".obsidian").mkdir(parents=True)
+    (folder / "tea.md").mkdir()
+    (folder / "tea.md" / "mint.md").write_text("- [taste] Fresh", "utf-8")
+    (folder / "gone.md").symlink_to("nowhere.md")
     (folder / ".obsidian" / "x.md").write_text("- [a] b", "utf-8")
     (folder / "coffee.md").write_text(NOTE, "utf-8")
-    assert bring(kept, folder)["counts"] == {"message": {"added": 1}, "thread": {"added": 1}, "entry": {"added": 3}}
+    found = bring(kept, folder)
+    assert found["counts"] == {
+        "message": {"added": 1},
+        "thread": {"added": 1},
+        "entry": {"added": 4},
+        "unread": {"skipped": 1},
+    }
+    assert found["skipped"][0]["why"] == "it is a link that leads nowhere"
     assert set(entries(kept)) == {
+        "mint: Fresh [taste]",
         "Coffee Brewing: Pour over is clearer #brewing (tasted) [method]",
         "Coffee Brewing requires Grinder (burr)",
         "Coffee Brewing relates to Tea",
@@ -359,3 +470,164 @@ def test_a_view_without_an_end_in_place_of_a_table_is_not_read(kept: Cli, tmp_pa
             "SELECT id, id AS started_at_epoch, 's' AS content_session_id FROM n"
         )
     assert bring(kept, file, "--from", "claude-mem")["counts"] == {}
+
+
+CLAUDE_INDEX = """# Memory
+
+- [User role](user_role.md) — the user is an SRE
+- Deploys run from Makefile, target `ship`
+
+## Tests
+The suite needs redis.
+Start it first.
+
+1. `make redis`
+"""
+CLAUDE_ROLE = """---
+name: user-role
+description: "The user is an SRE who says \\"ship it\\""
+metadata:
+  node_type: memory
+  type: user
+  modified: 2026-09-03T00:00:00.000Z
+---
+
+Ana runs the platform team.
+
+**Why:** she said so.
+"""
+
+
+def test_claude_codes_memory_becomes_entries_and_a_changed_file_takes_the_place_of_what_it_said(
+    kept: Cli, tmp_path: Path
+) -> None:
+    folder = tmp_path / "projects" / "-home-ana-shop" / "memory"
+    folder.mkdir(parents=True)
+    (folder / "MEMORY.md").write_text(CLAUDE_INDEX, "utf-8")
+    (folder / "user_role.md").write_text(CLAUDE_ROLE, "utf-8")
+    (folder / "secret.md").symlink_to(tmp_path / "elsewhere.md")
+    found = bring(kept, folder)
+    assert (found["from"], found["counts"]["entry"]) == ("claude-memory", {"added": 4})
+    assert [each["where"] for each in found["skipped"]] == [str(folder / "secret.md")]
+    role = 'The user is an SRE who says "ship it": Ana runs the platform team. **Why:** she said so.'
+    assert set(entries(kept)) == {
+        role,
+        "Memory: Deploys run from Makefile, target `ship`",
+        "Memory / Tests: The suite needs redis. Start it first.",
+        "Memory / Tests: `make redis`",
+    }
+    (entry,) = [each for each in stored(kept) if each["record"] == "entry" and each["content"] == role]
+    assert entry["model"].endswith("/-home-ana-shop/memory/user_role.md")
+    assert (entry["trust"], entry["seen_at"]) == ("assistant", 1788393600000)
+    assert bring(kept, folder)["counts"]["entry"] == {"unchanged": 4}
+
+    (folder / "MEMORY.md").write_text(CLAUDE_INDEX.replace("redis", "valkey"), "utf-8")
+    assert bring(kept, folder)["counts"]["entry"]["superseded"] == 2
+    active = {each["content"] for each in stored(kept) if each["record"] == "entry" and each["status"] == "active"}
+    assert active == {
+        role,
+        "Memory: Deploys run from Makefile, target `ship`",
+        "Memory / Tests: The suite needs valkey. Start it first.",
+        "Memory / Tests: `make valkey`",
+    }
+
+
+def test_a_repetition_in_a_hosts_file_leaves_the_users_own_word_the_users(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "MEMORY.md"
+    file.write_text("- Ana never eats meat.\n", "utf-8")
+    bring(kept, file)
+    (entry,) = [each for each in stored(kept) if each["record"] == "entry"]
+    own = tmp_path / "own.jsonl"
+    kept("export", str(own))
+    own.write_text(own.read_text("utf-8").replace('"trust":"assistant"', '"trust":"user"'), "utf-8")
+    bring(kept, own, "--existing", "overwrite")
+    os.utime(file, (entry["seen_at"] / 1000 + 60,) * 2)
+    bring(kept, file)
+    file.write_text("- Ana eats fish.\n", "utf-8")
+    bring(kept, file)
+    found = {each["content"]: (each["trust"], each["status"]) for each in stored(kept) if each["record"] == "entry"}
+    assert found == {
+        "Ana never eats meat.": ("user", "active"),
+        "Ana eats fish.": ("assistant", "active"),
+    }
+
+
+CODEX_MEMORY = """# Task Group: ~/shop / checkout
+
+scope: how the checkout is tested
+applies_to: cwd=~/shop; reuse_rule=safe in this repository
+
+## Task 1: Fix the cart, done
+
+### rollout_summary_files
+
+- rollout_summaries/cart.md (cwd=~/shop, thread_id=1)
+
+### keywords
+
+- cart, tax
+
+## User preferences
+
+- when tests fail, the user asked for the whole log [Task 1]
+"""
+
+
+def test_of_codexs_memories_what_it_writes_to_be_read_becomes_entries(kept: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "memories"
+    (folder / "rollout_summaries").mkdir(parents=True)
+    (folder / "MEMORY.md").write_text(CODEX_MEMORY, "utf-8")
+    (folder / "memory_summary.md").write_text(
+        "v1\n## User Profile\n\nAna runs a shop.\n\n## What's in Memory\n\n- checkout\n", "utf-8"
+    )
+    (folder / "rollout_summaries" / "cart.md").write_text("A long recap.", "utf-8")
+    assert bring(kept, folder)["from"] == "codex-memory"
+    group = "Task Group: ~/shop / checkout"
+    assert set(entries(kept)) == {
+        f"{group}: scope: how the checkout is tested applies_to: cwd=~/shop; reuse_rule=safe in this repository",
+        f"{group} / User preferences: when tests fail, the user asked for the whole log [Task 1]",
+        "User Profile: Ana runs a shop.",
+    }
+
+
+def test_the_memory_in_claudes_export_becomes_entries_beside_its_conversations(kept: Cli, tmp_path: Path) -> None:
+    said = {"uuid": "m1", "sender": "human", "text": "Grapes?", "content": [{"type": "text", "text": "Grapes?"}]}
+    memory = {
+        "conversations_memory": "**Work context**\n\nAna runs a shop.\n\n**Personal**\n\nShe never eats meat.",
+        "project_memories": {"p1": "- The shop sells pears.", "p2": None},
+        "account_uuid": "a1",
+    }
+    archive = tmp_path / "data.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr("conversations.json", json.dumps([{"uuid": "t1", "name": "Fruit", "chat_messages": [said]}]))
+        out.writestr("memories.json", json.dumps([memory]))
+        out.writestr("projects.json", "[{}]")
+    counts = bring(kept, archive)["counts"]
+    assert (counts["message"], counts["entry"]) == ({"added": 1}, {"added": 3})
+    told = {"Work context: Ana runs a shop.", "Personal: She never eats meat.", "The shop sells pears."}
+    assert set(entries(kept)) == told
+    alone = tmp_path / "memories.json"
+    alone.write_text(json.dumps([memory]), "utf-8")
+    assert bring(kept, alone)["from"] == "claude"
+    assert set(entries(kept)) == told
+
+
+def test_of_a_file_for_agents_only_the_marked_section_is_read_and_a_repositorys_is_shared(
+    kept: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "AGENTS.md"
+    marked = (
+        "# Rules\n- Obey.\n<!-- layerlore:begin -->\n- The shop sells pears.\n<!-- layerlore:end -->\n- Obey more.\n"
+    )
+    file.write_text(marked, "utf-8")
+    assert bring(kept, file)["from"] == "section"
+    assert entries(kept) == ["The shop sells pears."]
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    cloned = tmp_path / "repository" / "CLAUDE.md"
+    cloned.write_text(marked.replace("pears", "plums"), "utf-8")
+    bring(kept, cloned)
+    trusts = {each["content"]: each["trust"] for each in stored(kept) if each["record"] == "entry"}
+    assert trusts == {"The shop sells pears.": "assistant", "The shop sells plums.": "shared"}
+    file.write_text("# Rules\n", "utf-8")
+    code, _, err = kept("import", str(file), "--from", "section")
+    assert (code, "has no section of ours" in err) == (1, True)

@@ -97,9 +97,45 @@ def test_all_agents_and_resources_move_each_to_its_own_place_if_it_is_asked_for(
     code, _, err = told(there, "import", str(first), "--dry-run")
     assert code == 1
     assert "the file holds several agents or resources: --everyone stores each" in err
+    assert told(there, "import", str(first))[0] == 1
+    assert told(there, "export", "-")[1].count('"record":"message"') == 0
     assert told(there, "import", "--everyone", str(first))[0] == 0
     assert told(there, "export", "--everyone", str(second))[0] == 0
     assert lines_of(second) == lines_of(first)
+
+
+def test_a_broken_line_of_an_export_is_named_and_all_others_are_stored(told: Cli, tmp_path: Path) -> None:
+    here, there = (f"--data-dir={tmp_path / name}" for name in ("here", "there"))
+    file = tmp_path / "first.jsonl"
+    told(here, "export", str(file))
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    (first, *_) = (number for number, line in enumerate(lines) if '"record":"message"' in line)
+    lines[first] = lines[first][:30] + "\n"
+    lines[first + 1] = "[1]\n"
+    file.write_text("".join(lines), "utf-8")
+    code, out, err = told(there, "import", str(file), "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["counts"]["message"] == {"added": 298}
+    assert [(each["kind"], each["where"], each["why"]) for each in found["skipped"]][:2] == [
+        ("line", f"line {first + 1}", "it is no JSON"),
+        ("line", f"line {first + 2}", "it is no JSON object"),
+    ]
+    assert "pears ripen" in told(there, "recall", "where do the pears ripen?")[1]
+
+
+@pytest.mark.parametrize("broken", ['{"record":"scope","agent', '{"record":"scope","agent":7,"resource":"ben"}'])
+def test_lines_whose_scope_is_broken_come_into_no_other_scope(told: Cli, tmp_path: Path, broken: str) -> None:
+    here, there = (f"--data-dir={tmp_path / name}" for name in ("here", "there"))
+    file = tmp_path / "first.jsonl"
+    told(here, "export", "--everyone", str(file))
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    (_, second) = (number for number, line in enumerate(lines) if '"record":"scope"' in line)
+    lines[second] = f"{broken}\n"
+    file.write_text("".join(lines), "utf-8")
+    found = json.loads(told(there, "import", "--everyone", str(file), "--json")[1])
+    assert sorted(found["counts"]["message"].values()) == [1, 300]
+    assert "the line with its scope is broken" in {each["why"] for each in found["skipped"]}
 
 
 def test_what_cannot_be_exported_or_imported_is_said_in_one_line(told: Cli, tmp_path: Path) -> None:
@@ -118,8 +154,8 @@ def test_what_cannot_be_exported_or_imported_is_said_in_one_line(told: Cli, tmp_
     whole = file.read_text("utf-8").splitlines(keepends=True)
     for text, said in (
         ("".join(whole[:200]), "the file ends in the middle: what is in it was stored, and the rest is missing"),
-        ("".join(whole[:200])[:-20], "line 200 is no JSON: it is cut off; what came before it was stored"),
-        ('["tea"]\n', "line 1 is no JSON object; what came before it was stored"),
+        ("".join(whole[:200])[:-20], "the file ends in the middle: what is in it was stored, and the rest is missing"),
+        ('["tea"]\n', "the file ends in the middle"),
         ('{"record":"header","format":"diary"}\n', "this is not an export of layerlore: its format is 'diary'"),
         ('{"record":"header","format":"layerlore","version":99}\n', "the file has version 99 of the format"),
         ('{"record":"thread","thread":"t"}\n', "a line with a scope must come before what belongs to it"),

@@ -16,6 +16,12 @@ Cli = Callable[..., tuple[int, str, str]]
 SECRET = '{"auths": {"registry": {"auth": "c2VjcmV0"}}}'
 
 
+@pytest.fixture(autouse=True)
+def _alone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No installation starts a server."""
+    monkeypatch.setenv("LAYERLORE_LOCAL__SHARE", "false")
+
+
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository that somebody else made, as the current folder, beside files of the person's."""

@@ -78,6 +78,8 @@ def home(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("LAYERLORE_DATA_DIR", str(tmp_path / "data"))
+    # Else each installation would start a server.
+    monkeypatch.setenv("LAYERLORE_LOCAL__SHARE", "false")
     return folder
 
 
@@ -261,11 +263,11 @@ def test_what_is_no_file_stays_and_the_reason_is_said(odd: str, home: Path, cli:
         path.mkdir()
     else:
         path.symlink_to("/dev/zero" if odd == "device" else path.name)
-    before = path.lstat()
+    before = path.lstat().st_mode, path.lstat().st_ino
     code, told, _ = cli("install", "cursor")
     assert code == 1
     assert f"Cursor: refused: {path} cannot be read: " in told
-    assert path.lstat() == before
+    assert (path.lstat().st_mode, path.lstat().st_ino) == before
     assert "its file cannot be read" in cli("install")[1]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
@@ -455,6 +457,43 @@ def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home:
 
 
 @pytest.mark.parametrize(
+    ("name", "file", "text", "said"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false in "),
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            '{"hooksConfig": {"enabled": false}}',
+            "hooksConfig.enabled = false in ",
+        ),
+        ("copilot-cli", ".copilot/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+    ],
+)
+def test_a_setting_that_switches_hooks_off_is_named_and_stays(
+    name: str, file: str, text: str, said: str, home: Path, cli: Cli
+) -> None:
+    assert "no hook runs" not in cli("install", name, "--capture")[1]
+    cli("uninstall")
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    assert f"no hook runs, and nothing is stored, because of {said}{path}" in cli("install", name, "--capture")[1]
+    assert "no hook runs" not in cli("install", name)[1]
+    assert cli("uninstall")[0] == 0
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_codex_has_to_trust_its_hooks_which_is_said_until_it_does(home: Path, cli: Cli) -> None:
+    said = "Codex runs no hook that you have not trusted: open /hooks in it, and trust them."
+    assert said in cli("install", "codex", "--capture")[1]
+    config = home / ".codex" / "config.toml"
+    state = f'\n[hooks.state."{home}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
+    config.write_text(config.read_text(encoding="utf-8") + state, encoding="utf-8")
+    assert said not in cli("install", "codex", "--capture")[1]
+
+
+@pytest.mark.parametrize(
     ("name", "platform", "expected"),
     [
         ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
@@ -489,6 +528,16 @@ async def test_what_a_host_reads_there_launches_a_server_that_answers(home: Path
     launched = StdioServerParameters(command=written["command"], args=written["args"], env=own_environment())
     async with Client(stdio_client(launched)) as client:
         assert "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_an_environment_in_a_folder_for_temporary_files_is_not_copied_and_the_user_is_warned(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(Path(sys.prefix).parent))
+    assert "lies in a folder for temporary files" in cli("install", "cursor")[1]
+    assert not (tmp_path / "data" / "runtime").exists()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "temporary" not in cli("install", "cursor")[1]
 
 
 @pytest.mark.programs

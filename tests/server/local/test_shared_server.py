@@ -17,6 +17,10 @@ import anyio
 import psutil
 import pytest
 from mcp import Client
+from mcp.types import Implementation
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from layerlore.server.relay import first_answers
 
 from ..shared_machine import PATIENCE, Machine
 
@@ -247,6 +251,29 @@ async def test_the_first_answers_of_a_cold_start_are_those_of_the_server_before(
         with anyio.fail_after(PATIENCE):
             await changed.wait()
         assert (await look(client))[0] == first[0]
+
+
+@ERAS
+async def test_an_installation_stores_the_first_answers_for_any_client_and_project(
+    machine: Machine, tmp_path: Path, mode: str
+) -> None:
+    environment = machine.environment(HOME=str(tmp_path))
+    await anyio.run_process([sys.executable, "-m", "layerlore", "install", "cursor"], env=environment)
+    machine.stop()
+    (kept,) = (machine.folder / "local").glob("*.answers")
+    # Only a stored answer has this name.
+    kept.write_text(kept.read_text().replace("recall_memory", "recall_memory_of_old"))
+    new = Implementation(name="never seen", version="1")
+    async with machine.host("--project", "kitchen", mode=mode, client_info=new) as client:
+        assert "recall_memory_of_old" in {tool.name for tool in (await client.list_tools()).tools}
+        assert "recall_memory_of_old" in (client.instructions or "")
+
+
+def test_answers_are_stored_for_each_version_of_the_protocol() -> None:
+    assert (first_answers.HANDSHAKES, first_answers.PER_REQUEST) == (
+        HANDSHAKE_PROTOCOL_VERSIONS,
+        MODERN_PROTOCOL_VERSIONS,
+    )
 
 
 async def test_recall_from_the_command_line_asks_the_server_that_runs(machine: Machine) -> None:

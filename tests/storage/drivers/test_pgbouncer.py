@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -154,6 +155,17 @@ async def test_writers_through_a_pooler_lose_nothing_and_leave_nothing_behind(em
     assert await state_of(empty, "SELECT count(*) FROM pg_listening_channels()") == [0] * POOL
     assert set(await state_of(empty, "SHOW synchronous_commit")) == {"on"}
     assert set(await state_of(empty, "SELECT current_setting('layerlore.tenant', true)")) <= {None, ""}
+
+
+async def test_servers_that_read_by_cursors_share_a_pooler(empty: Pooled) -> None:
+    await (await PostgresDatabase.open(empty.direct)).close()
+    command = [sys.executable, "-m", "tests.storage.cursor_reader", empty.pooler + OFF, "150"]
+    servers = [
+        await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+        for _ in range(3)
+    ]
+    printed = [await server.communicate() for server in servers]
+    assert printed == [(b"", b"")] * len(servers)
 
 
 async def test_the_roles_of_a_pooled_url_are_found(empty: Pooled) -> None:

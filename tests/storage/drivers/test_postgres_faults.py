@@ -1,21 +1,24 @@
 """Connections to Postgres that are lost at any moment: every acknowledged write is there once, and none twice."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
 
-from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.audit import stored_bytes
+from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.postgres import database as postgres_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.transaction import Patience, PostgresTx, beginning
 from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
-from ..building import ANA, draft, only, say
+from ..building import ANA, BEN, draft, only, say, uid
 from ..postgres_load import append_and_count, check, write_until
 
 pytestmark = pytest.mark.anyio
@@ -130,6 +133,21 @@ async def test_a_deadlock_is_run_again(postgres: PostgresDatabase) -> None:
     assert runs == 3
 
 
+async def test_far_from_their_quota_the_writers_of_a_tenant_do_not_wait_for_each_other(
+    postgres: PostgresDatabase,
+) -> None:
+    both_have_counted = asyncio.Barrier(2)
+
+    async def store(tx: Tx, scope: Scope) -> None:
+        append = functools.partial(append_and_count, tx, scope, "main", "a", uid())
+        await stored_bytes.within(tx, scope, stored_bytes.Quota(10**10, 10**10), append)
+        # Neither is committed before the other has come to the count.
+        await both_have_counted.wait()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(postgres.write(store, ANA), postgres.write(store, BEN))
+
+
 async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
     postgres: PostgresDatabase,
     onlooker: "asyncpg.Connection[asyncpg.Record]",
@@ -147,6 +165,82 @@ async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
             with pytest.raises(StorageUnavailable, match=r"Postgres could not be reached for 0\.5 s .*; try again"):
                 await asyncio.wait_for(call, 10)
     assert (await say(postgres, "main", draft())).stored[0].seq == 1
+
+
+async def test_a_server_that_is_stopped_in_a_transaction_holds_up_no_other(
+    postgres_url: str, onlooker: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    database = await PostgresDatabase.open(postgres_url, patience=Patience(idle_seconds=0.3))
+    await say(database, "main", draft())
+    stopped = await asyncpg.connect(postgres_url, server_settings={"application_name": "stopped"})
+    # It began as a server does, holds the thread, and says nothing more.
+    await stopped.execute(beginning("READ WRITE", ANA, Patience(idle_seconds=0.3)))
+    await threads.lock(PostgresTx(cast("Any", stopped)), ANA, "main")
+    try:
+        async with asyncio.timeout(10):
+            assert (await say(database, "main", draft())).stored[0].seq == 2
+        assert (
+            stopped.is_closed()
+            or await onlooker.fetchval("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stopped'") == 0
+        )
+    finally:
+        await database.close()
+        stopped.terminate()
+
+
+async def test_a_lock_that_does_not_come_free_is_an_error_that_says_when_to_try_again(
+    postgres_url: str, onlooker: "asyncpg.Connection[asyncpg.Record]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
+    database = await PostgresDatabase.open(postgres_url, patience=Patience(lock_seconds=0.2))
+    async with onlooker.transaction():
+        await onlooker.execute("LOCK TABLE messages IN SHARE MODE")
+        with pytest.raises(StorageBusy, match=r"a lock in Postgres did not come free; try again in 1 s") as refused:
+            await say(database, "main", draft())
+        assert refused.value.retry_after == 1
+        # Not this server's fault alone: no other could write either.
+        monkeypatch.setattr("layerlore.storage.core.health.FRESH_SECONDS", 0.0)
+        assert "is locked in Postgres" in await database.health.ask()
+        assert database.health.is_away
+    assert (await say(database, "main", draft())).stored[0].seq == 1
+    await database.close()
+
+
+async def test_a_pool_whose_connections_are_all_in_use_is_busy_and_not_away(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("layerlore.storage.core.health.FRESH_SECONDS", 0.0)
+    database = await PostgresDatabase.open(postgres_url, pool_size=2)
+    free, begun = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def hold(tx: Tx, scope: Scope) -> None:
+        begun.release()
+        await free.wait()
+
+    holding = [asyncio.create_task(database.read(hold, ANA)) for _ in range(2)]
+    for _ in holding:
+        await begun.acquire()
+    with pytest.raises(StorageBusy, match=r"all 2 connections to Postgres were in use for 0\.5 s; try again in 1 s"):
+        await say(database, "main", draft())
+    assert await database.health.ask() == ""
+    free.set()
+    await asyncio.gather(*holding)
+    assert (await say(database, "main", draft())).stored[0].seq == 1
+    await database.close()
+
+
+async def test_a_statement_that_takes_too_long_is_named_as_such(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.STATEMENT_SECONDS", 0.5)
+    database = await PostgresDatabase.open(postgres_url)
+    with pytest.raises(StorageBusy, match=r"Postgres needed more than 0\.5 s for a statement of this call"):
+        await only(database, "SELECT pg_sleep(30)")
+    assert await database.health.ask() == ""
+    await database.close()
 
 
 async def test_commits_are_synchronous_and_clocks_are_utc(postgres: PostgresDatabase) -> None:

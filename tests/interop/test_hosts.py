@@ -1,0 +1,63 @@
+"""Claude Code, Codex, Gemini CLI and opencode, with a model of the tests: install, sessions, uninstall."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scripted_model import Call, scripted_model
+
+from .host_programs import HOSTS, LAST_WORDS, Home, skip_unless_installed
+
+SAID = "I am Ana, and I never eat meat."
+ASKED = "Which meat can Ana cook?"
+STORE = Call("add_messages", {"messages": [{"role": "user", "content": SAID}]})
+RECALL = Call("recall_memory", {"query": "What does Ana never eat?"})
+
+TRIES = 3
+
+
+@pytest.fixture(params=HOSTS, ids=lambda host: host.name)
+def home(request: pytest.FixtureRequest, node: Path, tmp_path: Path) -> Iterator[Home]:
+    """A home in which the host has settings of its own and nothing of ours."""
+    skip_unless_installed()
+    with scripted_model(last_words=LAST_WORDS) as model:
+        made = Home(request.param, tmp_path, model, node)
+        made.settle()
+        yield made
+        made.layerlore("local", "stop")
+
+
+def test_a_session_is_shown_what_an_earlier_one_said(home: Home) -> None:
+    home.layerlore("install", home.host.name, "--capture")
+    # Without hooks the model must store what was said.
+    home.talk(SAID, *(() if home.host.hooks else (STORE,)))
+    # A hook shows nothing if the answer takes longer than 2.5 seconds, as it may on a busy machine.
+    later = [home.talk(ASKED, RECALL)]
+    while home.host.hooks and SAID not in later[-1].opening and len(later) < TRIES:
+        later.append(home.talk(ASKED, RECALL))
+    assert SAID in later[-1].result
+    assert SAID in later[-1].opening or not home.host.hooks
+
+
+def test_uninstall_leaves_the_hosts_files_as_they_were(home: Home) -> None:
+    before = home.files()
+    home.layerlore("install", home.host.name, "--capture")
+    installed = home.files()
+    home.talk(SAID, RECALL)
+    used = home.files()
+    home.layerlore("uninstall")
+    after = home.files()
+    ours = {path for path, text in installed.items() if text != before.get(path)}
+    assert ours
+    for path in used.keys() | before.keys():
+        if path not in ours:
+            assert after[path] == used[path]
+        elif used[path] == installed[path]:
+            assert after.get(path) == before.get(path)
+        else:
+            # The host has written a state of its own into the file, which stays.
+            state = json.loads(used[path])
+            del state["mcpServers"]
+            assert json.loads(after[path]) == state
+    assert after.keys() <= used.keys()
