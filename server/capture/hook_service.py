@@ -12,6 +12,7 @@ from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.time_zones import use_zone
 from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
@@ -47,12 +48,20 @@ class _Open:
 
 
 class HookService:
-    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by."""
+    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by;
+    ``conversations`` learns which conversation each host is in."""
 
-    def __init__(self, engine: Engine, hooks: str, settings_for: Callable[[Json], Settings]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hooks: str,
+        settings_for: Callable[[Json], Settings],
+        conversations: CurrentConversations,
+    ) -> None:
         self._engine = engine
         self._hooks = hooks
         self._settings_for = settings_for
+        self._conversations = conversations
         self._sessions = Sessions(hooks)
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -63,6 +72,8 @@ class HookService:
         LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
+        # Noted before the answer, since the host's model calls tools as soon as it has that.
+        self._conversations.note(call)
         # Most events show nothing, so the checks that need no database come first.
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return

@@ -220,6 +220,7 @@ _CLIENTS: Mapping[str, str] = {
     "claudecode": "claude-code",
     "codex": "codex",
     "geminicli": "gemini-cli",
+    "copilotcli": "copilot-cli",
     "cursor": "cursor",
     "windsurf": "windsurf",
     "visualstudiocode": "vscode",

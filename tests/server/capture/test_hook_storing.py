@@ -18,6 +18,7 @@ from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.memory.rules.ages import iso
 from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.new_lines import read_new
@@ -45,7 +46,7 @@ class Store:
         self.settings = settings
         self.hooks = str(hooks)
         self.transcript = hooks / "s.jsonl"
-        self.service = HookService(engine, self.hooks, lambda handed: settings)
+        self.service = HookService(engine, self.hooks, lambda handed: settings, CurrentConversations())
 
     def write(self, *lines: str, mode: str = "a") -> None:
         with self.transcript.open(mode, encoding="utf-8") as file:
