@@ -32,7 +32,8 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
+# Their looks are known once they are loaded.
+LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)
 
 
 @pytest.fixture

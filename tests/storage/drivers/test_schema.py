@@ -28,7 +28,8 @@ from layerlore.storage.removal import erasure, retention
 
 pytestmark = pytest.mark.anyio
 
-LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
+# Their looks are known once they are loaded.
+LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)
 ACTS = ("insert", "update", "delete")
 Catalogue = dict[str, list[tuple[Any, ...]]]
 
