@@ -153,6 +153,26 @@ def test_what_somebody_else_changed_meanwhile_stays_when_it_is_taken_back(name: 
     assert read(host, left) == read(host, fixture_of(host))
 
 
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        # As Codex writes that its user trusts a hook.
+        ("codex", '\n[hooks.state."/home/ana/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'),
+        ("goose", "GOOSE_MODEL: gpt-5\n"),
+    ],
+)
+def test_what_the_host_added_to_a_file_of_ours_alone_is_all_that_stays(
+    name: str, added: str, home: Path, cli: Cli
+) -> None:
+    host = BY_NAME[name]
+    cli("install", name, "--capture")
+    path = host.find_file(Places())
+    path.write_text(path.read_text(encoding="utf-8") + added, encoding="utf-8")
+    code, told, _ = cli("uninstall")
+    assert (code, f"{host.title}: removed from {path}" in told) == (0, True)
+    assert read(host, path.read_text(encoding="utf-8")) == read(host, added)
+
+
 @pytest.mark.parametrize("name", [host.name for host in HOSTS])
 def test_a_file_that_was_not_there_is_gone_again_with_its_folders(name: str, home: Path, cli: Cli) -> None:
     assert cli("install", name)[0] == 0
