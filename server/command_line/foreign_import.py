@@ -5,30 +5,23 @@ from collections.abc import Callable, Iterator, Sequence
 
 from layerlore.extraction.kinds.titles import shorten
 from layerlore.memory.engine.engine import Engine, WriteRequest
-from layerlore.memory.entries.entries import normalize
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
+from layerlore.memory.moving.foreign_notes import ForeignNote, put_notes
 from layerlore.memory.moving.line_forms import ImportReport
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.rules.validation import Limits, check_id
-from layerlore.memory.text.echoes import strip_blocks
-from layerlore.memory.text.quotation import make_visible
-from layerlore.server.foreign.chat_exports import ForeignConversation, ForeignNote, UnreadableItem
+from layerlore.server.foreign.chat_exports import ForeignConversation, UnreadableItem
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived.entries import Entry, content_hash
 from layerlore.storage.messages import message_pages, message_rows
-from layerlore.storage.moving import moved_entries, moved_threads
-from layerlore.storage.moving.moved_entries import EntryPut, MovedEntry
+from layerlore.storage.moving import moved_threads
 from layerlore.storage.moving.moved_threads import Mode
-from layerlore.storage.threads import events, threads
-from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads import threads
 
 _TRANSCRIPTS = ("claude-code", "codex")
 _NOTES = 100
-_PROMPT = "import"
-"""Stands where an entry names its prompt."""
 
 
 class ForeignImport:
@@ -61,11 +54,13 @@ class ForeignImport:
         if isinstance(found, UnreadableItem):
             self.report.skip("unread", found.where, found.why)
         elif isinstance(found, ForeignNote):
-            # A batch belongs to one resource, since it is written in one transaction of one scope.
-            if self._notes and self._notes[-1].resource != found.resource:
+            # A batch belongs to one resource, since it is written in one transaction of one scope, and to one file, since
+            # a file's new notes take the place of its old ones.
+            last = self._notes[-1] if self._notes else found
+            if (last.resource, last.file) != (found.resource, found.file):
                 await self._store_notes()
             self._notes.append(found)
-            if len(self._notes) >= _NOTES:
+            if len(self._notes) >= _NOTES and not found.file:
                 await self._store_notes()
         else:
             await self._store_conversation(found)
@@ -104,7 +99,7 @@ class ForeignImport:
     async def _leave_out_copied(self, scope: Scope, thread_id: str, said: Sequence[Json]) -> list[Json]:
         """The messages without those that a forked session has from another one, which is stored."""
         times = {each["id"]: each["created_at"] for each in said if each["created_at"] is not None}
-        copied = await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)
+        copied = (await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)).ids
         if self._dry:
             # Of a trial nothing is stored, so that what came before is remembered here.
             copied |= {each for each in times if self._tried.setdefault((each, times[each]), thread_id) != thread_id}
@@ -199,78 +194,18 @@ class ForeignImport:
 
     async def _store_notes(self) -> None:
         notes, self._notes = self._notes, []
-        if not notes:
-            return
-        scope, now = self._place(notes[0].resource), self._engine.now()
-        # A file may have the same note twice.
-        found = dict.fromkeys(
-            (content, min(note.at, now), note.expires_at) for note in notes for content in self._list_contents(note)
-        )
-        moved = [MovedEntry(self._make_entry(*each), ()) for each in found]
-        if self._dry:
-            self.report.add("entry", "checked", len(moved))
-            return
-        # Ids are chosen before the write, so a repeated transaction writes the same entries.
-        new_ids = {each.entry.entry_id: each.entry.entry_id for each in moved}
-        puts: list[EntryPut] = []
-
-        async def unit(tx: Tx) -> Json:
-            puts[:] = await moved_entries.put_entries(
-                tx, scope, moved, self._mode, new_ids=new_ids, search_text=self._engine.search_text_of
+        if notes:
+            scope = self._place(notes[0].resource)
+            await put_notes(
+                self._engine,
+                scope,
+                notes,
+                self._mode,
+                self.report,
+                self._sent,
+                source=self._source,
+                dry_run=self._dry,
             )
-            ids = [put.entry_id for put in puts if put.status in ("added", "replaced")]
-            if ids:
-                changed = NewEvent("entries_changed", {"ids": ids})
-                await events.record_of_resource(tx, scope, changed, origin=self._sent.origin, now=now)
-            return {"entries": len(ids)}
-
-        await self._engine.write(scope, self._sent, [], now, unit)
-        for each, put in zip(moved, puts, strict=True):
-            if put.status == "forgotten":
-                self.report.skip("entry", each.entry.content[:60], "it was forgotten here, and stays so")
-            else:
-                self.report.add("entry", "unchanged" if put.status == "kept" else put.status)
-
-    def _list_contents(self, note: ForeignNote) -> Iterator[str]:
-        """The entries of a note: as many as its length needs."""
-        # A context shows stored texts in blocks, so a note must not bring such tags of its own.
-        visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
-        text, masked = self._engine.masked(normalize(visible))
-        longest = self._engine.entries.max_entry_length
-        about, more = self._engine.masked(" ".join(note.about.split())[:200])
-        self.report.masked += masked + more
-        if about:
-            beginning = f"{about[: longest // 2]}: "
-        else:
-            beginning = ""
-        most = longest - len(beginning)
-        while text:
-            if len(text) <= most:
-                end = len(text)
-            else:
-                # Cut at a space in the second half of the room, else in the middle of a word.
-                end = text.rfind(" ", most // 2, most) + 1 or most
-            yield beginning + text[:end].strip()
-            text = text[end:]
-
-    def _make_entry(self, content: str, at: int, expires_at: int | None) -> Entry:
-        actor = f"import from {self._source}"
-        id_ = self._engine.new_id()
-        return Entry(
-            id_,
-            content,
-            content_hash(content),
-            None,
-            "active",
-            None,
-            "caller",
-            "assistant",
-            actor,
-            _PROMPT,
-            at,
-            at,
-            expires_at=expires_at,
-        )
 
 
 _ANY = Limits()

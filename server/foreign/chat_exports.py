@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.rules.ages import parse_expiry
 from layerlore.memory.rules.validation import parse_time
@@ -27,18 +28,6 @@ class ForeignConversation:
     messages: list[Json]
     metadata: Json = field(default_factory=dict)
     resource: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignNote:
-    """Something to remember on its own. ``about`` begins each piece of a text that is too long for one entry; ``at`` is in
-    milliseconds, and so is ``expires_at``."""
-
-    text: str
-    at: int
-    about: str = ""
-    resource: str = ""
-    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

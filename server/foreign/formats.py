@@ -7,15 +7,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.server.capture.host_lines import TranscriptMessage, as_object
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.memory_notes import (
+    MemoryNotes,
+    UnreadMemoryFile,
+    find_memory_kind,
+    is_claude_memory,
+    read_claude_memory,
+    read_memory,
+    read_section,
+)
 from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import TranscriptCursor, read_new
 from layerlore.server.foreign import chat_exports, note_files
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
-    ForeignNote,
     UnreadableItem,
     find_files,
     read_ms,
@@ -109,12 +118,15 @@ Format = Literal[
     "mem0",
     "basic-memory",
     "claude-mem",
+    "claude-memory",
+    "codex-memory",
+    "section",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SQLITE = b"SQLite format 3\0"
 _TRIED_LINES = 20
 _TRIED_ITEMS = 20
-_CONVERSATIONS = "conversations*.json"
+_EXPORT_FILES = ("conversations*.json", "memories*.json", "memories/*.json")
 """The files of an export that was unpacked: large ones are numbered."""
 
 
@@ -132,11 +144,13 @@ def find_format(path: Path) -> Format:
     # Before the content is looked at, since a pipe could be read only once.
     _refuse_no_file(path)
     if path.is_dir():
-        for file in find_files(path, _CONVERSATIONS):
+        for file in _find_export_files(path):
             if isinstance(file, Path) and (found := _find_in_items(file)) is not None:
                 return found
         if next(path.rglob("*.jsonl"), None) is not None:
             return "claude-code"
+        if memory := find_memory_kind(path):
+            return memory
         if next(path.rglob("*.md"), None) is not None:
             return "basic-memory"
         raise InvalidInput(
@@ -144,7 +158,7 @@ def find_format(path: Path) -> Format:
             "what it is"
         )
     if path.suffix == ".md":
-        return "basic-memory"
+        return find_memory_kind(path) or "basic-memory"
     # The content decides: a database may have any ending.
     if read_regular(str(path), len(_SQLITE)) == _SQLITE:
         return "claude-mem"
@@ -152,6 +166,11 @@ def find_format(path: Path) -> Format:
     if found is None:
         raise InvalidInput(f"{path} is in no format that is known; --from names one: {', '.join(FORMATS)}")
     return found
+
+
+def _find_export_files(folder: Path) -> Iterator[Path | UnreadableItem]:
+    for pattern in _EXPORT_FILES:
+        yield from find_files(folder, pattern)
 
 
 def _refuse_no_file(path: Path) -> None:
@@ -202,6 +221,8 @@ def _find_in_item(item: Json) -> Format | None:
         return "chatgpt"
     if chat_exports.is_claude(item):
         return "claude"
+    if is_claude_memory(item):
+        return "claude"
     if is_mem0(item):
         return "mem0"
     return None
@@ -230,14 +251,23 @@ def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadP
             return note_files.read(path)
         case "claude-code" | "codex":
             return read_transcripts(path, rules)
+        case "claude-memory" | "codex-memory":
+            return _name_unread(read_memory(path, of))
+        case "section":
+            return _name_unread(read_section(path))
     raise InvalidInput(f"{of} is read line by line")
+
+
+def _name_unread(found: MemoryNotes) -> Foreign:
+    for each in found:
+        yield UnreadableItem(each.path, each.why) if isinstance(each, UnreadMemoryFile) else each
 
 
 def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:
     if not path.is_dir():
         yield from _read_conversation_file(path, "", progress)
         return
-    for file in find_files(path, _CONVERSATIONS):
+    for file in _find_export_files(path):
         if isinstance(file, UnreadableItem):
             yield file
             continue
@@ -262,6 +292,9 @@ def _read_conversation_file(path: Path, where: str, progress: ReadProgress) -> F
                 found = chat_exports.read_chatgpt(item)
             elif chat_exports.is_claude(item):
                 found = chat_exports.read_claude(item)
+            elif is_claude_memory(item):
+                yield from read_claude_memory(item, int(path.stat().st_mtime * 1000))
+                continue
             else:
                 yield UnreadableItem(place, "it is no conversation")
                 continue

@@ -12,7 +12,8 @@ import numpy
 
 from layerlore.storage.core.errors import InvalidInput
 
-_CONVERSATIONS = "conversations"
+# The memory of Claude's export comes as one file, or as one for each account in a folder.
+_READ_FILES = ("conversations", "memories")
 _BEGINNING = 64 * 1024
 _MOST_DEPTH = 500
 _MOST_UNPACKED = 4 * 1024 * 1024 * 1024
@@ -24,7 +25,7 @@ _MOST_TIMES = 200
 @contextmanager
 def open_items(path: Path) -> Iterator[Iterator[tuple[Any, int]]]:
     """The items of a list (or the one value that there is), each with how many bytes were read until then.
-    In an archive, all files that are named after conversations. Raises InvalidInput for what is not JSON, and
+    In an archive, all files that are named after conversations or memories. Raises InvalidInput for what is not JSON, and
     OSError."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -40,7 +41,8 @@ def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Any, int]]:
     # Sorted, so that numbered parts come in the same order in each import.
     for member in sorted(archive.infolist(), key=lambda each: each.filename):
         name = member.filename.rpartition("/")[2]
-        if name.startswith(_CONVERSATIONS) and name.endswith(".json"):
+        in_folder = f"/{member.filename}".endswith(f"/memories/{name}")
+        if (name.startswith(_READ_FILES) or in_folder) and name.endswith(".json"):
             with archive.open(member) as file:
                 yield from _read(file, member.filename, done)
             # Compressed sizes, since the progress is measured against the archive's own size.

@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.server.capture.memory_notes import find_time, read_front
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
-    ForeignNote,
     UnreadableItem,
     as_list,
     as_object,
@@ -115,8 +116,6 @@ def _list_held(item: Any) -> list[Any]:
 
 
 _MOST_BYTES = 256 * 1024 * 1024
-_FRONT = linear_re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", linear_re.DOTALL)
-_FIELD = linear_re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", linear_re.MULTILINE)
 # A link is none: its bracket is followed by a parenthesis.
 _OBSERVATION = linear_re.compile(r"^\s*[-*] \[([^\[\]]+)\] +(\S.*)$")
 _CHECK_BOXES = (" ", "x", "X", "-")
@@ -146,19 +145,15 @@ def read_folder(folder: Path) -> Foreign:
 
 
 def _read_note(text: str, path: Path, folder: Path) -> Foreign:
-    front = _FRONT.match(text)
-    if front:
-        given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))}
-    else:
-        given = {}
+    given, body = read_front(text)
     if path == folder:
         place = path.name
     else:
         place = path.relative_to(folder).as_posix()
     title = as_text(given.get("title")) or path.stem
-    at = _find_time(given, path)
+    at = find_time(given, path)
     rest: list[str] = []
-    for line in text[front.end() if front else 0 :].splitlines():
+    for line in body.splitlines():
         note = _read_line(line, title, at)
         if note is not None:
             yield note
@@ -172,12 +167,6 @@ def _read_note(text: str, path: Path, folder: Path) -> Foreign:
         messages = say(f"basic-memory-{digest}", "assistant", [as_text("\n".join(rest))], at)
         metadata = {"source": "basic-memory", "file": place[-200:]}
         yield ForeignConversation(f"basic-memory-{name}"[:255], title, messages, metadata)
-
-
-def _find_time(given: Mapping[str, str], path: Path) -> int:
-    """When the note was changed, as it says itself or as its file does; in milliseconds."""
-    times = (read_ms(given[name]) for name in ("modified", "updated", "created", "date") if given.get(name))
-    return next((time for time in times if time is not None), int(path.stat().st_mtime * 1000))
 
 
 def _read_line(line: str, title: str, at: int) -> ForeignNote | None:

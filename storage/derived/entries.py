@@ -286,7 +286,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     if is_repeated:
         best = known.trust
     else:
-        best = max(known.trust, new.trust, key=_TRUSTS.index)
+        best = max(known.trust, new.trust, key=TRUSTS.index)
     if known.status == "active":
         trust = best
     else:
@@ -315,7 +315,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
 
 
 # From the least trusted to the most trusted.
-_TRUSTS = ("web", "tool", "shared", "assistant", "user")
+TRUSTS = ("web", "tool", "shared", "assistant", "user")
 
 
 async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[EntrySource], now: int) -> None:

@@ -30,6 +30,16 @@ _CHANGE = (
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
     .values({entries.c[name]: bindparam(f"new_{name}") for name in _CHANGED})
 )
+_OF_ACTOR = (
+    select(entries.c.entry_id)
+    .where(
+        in_scope(entries),
+        entries.c.model == bindparam("actor"),
+        entries.c.status == "active",
+        entries.c.trust != "user",
+    )
+    .order_by(entries.c.entry_id)
+)
 _SOURCE = ("thread_uid", "message_seq", "revision", "starts", "ends", "label", "created_at")
 _ADD_SOURCE = insert_or_ignore(entry_sources, {name: bindparam(name) for name in (*SCOPE, "entry_id", *_SOURCE)})
 _LIES = select(messages.c.revision).where(
@@ -115,12 +125,16 @@ async def _put(
     denied = known.status in ("dropped", "wrong") and known.status != entry.status
     if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
         return EntryPut("forgotten", known.entry_id)
+    is_newer = entry.seen_at > known.seen_at
     # A pin on either side holds.
     if mode == "merge" and known.status == entry.status == "active":
-        entry = replace(entry, pinned_at=max(known.pinned_at or 0, entry.pinned_at or 0) or None)
+        pinned_at = max(known.pinned_at or 0, entry.pinned_at or 0) or None
+        # A repetition by another makes the user's word no less.
+        weaker = kept.TRUSTS.index(entry.trust) < kept.TRUSTS.index(known.trust)
+        entry = replace(known if weaker else entry, pinned_at=pinned_at)
     more = await _add_sources(tx, scope, known.entry_id, sources)
     same = all(getattr(known, name) == getattr(entry, name) for name in _CHANGED)
-    takes = not same and (mode == "overwrite" or (mode == "merge" and entry.seen_at > known.seen_at))
+    takes = not same and (mode == "overwrite" or (mode == "merge" and is_newer))
     if takes:
         new = {f"new_{name}": getattr(entry, name) for name in _CHANGED}
         await tx.run(_CHANGE, **of, of_entry=known.entry_id, **new)
@@ -128,6 +142,15 @@ async def _put(
         await kept.index_anew(tx, scope, known.entry_id, search_text)
     status: EntryStatus = "replaced" if takes else "unchanged" if same else "kept"
     return EntryPut(status, known.entry_id)
+
+
+async def supersede_others(tx: Tx, scope: Scope, actor: str, there: Collection[str], by: str, *, now: int) -> list[str]:
+    """Let an entry stand for the active ones of the same actor that are not among those ``there``, and are not the user's
+    word. Returns their ids."""
+    of_actor = await tx.all(_OF_ACTOR, **of_scope(scope), actor=actor)
+    gone = [str(entry_id) for (entry_id,) in of_actor if entry_id not in there]
+    await kept.supersede(tx, scope, gone, by, now=now)
+    return gone
 
 
 async def _lies(tx: Tx, scope: Scope, source: MovedSource) -> bool:

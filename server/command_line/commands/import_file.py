@@ -326,20 +326,6 @@ def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportR
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
 
 
-Source = Literal[
-    "layerlore",
-    "shared",
-    "chatgpt",
-    "claude",
-    "claude-code",
-    "codex",
-    "server-memory",
-    "mem0",
-    "basic-memory",
-    "claude-mem",
-]
-
-
 def import_(
     flags: dict[str, Any],
     file: Annotated[
@@ -347,7 +333,7 @@ def import_(
         typer.Argument(help="An export, or what another program keeps; - is standard input.", show_default=False),
     ],
     from_: Annotated[
-        Source | None,
+        Format | None,
         typer.Option("--from", help="The program that the file is from. Default: as it looks.", show_default=False),
     ] = None,
     existing: Annotated[

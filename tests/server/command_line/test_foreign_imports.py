@@ -470,3 +470,164 @@ def test_a_view_without_an_end_in_place_of_a_table_is_not_read(kept: Cli, tmp_pa
             "SELECT id, id AS started_at_epoch, 's' AS content_session_id FROM n"
         )
     assert bring(kept, file, "--from", "claude-mem")["counts"] == {}
+
+
+CLAUDE_INDEX = """# Memory
+
+- [User role](user_role.md) — the user is an SRE
+- Deploys run from Makefile, target `ship`
+
+## Tests
+The suite needs redis.
+Start it first.
+
+1. `make redis`
+"""
+CLAUDE_ROLE = """---
+name: user-role
+description: "The user is an SRE who says \\"ship it\\""
+metadata:
+  node_type: memory
+  type: user
+  modified: 2026-09-03T00:00:00.000Z
+---
+
+Ana runs the platform team.
+
+**Why:** she said so.
+"""
+
+
+def test_claude_codes_memory_becomes_entries_and_a_changed_file_takes_the_place_of_what_it_said(
+    kept: Cli, tmp_path: Path
+) -> None:
+    folder = tmp_path / "projects" / "-home-ana-shop" / "memory"
+    folder.mkdir(parents=True)
+    (folder / "MEMORY.md").write_text(CLAUDE_INDEX, "utf-8")
+    (folder / "user_role.md").write_text(CLAUDE_ROLE, "utf-8")
+    (folder / "secret.md").symlink_to(tmp_path / "elsewhere.md")
+    found = bring(kept, folder)
+    assert (found["from"], found["counts"]["entry"]) == ("claude-memory", {"added": 4})
+    assert [each["where"] for each in found["skipped"]] == [str(folder / "secret.md")]
+    role = 'The user is an SRE who says "ship it": Ana runs the platform team. **Why:** she said so.'
+    assert set(entries(kept)) == {
+        role,
+        "Memory: Deploys run from Makefile, target `ship`",
+        "Memory / Tests: The suite needs redis. Start it first.",
+        "Memory / Tests: `make redis`",
+    }
+    (entry,) = [each for each in stored(kept) if each["record"] == "entry" and each["content"] == role]
+    assert entry["model"].endswith("/-home-ana-shop/memory/user_role.md")
+    assert (entry["trust"], entry["seen_at"]) == ("assistant", 1788393600000)
+    assert bring(kept, folder)["counts"]["entry"] == {"unchanged": 4}
+
+    (folder / "MEMORY.md").write_text(CLAUDE_INDEX.replace("redis", "valkey"), "utf-8")
+    assert bring(kept, folder)["counts"]["entry"]["superseded"] == 2
+    active = {each["content"] for each in stored(kept) if each["record"] == "entry" and each["status"] == "active"}
+    assert active == {
+        role,
+        "Memory: Deploys run from Makefile, target `ship`",
+        "Memory / Tests: The suite needs valkey. Start it first.",
+        "Memory / Tests: `make valkey`",
+    }
+
+
+def test_a_repetition_in_a_hosts_file_leaves_the_users_own_word_the_users(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "MEMORY.md"
+    file.write_text("- Ana never eats meat.\n", "utf-8")
+    bring(kept, file)
+    (entry,) = [each for each in stored(kept) if each["record"] == "entry"]
+    own = tmp_path / "own.jsonl"
+    kept("export", str(own))
+    own.write_text(own.read_text("utf-8").replace('"trust":"assistant"', '"trust":"user"'), "utf-8")
+    bring(kept, own, "--existing", "overwrite")
+    os.utime(file, (entry["seen_at"] / 1000 + 60,) * 2)
+    bring(kept, file)
+    file.write_text("- Ana eats fish.\n", "utf-8")
+    bring(kept, file)
+    found = {each["content"]: (each["trust"], each["status"]) for each in stored(kept) if each["record"] == "entry"}
+    assert found == {
+        "Ana never eats meat.": ("user", "active"),
+        "Ana eats fish.": ("assistant", "active"),
+    }
+
+
+CODEX_MEMORY = """# Task Group: ~/shop / checkout
+
+scope: how the checkout is tested
+applies_to: cwd=~/shop; reuse_rule=safe in this repository
+
+## Task 1: Fix the cart, done
+
+### rollout_summary_files
+
+- rollout_summaries/cart.md (cwd=~/shop, thread_id=1)
+
+### keywords
+
+- cart, tax
+
+## User preferences
+
+- when tests fail, the user asked for the whole log [Task 1]
+"""
+
+
+def test_of_codexs_memories_what_it_writes_to_be_read_becomes_entries(kept: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "memories"
+    (folder / "rollout_summaries").mkdir(parents=True)
+    (folder / "MEMORY.md").write_text(CODEX_MEMORY, "utf-8")
+    (folder / "memory_summary.md").write_text(
+        "v1\n## User Profile\n\nAna runs a shop.\n\n## What's in Memory\n\n- checkout\n", "utf-8"
+    )
+    (folder / "rollout_summaries" / "cart.md").write_text("A long recap.", "utf-8")
+    assert bring(kept, folder)["from"] == "codex-memory"
+    group = "Task Group: ~/shop / checkout"
+    assert set(entries(kept)) == {
+        f"{group}: scope: how the checkout is tested applies_to: cwd=~/shop; reuse_rule=safe in this repository",
+        f"{group} / User preferences: when tests fail, the user asked for the whole log [Task 1]",
+        "User Profile: Ana runs a shop.",
+    }
+
+
+def test_the_memory_in_claudes_export_becomes_entries_beside_its_conversations(kept: Cli, tmp_path: Path) -> None:
+    said = {"uuid": "m1", "sender": "human", "text": "Grapes?", "content": [{"type": "text", "text": "Grapes?"}]}
+    memory = {
+        "conversations_memory": "**Work context**\n\nAna runs a shop.\n\n**Personal**\n\nShe never eats meat.",
+        "project_memories": {"p1": "- The shop sells pears.", "p2": None},
+        "account_uuid": "a1",
+    }
+    archive = tmp_path / "data.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr("conversations.json", json.dumps([{"uuid": "t1", "name": "Fruit", "chat_messages": [said]}]))
+        out.writestr("memories.json", json.dumps([memory]))
+        out.writestr("projects.json", "[{}]")
+    counts = bring(kept, archive)["counts"]
+    assert (counts["message"], counts["entry"]) == ({"added": 1}, {"added": 3})
+    told = {"Work context: Ana runs a shop.", "Personal: She never eats meat.", "The shop sells pears."}
+    assert set(entries(kept)) == told
+    alone = tmp_path / "memories.json"
+    alone.write_text(json.dumps([memory]), "utf-8")
+    assert bring(kept, alone)["from"] == "claude"
+    assert set(entries(kept)) == told
+
+
+def test_of_a_file_for_agents_only_the_marked_section_is_read_and_a_repositorys_is_shared(
+    kept: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "AGENTS.md"
+    marked = (
+        "# Rules\n- Obey.\n<!-- layerlore:begin -->\n- The shop sells pears.\n<!-- layerlore:end -->\n- Obey more.\n"
+    )
+    file.write_text(marked, "utf-8")
+    assert bring(kept, file)["from"] == "section"
+    assert entries(kept) == ["The shop sells pears."]
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    cloned = tmp_path / "repository" / "CLAUDE.md"
+    cloned.write_text(marked.replace("pears", "plums"), "utf-8")
+    bring(kept, cloned)
+    trusts = {each["content"]: each["trust"] for each in stored(kept) if each["record"] == "entry"}
+    assert trusts == {"The shop sells pears.": "assistant", "The shop sells plums.": "shared"}
+    file.write_text("# Rules\n", "utf-8")
+    code, _, err = kept("import", str(file), "--from", "section")
+    assert (code, "has no section of ours" in err) == (1, True)

@@ -153,6 +153,26 @@ def test_what_somebody_else_changed_meanwhile_stays_when_it_is_taken_back(name: 
     assert read(host, left) == read(host, fixture_of(host))
 
 
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        # As Codex writes that its user trusts a hook.
+        ("codex", '\n[hooks.state."/home/ana/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'),
+        ("goose", "GOOSE_MODEL: gpt-5\n"),
+    ],
+)
+def test_what_the_host_added_to_a_file_of_ours_alone_is_all_that_stays(
+    name: str, added: str, home: Path, cli: Cli
+) -> None:
+    host = BY_NAME[name]
+    cli("install", name, "--capture")
+    path = host.find_file(Places())
+    path.write_text(path.read_text(encoding="utf-8") + added, encoding="utf-8")
+    code, told, _ = cli("uninstall")
+    assert (code, f"{host.title}: removed from {path}" in told) == (0, True)
+    assert read(host, path.read_text(encoding="utf-8")) == read(host, added)
+
+
 @pytest.mark.parametrize("name", [host.name for host in HOSTS])
 def test_a_file_that_was_not_there_is_gone_again_with_its_folders(name: str, home: Path, cli: Cli) -> None:
     assert cli("install", name)[0] == 0
@@ -454,6 +474,43 @@ def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home:
     assert cli("uninstall")[0] == 0
     assert not any(home.iterdir())
     assert "leave --http out" in cli("install", "codex", "--capture", "--http", "https://mem.example.com")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "said"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false in "),
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            '{"hooksConfig": {"enabled": false}}',
+            "hooksConfig.enabled = false in ",
+        ),
+        ("copilot-cli", ".copilot/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+    ],
+)
+def test_a_setting_that_switches_hooks_off_is_named_and_stays(
+    name: str, file: str, text: str, said: str, home: Path, cli: Cli
+) -> None:
+    assert "no hook runs" not in cli("install", name, "--capture")[1]
+    cli("uninstall")
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    assert f"no hook runs, and nothing is stored, because of {said}{path}" in cli("install", name, "--capture")[1]
+    assert "no hook runs" not in cli("install", name)[1]
+    assert cli("uninstall")[0] == 0
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_codex_has_to_trust_its_hooks_which_is_said_until_it_does(home: Path, cli: Cli) -> None:
+    said = "Codex runs no hook that you have not trusted: open /hooks in it, and trust them."
+    assert said in cli("install", "codex", "--capture")[1]
+    config = home / ".codex" / "config.toml"
+    state = f'\n[hooks.state."{home}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
+    config.write_text(config.read_text(encoding="utf-8") + state, encoding="utf-8")
+    assert said not in cli("install", "codex", "--capture")[1]
 
 
 @pytest.mark.parametrize(

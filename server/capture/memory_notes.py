@@ -1,0 +1,264 @@
+"""The memory that hosts keep in files of Markdown, as notes: a folder of Claude Code's or Codex's, the memory in Claude's
+export, and our section of a file."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.rules.validation import parse_time
+from layerlore.memory.text.trust import Trust
+from layerlore.server.capture.memory_section import drop_section, find_section
+from layerlore.server.process.safe_files import UnsafeFile, find_top, is_there, read_regular
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+MemoryFolder = Literal["claude-memory", "codex-memory"]
+
+INDEX = "MEMORY.md"
+_CODEX_SUMMARY = "memory_summary.md"
+# Codex writes these two for reading, and a person asks for the notes. Its other files are what it makes the two from.
+_CODEX_FILES = (INDEX, _CODEX_SUMMARY, "extensions/ad_hoc/notes/*.md")
+# Parts of Codex's files that only lead to other files.
+_CODEX_POINTERS = ("rollout_summary_files", "keywords", "What's in Memory")
+_CODEX_VERSION = linear_re.compile(r"\A\ufeff?v\d+[ \t]*\r?\n")
+
+MOST_BYTES = 1024 * 1024
+"""A file of a host's memory has some kilobytes; a host shows its model 25 of them."""
+MOST_FILES = 2_000
+
+_FRONT = linear_re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", linear_re.DOTALL)
+_FIELD = linear_re.compile(r"^[ \t]*(\w+):[ \t]*(.*?)[ \t]*$", linear_re.MULTILINE)
+_HEADING = linear_re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_BOLD_HEADING = linear_re.compile(r"^\*\*([^*]+)\*\*:?[ \t]*$")
+_ITEM = linear_re.compile(r"^(?:[-*+]|\d{1,9}[.)])[ \t]+(.*)$")
+_FENCE = linear_re.compile(r"^[ \t]*(?:```|~~~)")
+_COMMENT = linear_re.compile(r"^[ \t]*<!--[^\n]*-->[ \t]*$")
+# A line of Claude Code's index: a link to a file of the folder, and a few words about it.
+_LINK = linear_re.compile(r"^\[[^\[\]]*\]\(([^()]+\.md)\)")
+_BOLD_LEVEL = 7
+_MEMORY_TYPES = ("user", "feedback", "project", "reference")
+
+
+class UnreadMemoryFile:
+    """A file that is not read, and why."""
+
+    __slots__ = ("path", "why")
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        self.why = why
+
+
+MemoryNotes = Iterator[ForeignNote | UnreadMemoryFile]
+
+
+def find_memory_kind(path: Path) -> MemoryFolder | Literal["section"] | None:
+    """What a file or folder of Markdown is: a host's memory, or a file with our section; None for anything else. Raises
+    OSError."""
+    if path.is_dir():
+        if (path / _CODEX_SUMMARY).is_file():
+            return "codex-memory"
+        return "claude-memory" if (path / INDEX).is_file() else None
+    text = read_regular(str(path), MOST_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+    if find_section(text) is not None:
+        return "section"
+    if path.name == _CODEX_SUMMARY:
+        return "codex-memory"
+    front, _ = read_front(text)
+    is_memory = "name" in front and "description" in front and front.get("type") in _MEMORY_TYPES
+    return "claude-memory" if is_memory or path.name == INDEX else None
+
+
+def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
+    """The notes of a host's memory folder, or of one file of it. No link is followed."""
+    if path.is_dir():
+        files = list_memory_files(path, of)
+    else:
+        files = [path]
+    for file in files[:MOST_FILES]:
+        try:
+            text = read_text(file, follow=file is path)
+        except (OSError, UnicodeDecodeError) as error:
+            yield UnreadMemoryFile(str(file), _why(error))
+            continue
+        yield from read_notes(text, file, of)
+    if len(files) > MOST_FILES:
+        yield UnreadMemoryFile(str(path), f"it has more than {MOST_FILES:,} files; the others are left out")
+
+
+def list_memory_files(folder: Path, of: MemoryFolder) -> list[Path]:
+    """The files of a memory folder, in order; of Codex's folder those that it writes to be read."""
+    patterns = _CODEX_FILES if of == "codex-memory" else ("**/*.md",)
+    found = {file for pattern in patterns for file in folder.glob(pattern)}
+    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(folder).parts))
+
+
+def read_section(path: Path) -> MemoryNotes:
+    """The notes of our section of a file. In a repository they are the word of everybody who can change it."""
+    text = read_text(path, follow=True)
+    section = find_section(text)
+    if section is None:
+        raise InvalidInput(
+            f"{path} has no section of ours: put what is to be read between the lines <!-- layerlore:begin --> and "
+            "<!-- layerlore:end -->"
+        )
+    shared = is_there(str(Path(find_top(str(path)), ".git")))
+    yield from read_lines("\n".join(section.lines), path, "shared" if shared else "assistant")
+
+
+def read_lines(text: str, path: Path, trust: Trust) -> Iterator[ForeignNote]:
+    """Lines of our section as notes."""
+    at = find_time({}, path)
+    for _, block in read_blocks(text):
+        yield ForeignNote(block, at, file=name_file(path), trust=trust)
+
+
+def read_text(path: Path, *, follow: bool) -> str:
+    """The text of a file of Markdown, with its line ends. Raises UnsafeFile for what is no file, or too large; OSError,
+    UnicodeDecodeError."""
+    content = read_regular(str(path), MOST_BYTES + 1, follow=follow)
+    if len(content) > MOST_BYTES:
+        raise UnsafeFile(str(path), f"it has more than {MOST_BYTES:,} bytes")
+    return content.decode()
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return getattr(error, "strerror", None) or "it is no text in UTF-8"
+
+
+def read_notes(text: str, file: Path, of: MemoryFolder) -> Iterator[ForeignNote]:
+    """The notes of a file's text: a file with a description is one note, and of another each paragraph and each item of
+    a list is one. Our own section is not read."""
+    front, rest = read_front(drop_section(text).replace("\r\n", "\n"))
+    at, name = find_time(front, file), name_file(file)
+    about = front.get("description") or front.get("name", "")
+    if about:
+        whole = rest.strip() or about
+        yield ForeignNote(whole, at, about if whole != about else "", file=name)
+        return
+    if of == "codex-memory":
+        rest = _CODEX_VERSION.sub("", rest)
+    for headings, block in read_blocks(rest):
+        link = _LINK.match(block)
+        # The file that the index names is read itself.
+        if link and (file.parent / link[1]).is_file():
+            continue
+        if of == "codex-memory" and any(heading in _CODEX_POINTERS for heading in headings):
+            continue
+        yield ForeignNote(block, at, " / ".join(headings), file=name)
+
+
+def is_claude_memory(item: Json) -> bool:
+    """Whether an item of Claude's export is its memory."""
+    return isinstance(item.get("conversations_memory"), str) or isinstance(item.get("project_memories"), dict)
+
+
+def read_claude_memory(item: Json, at: int) -> Iterator[ForeignNote]:
+    """The memory of Claude's export: what it knows of the user, and of each project."""
+    account = str(item.get("account_uuid") or "")
+    texts = {"": item.get("conversations_memory")}
+    projects = item.get("project_memories")
+    if isinstance(projects, dict):
+        texts.update({str(project): text for project, text in projects.items()})
+    for project, text in texts.items():
+        if isinstance(text, str):
+            name = "/".join(filter(None, ("memories.json", account, project)))
+            for headings, block in read_blocks(text.replace("\r\n", "\n")):
+                yield ForeignNote(block, at, " / ".join(headings), file=name)
+
+
+def read_front(text: str) -> tuple[Mapping[str, str], str]:
+    """The fields at the beginning of a note, and the text after them. The outermost of two fields of one name counts."""
+    front = _FRONT.match(text)
+    if front is None:
+        return {}, text
+    fields = reversed(_FIELD.findall(front[1]))
+    return {name: _unquote(value) for name, value in fields}, text[front.end() :]
+
+
+def _unquote(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return value.strip("'")
+
+
+def find_time(front: Mapping[str, str], path: Path) -> int:
+    """When a note was changed, as it says itself or as its file does; in milliseconds."""
+    for name in ("modified", "updated", "created", "date"):
+        try:
+            found = parse_time(front.get(name) or None, name)
+        except InvalidInput:
+            continue
+        if found is not None:
+            return found
+    return int(path.stat().st_mtime * 1000)
+
+
+def name_file(path: Path) -> str:
+    """The name of a file as people write it, from the home folder on."""
+    # A link keeps its own name.
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    try:
+        return f"~/{absolute.relative_to(Path.home()).as_posix()}"
+    except ValueError:
+        return str(absolute)
+
+
+def read_blocks(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each paragraph, item of a list and piece of code of a text of Markdown, with the headings above it."""
+    headings: dict[int, str] = {}
+    block: list[str] = []
+    in_code = False
+
+    def end_block() -> Iterator[tuple[tuple[str, ...], str]]:
+        if block:
+            yield tuple(headings[level] for level in sorted(headings)), "\n".join(block).strip()
+            block.clear()
+
+    for line in text.split("\n"):
+        is_fence = _FENCE.match(line) is not None
+        # Code belongs to the paragraph in front of it, blank lines and all.
+        if is_fence or in_code:
+            block.append(line)
+            in_code = in_code != is_fence
+        elif heading := _read_heading(line):
+            yield from end_block()
+            headings = {level: each for level, each in headings.items() if level < heading[0]}
+            headings[heading[0]] = heading[1]
+        elif item := _ITEM.match(line):
+            yield from end_block()
+            block.append(item[1])
+        elif line.strip() and not _COMMENT.match(line):
+            block.append(line)
+        else:
+            yield from end_block()
+    yield from end_block()
+
+
+def _read_heading(line: str) -> tuple[int, str] | None:
+    """The level and the text of a heading; a line that is all bold is one below all others."""
+    if found := _HEADING.match(line):
+        return len(found[1]), found[2]
+    if bold := _BOLD_HEADING.match(line):
+        return _BOLD_LEVEL, bold[1]
+    return None
+
+
+def is_changed(path: Path, seen: dict[str, str]) -> bool:
+    """Whether a file is another than when this was last called with the same ``seen``."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    mark = hashlib.sha256(f"{found.st_ino} {found.st_mtime_ns} {found.st_size}".encode()).hexdigest()
+    if seen.get(str(path)) == mark:
+        return False
+    seen[str(path)] = mark
+    return True
