@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
+from layerlore.memory.context.injection import mark_place
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.parts import text_part
@@ -158,7 +159,10 @@ class Capture:
         # A session that was forked from another begins with a copy of it, under the same ids.
         times = {each["id"]: each["created_at"] for each in messages if each["created_at"] is not None}
         copied = await self._engine.database.read(message_pages.find_copied, self._scope, thread_id, times)
-        messages = [each for each in messages if each["id"] not in copied]
+        messages = [each for each in messages if each["id"] not in copied.ids]
+        if thread_id == self._session.session:
+            # The model sees what its session inherits, and need not be shown it as a memory.
+            self._session.note_told(mark_place(*place) for place in copied.places)
         most = self._engine.limits.messages_per_call
         for at in range(0, len(messages), most):
             await self._add(call, thread_id, messages[at : at + most])

@@ -35,7 +35,6 @@ ended, so what hangs is left alone: files are opened without waiting and matched
 does not answer hangs, and a process for each event would cost more than that."""
 # Sources of a session's start at which its model has forgotten what it was shown.
 _FORGETFUL = ("compact", "clear")
-_MOST_TOLD = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,7 @@ class HookService:
                 )
             # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
-                # The oldest marks go first, since the model has most likely lost those lines too.
-                session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
+                session.note_told(found.told)
                 now = self._engine.now()
                 session.note_shown(found.tokens, now)
                 self._engine.counts.count_hook(opened.scope, call.host, now, shown=1, tokens=found.tokens)

@@ -125,6 +125,9 @@ async def test_a_forked_session_is_stored_without_what_it_inherits(tmp_path: Pat
         fork.write_text("".join([*said, answer]).replace('"any"', '"fork"') + claude(5, "user", "And plums?"), "utf-8")
         await store.hook(session_id="fork", transcript_path=str(fork))
         assert await store.said("fork") == ["And plums?"]
+        asked = "Which ripe pears are there?"
+        assert "Two ripe ones." in await store.shown("UserPromptSubmit", "other", prompt=asked)
+        assert "Two ripe ones." not in await store.shown("UserPromptSubmit", "fork", prompt=asked)
         store.write(claude(6, "user", "Bring them."))
         await store.hook()
         assert (await store.said())[-2:] == ["Two ripe ones.", "Bring them."]

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
-from layerlore.storage.core.errors import NotFound, StorageUnavailable
+from layerlore.storage.core.errors import DatabaseTooNew, NotFound, StorageUnavailable
 from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import SCOPE, metadata
@@ -19,7 +19,7 @@ from layerlore.storage.drivers.postgres.backend import definition
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.transaction import beginning
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs import backlog, job_rows
 from layerlore.storage.messages import place_rows, tenant_memories
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import threads
@@ -32,7 +32,8 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
+# Their looks are known once they are loaded.
+LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ async def test_they_give_no_column_that_holds_what_was_said(
 ) -> None:
     given = {name for look in LOOKS.values() for name, _ in look.columns}
     places_and_counts = {*SCOPE, "thread_uid", "kind", "seq", "chunk", "row_id", "count", "due_at"}
-    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts"}
+    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts", "state", "jobs", "failed"}
     of_keys = {"key_id", "agents", "rights", "created_at", "expires_at", "revoked_at"}
     assert given <= places_and_counts | of_jobs | of_keys
 
@@ -306,3 +307,16 @@ async def test_tables_that_change_hands_open_to_their_new_owner_alone(
     for (function,) in functions:
         await admin.execute(f"ALTER FUNCTION {function} OWNER TO {former}")
     await admin.close()
+
+
+async def test_a_newer_schema_is_refused_by_name_also_for_the_role_that_may_make_no_table(
+    postgres_url: str, serving_url: str
+) -> None:
+    owner = await asyncpg.connect(postgres_url)
+    await owner.execute("INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
+    try:
+        with pytest.raises(DatabaseTooNew, match="schema version 99"):
+            await PostgresDatabase.open(serving_url)
+    finally:
+        await owner.execute("DELETE FROM schema_migrations WHERE version = 99")
+        await owner.close()
