@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.server.capture.host_lines import as_object
-from layerlore.server.relay.hook_events import HookEvent, find_event
+from layerlore.server.relay.hook_events import MEMORY_FILES, HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -19,7 +19,7 @@ _REPLY = ("text", "response", "prompt_response")
 class HookCall:
     """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
     sub-agent's model would see the answer. ``flags`` and ``variables`` are those of the launch that only it has, such as the
-    agent's name."""
+    agent's name. ``memory_files``: the host's own memory files are kept in step."""
 
     name: str
     host: str
@@ -33,6 +33,7 @@ class HookCall:
     by_subagent: bool
     flags: Mapping[str, str]
     variables: Mapping[str, str]
+    memory_files: bool = False
 
 
 def read_call(name: str, handed: Json) -> HookCall:
@@ -60,6 +61,7 @@ def read_call(name: str, handed: Json) -> HookCall:
         by_subagent=bool(given.get("agent_id")),
         flags=_texts(handed.get("flags")),
         variables=_texts(handed.get("variables")),
+        memory_files=handed.get(MEMORY_FILES) is True,
     )
 
 
