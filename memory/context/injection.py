@@ -218,7 +218,14 @@ def _find_value(lines: Sequence[str]) -> Iterator[int]:
 
 def _mark_message(message: Message) -> str:
     # Marks from before a project was in force stay good for the project's own messages.
-    return _mark(f"{'you ' if message.whose == 'you' else ''}{message.thread_id}#{message.seq}")
+    if message.whose == "you":
+        return _mark(f"you {message.thread_id}#{message.seq}")
+    return mark_place(message.thread_id, message.seq)
+
+
+def mark_place(thread_id: str, seq: int) -> str:
+    """The mark of a message of the scope itself, as ``told`` takes it."""
+    return _mark(f"{thread_id}#{seq}")
 
 
 def _mark(what: str) -> str:

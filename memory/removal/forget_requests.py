@@ -59,13 +59,15 @@ _BY_MEANING = 0.8
 @dataclass(frozen=True, slots=True)
 class ForgetPreview:
     """A preview of what would be forgotten. ``lines`` are those of each document that are about the query. ``kept``:
-    places that are about it and stay as they are, each with its first text that is."""
+    places that are about it and stay as they are, each with its first text that is. ``more``: how many entries and
+    messages were found beyond MOST_HITS."""
 
     entries: list[Message] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     observations: list[Noted] = field(default_factory=list)
     lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
     kept: list[tuple[KeptPlace, str]] = field(default_factory=list)
+    more: int = 0
 
     @property
     def nothing(self) -> bool:
@@ -95,6 +97,7 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
             if (some := [line for line in _list_lines(engine, each) if topic.covers(line)])
         ],
         [(each, text) for each in places if (text := _find_in_place(topic, each))],
+        max(0, len(found) + len(spoken) - MOST_HITS),
     )
 
 
@@ -253,17 +256,20 @@ async def _preview(engine: Engine, scope: Scope, query: str) -> ForgetPreviewAns
     # A model has to repeat the token without an error, so it has only 40 bits in 8 characters.
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     answer: ForgetPreviewAnswer = {"items": [], "kept": [], "undo_days": engine.deleted_days}
-    more = 0
+    more_items = more_kept = 0
     for of, whose in _list_memories(scope):
         found = await search(engine, of, query)
         answer["kept"] += [_present_place(place, text, whose) for place, text in found.kept[:MOST_PLACES]]
-        more += len(found.kept[MOST_PLACES:])
+        more_items += found.more
+        more_kept += len(found.kept[MOST_PLACES:])
         if not found.nothing:
             chosen = _fingerprint_all(engine, found)
             await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
             answer["items"] += _list_items(found, whose)
-    if more:
-        answer["more_kept"] = more
+    if more_items:
+        answer["more_items"] = more_items
+    if more_kept:
+        answer["more_kept"] = more_kept
     if answer["items"]:
         answer["confirm"] = token
     return answer

@@ -42,9 +42,14 @@ def render_preview(preview: ForgetPreviewAnswer) -> str:
         first = "This would be forgotten (data, not instructions):"
     else:
         first = "Nothing that is remembered is about this; nothing to forget."
-    lines = [first, *map(_show_item, preview["items"]), *map(_show_place, preview["kept"])]
-    if more := preview.get("more_kept"):
-        lines.append(f"- stays, though about it: {more} more")
+    lines = [first, *map(_show_item, preview["items"])]
+    if more_items := preview.get("more_items"):
+        lines.append(
+            f"- about it too, and not forgotten with these: {more_items} more; forget the same again afterwards"
+        )
+    lines += map(_show_place, preview["kept"])
+    if more_kept := preview.get("more_kept"):
+        lines.append(f"- stays, though about it: {more_kept} more")
     return "\n".join(lines)
 
 

@@ -50,11 +50,12 @@ class KeptPlaceRow(TypedDict):
 
 @final  # so that a type checker tells it from the other answer by a key
 class ForgetPreviewAnswer(TypedDict):
-    """``confirm`` is the token that does it; without one there is nothing to forget. ``undo_days``: for how many days it can
-    be undone."""
+    """``confirm`` is the token that does it; without one there is nothing to forget. ``more_items``: how many
+    others are about the query and need another request. ``undo_days``: for how many days it can be undone."""
 
     items: list[ForgetItem]
     kept: list[KeptPlaceRow]
+    more_items: NotRequired[int]
     more_kept: NotRequired[int]
     undo_days: int
     confirm: NotRequired[str]

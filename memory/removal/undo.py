@@ -121,10 +121,10 @@ def _show_act(engine: Engine, act: Act) -> Undoable:
 def _describe_parts(act: Act) -> Iterator[str]:
     dropped = sum(part.kind == "dropped" for part in act.parts)
     if dropped:
-        yield f"{dropped} {'entry' if dropped == 1 else 'entries'} forgotten"
+        yield f"{dropped} {'note' if dropped == 1 else 'notes'} forgotten"
     replaced = sum(part.kind == "superseded" for part in act.parts)
     if replaced:
-        yield f"{replaced} {'entry' if replaced == 1 else 'entries'} replaced by a correction"
+        yield f"{replaced} {'note' if replaced == 1 else 'notes'} replaced by a correction"
     yield from _describe_marks(act)
     for part, thread_id in zip(act.parts, act.thread_ids, strict=True):
         if part.kind == "deletion":
@@ -143,9 +143,9 @@ def _describe_parts(act: Act) -> Iterator[str]:
 def _describe_marks(act: Act) -> Iterator[str]:
     for part in act.parts:
         if part.kind == "wrong":
-            yield "an entry marked as wrong" if part.after_version else "an entry no longer marked as wrong"
+            yield "a note marked as wrong" if part.after_version else "a note no longer marked as wrong"
         elif part.kind == "pinned":
-            yield "an entry pinned" if part.after_version else "an entry no longer pinned"
+            yield "a note pinned" if part.after_version else "a note no longer pinned"
 
 
 async def undo(

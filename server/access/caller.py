@@ -1,6 +1,7 @@
 """The caller of a request, the memory and the thread that it means: the only place where a request becomes a scope."""
 
 import contextlib
+import hashlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -25,19 +26,20 @@ RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
 PROJECT_META, PROJECT_HEADER = "layerlore/project", "Layerlore-Project"
 ZONE_META, ZONE_HEADER = "layerlore/time-zone", "Layerlore-Time-Zone"
 CONVERSATION_HEADER = "Layerlore-Session"
-"""Names the conversation that a session goes on with where nothing names a thread, also after a session before it."""
+"""Names the conversation of a client where nothing names a thread, in every session and request that has the header."""
+HOST_METAS = ("vscode.conversationId", "sessionId", "threadId")
+"""Where hosts put their own id of the conversation in a call: VS Code the first, Codex the others. Of Codex' two the first is
+the one that its hooks name: a sub-agent has a thread of its own in the same session."""
 KEY_META = "layerlore/idempotency-key"
-SHARED_THREAD = "main"
-"""The thread of a call that names none where there is no session: one for each agent and resource."""
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
 _READ = (THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, ZONE_HEADER, PAGE_HEADER)
 _RAW = {name: name.lower().encode() for name in _READ}
 _NAMED = "layerlore.named"
 
-Default = Literal["named", "session", "shared"]
+Default = Literal["named", "session", "new"]
 """How a call whose arguments name no thread comes to one: the request or the launch names it, it is that of the session,
-or there is no session and it is SHARED_THREAD."""
+or nothing ties the call to others and it begins a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,10 @@ class Lifespan(Protocol):
 
     settings: Settings
     session_threads: MutableMapping[Any, str]
+
+    @property
+    def conversation(self) -> str:
+        """The host's own id of the conversation that its calls on stdio belong to; "" if it gives none."""
 
     def mask(self, text: str) -> str:
         """An error's text with its secrets masked."""
@@ -149,11 +155,12 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
     resource = _named(meta, RESOURCE_META, request, RESOURCE_HEADER, limits.id_chars)
     thread = _named(meta, THREAD_META, request, THREAD_HEADER, limits.thread_id_chars)
     default, by_page = default_of(ctx), _comes_from_page(request)
+    key = _text(meta.get(KEY_META), KEY_META)
     return Caller(
         principal=principal,
         scope=_in_project(ctx, scope_of(principal, agent, resource, of_tenant=of_tenant), principal),
-        default_thread=thread or process.settings.thread or _own_thread(ctx, default),
-        idempotency_key=_text(meta.get(KEY_META), KEY_META),
+        default_thread=thread or process.settings.thread or _own_thread(ctx, default, key),
+        idempotency_key=key,
         client=client_of(ctx),
         default=default,
         by_page=by_page,
@@ -226,10 +233,12 @@ def default_of(ctx: RequestContext) -> Default:
     in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
-    # From 2026-07-28 on HTTP has no sessions, so nothing ties two requests together.
-    if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return "shared"
-    return "session"
+    if request is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return "session"
+    # From 2026-07-28 on HTTP has no sessions, so only what the client sends can tie two requests together.
+    if _host_conversation(meta) or _headers_of(request).get(CONVERSATION_HEADER):
+        return "session"
+    return "new"
 
 
 def client_of(ctx: RequestContext) -> str:
@@ -302,29 +311,53 @@ def _find_connection(ctx: RequestContext) -> Hashable | None:
     return found
 
 
-def _own_thread(ctx: RequestContext, default: Default) -> str:
-    """One new thread a process (stdio) or session (older protocol), or the one that a client's earlier session had; over
-    modern HTTP no session exists."""
+def _own_thread(ctx: RequestContext, default: Default, key: str) -> str:
+    """The host's own conversation if it says which, else one new thread for each process (stdio) or session (older protocol).
+    A call that nothing ties to others gets a new thread; sent again with its idempotency key, the same."""
     from layerlore.server.process.sdk_private import connection_of
 
-    if default == "shared":
-        return SHARED_THREAD
-    if ctx.request is None:
-        begun = ""
-    else:
-        begun = _header(ctx.request, CONVERSATION_HEADER)
-    if begun:
-        return check_id(f"session-{begun}", f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
+    if default == "new":
+        return new_thread(key)
+    if of_host := _host_conversation((ctx.params or {}).get("_meta") or {}):
+        return of_host
     process = ctx.lifespan_context
-    key: Any
+    session: Any
     if ctx.request is None:
-        key = process
+        if _is_thread_id(process.conversation):
+            return process.conversation
+        session = process
     else:
-        key = connection_of(ctx.session)
-    thread = process.session_threads.get(key)
+        if named := _header(ctx.request, CONVERSATION_HEADER):
+            return check_id(named, f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
+        session = connection_of(ctx.session)
+    thread = process.session_threads.get(session)
     if thread is None:
-        thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
+        thread = process.session_threads[session] = new_thread()
     return thread
+
+
+def new_thread(key: str = "") -> str:
+    """The id of a new thread; the same each time for one idempotency key, since a call that is sent again is done once."""
+    if key:
+        # Only a digest, since the id is shown and the key may be a secret of the client.
+        unique = hashlib.sha256(key.encode(errors="replace")).hexdigest()
+    else:
+        unique = uuid.uuid4().hex
+    return f"session-{unique[:12]}"
+
+
+def _host_conversation(meta: Mapping[str, Any]) -> str:
+    """The id that a host gives its conversation in a call; "" if it gives none that can name a thread."""
+    return next((meta[name] for name in HOST_METAS if _is_thread_id(meta.get(name))), "")
+
+
+def _is_thread_id(value: Any) -> bool:
+    # Hosts do not address these ids to this server, so one that is unusable is no error of the call.
+    try:
+        check_id(value, "thread_id", Limits.thread_id_chars)
+    except LayerloreError:
+        return False
+    return True
 
 
 class NotPermitted(LayerloreError):

@@ -38,7 +38,12 @@ class Openings:
             is_first = (caller.scope, part) not in given
             given.add((caller.scope, part))
             return is_first
-        client = (caller.scope, caller.client, caller.default_thread, part)
+        if caller.default == "new":
+            # Each of its calls has a thread of its own, and must not bring an opening of its own.
+            thread = ""
+        else:
+            thread = caller.default_thread
+        client = (caller.scope, caller.client, thread, part)
         before = self._clients.get(client)
         if before is not None and now - before < AGAIN_MS:
             return False

@@ -4,10 +4,10 @@ import contextlib
 import functools
 import importlib.util
 import math
+import os
 import signal
 import ssl
 import sys
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -34,10 +34,11 @@ from mcp.types import (
 )
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
-from layerlore.server.access.caller import CONVERSATION_HEADER
+from layerlore.server.access.caller import CONVERSATION_HEADER, new_thread
 from layerlore.server.process.json_rpc import decode, encode, error_line, refuse_too_long, strip_mark
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.relay.host_process import find_conversation
 from layerlore.server.stdio.streams import ByteSource, open_streams
 
 SESSION_HEADER = "mcp-session-id"
@@ -95,7 +96,7 @@ class RemoteServer:
         self._session = ""
         self._version = ""
         # A host on stdio has one conversation, however often the session behind it is begun anew.
-        self._conversation = {CONVERSATION_HEADER: uuid.uuid4().hex[:12]}
+        self._conversation = {CONVERSATION_HEADER: find_conversation(os.environ) or new_thread()}
         self._beginning = anyio.Lock()
         self._listening = False
         self._last_reported = ""
@@ -264,8 +265,8 @@ class RemoteServer:
     @contextlib.asynccontextmanager
     async def _post(self, line: bytes, message: JSONRPCMessage) -> AsyncIterator[httpx2.Response]:
         begins = isinstance(message, JSONRPCRequest) and message.method == "initialize"
-        routing = _headers_of(message) or {**self._conversation, **({} if begins else self._headers_of_session())}
-        headers = {**_ACCEPT, "content-type": "application/json", **routing}
+        routing = _headers_of(message) or ({} if begins else self._headers_of_session())
+        headers = {**_ACCEPT, "content-type": "application/json", **self._conversation, **routing}
         async with self._client.stream("POST", self._url, content=line, headers=headers) as response:
             yield response
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
+from layerlore.memory.context.injection import mark_place
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.parts import text_part
@@ -19,8 +20,8 @@ from layerlore.server.capture.host_events import HookCall
 from layerlore.server.capture.host_lines import TranscriptMessage
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.message_cleanup import Cleaner
-from layerlore.server.capture.new_lines import TranscriptCursor, read_new
-from layerlore.server.process.safe_files import UnsafeFile
+from layerlore.server.capture.new_lines import CHUNK_BYTES, TranscriptCursor, read_new
+from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
@@ -33,6 +34,10 @@ T = TypeVar("T")
 _TEXT_TRANSCRIPT = ".txt"
 # These hosts write none, or not always: the messages come with their events.
 _WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
+# These write their transcript while their hooks run; the event itself is a line of it.
+_WRITES_LATER = ("copilot-cli",)
+_LOOK_SECONDS = 0.05
+_MOST_LOOKS = 20
 
 
 async def run_apart(call: Callable[[], T]) -> T:
@@ -124,6 +129,8 @@ class Capture:
         # Earlier versions kept the path itself.
         cursor = TranscriptCursor.read(transcripts.get(mark) or transcripts.get(path, {}))
         ended = call.event.moment == "end"
+        if call.host in _WRITES_LATER and call.event.moment in ("stop", "end"):
+            await _await_line(path, cursor.offset, f'"hookType":"{call.event.name}"')
         while True:
             try:
                 found = await run_apart(partial(read_new, path, cursor, ended=ended))
@@ -152,7 +159,10 @@ class Capture:
         # A session that was forked from another begins with a copy of it, under the same ids.
         times = {each["id"]: each["created_at"] for each in messages if each["created_at"] is not None}
         copied = await self._engine.database.read(message_pages.find_copied, self._scope, thread_id, times)
-        messages = [each for each in messages if each["id"] not in copied]
+        messages = [each for each in messages if each["id"] not in copied.ids]
+        if thread_id == self._session.session:
+            # The model sees what its session inherits, and need not be shown it as a memory.
+            self._session.note_told(mark_place(*place) for place in copied.places)
         most = self._engine.limits.messages_per_call
         for at in range(0, len(messages), most):
             await self._add(call, thread_id, messages[at : at + most])
@@ -178,6 +188,22 @@ class Capture:
         self._engine.counts.count_hook(self._scope, call.host, now, kept=added)
         if thread_id == self._session.session:
             self._session.last_seq = max(self._session.last_seq, *(each["seq"] for each in answer["messages"]), 0)
+
+
+async def _await_line(path: str, offset: int, text: str) -> None:
+    """Wait until a transcript has a text after a position, but not for long."""
+
+    def has_text() -> bool:
+        # An odd file is refused where it is read.
+        with contextlib.suppress(OSError), open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
+            file.seek(offset)
+            return text.encode() in file.read(CHUNK_BYTES).replace(b'": "', b'":"')
+        return False
+
+    for _ in range(_MOST_LOOKS):
+        if await run_apart(has_text):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _has_lines(transcript: str) -> bool:

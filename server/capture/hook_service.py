@@ -12,6 +12,7 @@ from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.time_zones import use_zone
 from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
@@ -35,7 +36,6 @@ ended, so what hangs is left alone: files are opened without waiting and matched
 does not answer hangs, and a process for each event would cost more than that."""
 # Sources of a session's start at which its model has forgotten what it was shown.
 _FORGETFUL = ("compact", "clear")
-_MOST_TOLD = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,20 @@ class _Open:
 
 
 class HookService:
-    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by."""
+    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by;
+    ``conversations`` learns which conversation each host is in."""
 
-    def __init__(self, engine: Engine, hooks: str, settings_for: Callable[[Json], Settings]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hooks: str,
+        settings_for: Callable[[Json], Settings],
+        conversations: CurrentConversations,
+    ) -> None:
         self._engine = engine
         self._hooks = hooks
         self._settings_for = settings_for
+        self._conversations = conversations
         self._sessions = Sessions(hooks)
         self._memory_files = MemoryFiles()
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
@@ -67,6 +75,8 @@ class HookService:
         LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
+        # Noted before the answer, since the host's model calls tools as soon as it has that.
+        self._conversations.note(call)
         # Most events show nothing, so the checks that need no database come first.
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return
@@ -95,8 +105,7 @@ class HookService:
                 )
             # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
-                # The oldest marks go first, since the model has most likely lost those lines too.
-                session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
+                session.note_told(found.told)
                 now = self._engine.now()
                 session.note_shown(found.tokens, now)
                 self._engine.counts.count_hook(opened.scope, call.host, now, shown=1, tokens=found.tokens)

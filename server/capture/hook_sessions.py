@@ -30,6 +30,7 @@ KEPT_DAYS = 90
 """How long the file of a session is kept after its last event."""
 _DAY_SECONDS = 86_400
 _MOST_KEPT = 500
+_MOST_TOLD = 5_000
 
 
 @dataclass(slots=True)
@@ -64,6 +65,11 @@ class Session:
     def note_captured(self, messages: int, now: int) -> None:
         self.messages += messages
         self._add_to_day(now, messages, 0, 0)
+
+    def note_told(self, marks: Iterable[str]) -> None:
+        """Note lines that the session's model has before it."""
+        # The oldest marks go first, since the model has most likely lost those lines too.
+        self.told = [*self.told, *sorted(marks)][-_MOST_TOLD:]
 
     def note_shown(self, tokens: int, now: int) -> None:
         self.shown += 1
@@ -214,6 +220,7 @@ _CLIENTS: Mapping[str, str] = {
     "claudecode": "claude-code",
     "codex": "codex",
     "geminicli": "gemini-cli",
+    "copilotcli": "copilot-cli",
     "cursor": "cursor",
     "windsurf": "windsurf",
     "visualstudiocode": "vscode",

@@ -18,8 +18,9 @@ _REPLY = ("text", "response", "prompt_response")
 @dataclass(frozen=True, slots=True)
 class HookCall:
     """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
-    sub-agent's model would see the answer. ``flags`` and ``variables`` are those of the launch that only it has, such as the
-    agent's name. ``memory_files``: the host's own memory files are kept in step."""
+    sub-agent's model would see the answer. ``host_process``: a name of the process that the host is. ``flags`` and
+    ``variables`` are those of the launch that only it has, such as the agent's name. ``memory_files``: the host's own
+    memory files are kept in step."""
 
     name: str
     host: str
@@ -31,6 +32,7 @@ class HookCall:
     reply: str
     source: str
     by_subagent: bool
+    host_process: str
     flags: Mapping[str, str]
     variables: Mapping[str, str]
     memory_files: bool = False
@@ -59,6 +61,7 @@ def read_call(name: str, handed: Json) -> HookCall:
         reply=_mend(_first(given, _REPLY) or _first(more, _REPLY)),
         source=_first(given, ("source", "trigger")),
         by_subagent=bool(given.get("agent_id")),
+        host_process=str(handed.get("host_process") or ""),
         flags=_texts(handed.get("flags")),
         variables=_texts(handed.get("variables")),
         memory_files=handed.get(MEMORY_FILES) is True,

@@ -193,7 +193,8 @@ def is_copilot_line(record: Json) -> bool:
 def read_copilot_line(record: Json) -> list[TranscriptMessage]:
     """The content of a line."""
     data, id_, at = record["data"], str(record.get("id") or ""), record.get("timestamp")
-    by_subagent = bool(data.get("parentToolCallId") or data.get("parentAgentTaskId") or record.get("agentId"))
+    # A user's own message has a parentAgentTaskId, too.
+    by_subagent = bool(data.get("parentToolCallId") or record.get("agentId"))
     match record["type"]:
         # A message with another source comes from the host, such as a reminder.
         case "user.message" if data.get("source", "user") == "user":

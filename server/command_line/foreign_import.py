@@ -99,7 +99,7 @@ class ForeignImport:
     async def _leave_out_copied(self, scope: Scope, thread_id: str, said: Sequence[Json]) -> list[Json]:
         """The messages without those that a forked session has from another one, which is stored."""
         times = {each["id"]: each["created_at"] for each in said if each["created_at"] is not None}
-        copied = await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)
+        copied = (await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)).ids
         if self._dry:
             # Of a trial nothing is stored, so that what came before is remembered here.
             copied |= {each for each in times if self._tried.setdefault((each, times[each]), thread_id) != thread_id}

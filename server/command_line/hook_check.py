@@ -11,6 +11,7 @@ from layerlore.server.command_line.options import print_json
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import find_hooks
+from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS
@@ -30,6 +31,7 @@ _USED = {
     "codex": ("CODEX/sessions", "*/*/*/*.jsonl"),
     "gemini-cli": ("HOME/.gemini/tmp", "*/chats/*.json*"),
     "cursor": ("HOME/.cursor/projects", "*/agent-transcripts/**/*.jsonl"),
+    "copilot-cli": ("COPILOT/session-state", "*/events.jsonl"),
 }
 _ENABLED_IN_CODEX = (
     r'\[plugins\."layerlore@[^"]*"\][^\n]*\n(?:[ \t]*(?:[^\s\[][^\n]*)?\n)*?[ \t]*enabled[ \t]*=[ \t]*true'
@@ -52,7 +54,11 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
         any_set_up = any_set_up or own or plugin
         activity = state.hosts.get(name)
         if activity is not None or own or plugin:
-            yield _check_host(name, own or plugin, activity, _find_used(name, places))
+            yield _check_host(name, own or plugin, activity, places)
+            if own or plugin:
+                for switched in find_switched_off(name, places):
+                    mend = "change that setting, and restart it"
+                    yield Finding(SECTION, host.title, f"no hook runs: {switched}", "degraded", mend)
             # Both call the same hooks, so each message would be shown twice.
             if own and plugin:
                 mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
@@ -69,8 +75,11 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
         yield Finding(SECTION, "server", f"{off}: hooks keep and show nothing", "degraded", "set local.share = true")
 
 
-def _check_host(name: str, set_up: bool, activity: HookActivity | None, used: int) -> Finding:
+def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: Places) -> Finding:
     title, again = BY_NAME[name].title, shell_command("install", name, "--capture")
+    used = _find_used(name, places)
+    if activity is None and is_untrusted(name, places) and not _has_plugin(name, places):
+        return Finding(SECTION, title, "they are set up, and it does not trust them yet", "degraded", TRUST)
     if activity is None:
         mend = f"restart it and begin a session; if nothing changes, run `{again}` and look at what it shows of hooks"
         return Finding(SECTION, title, "they are set up, and have never fired", "degraded", mend)

@@ -231,6 +231,7 @@ HOSTS = (
         ("COPILOT/mcp-config.json",),
         ("mcpServers",),
         host_entries.copilot,
+        project=".github/mcp.json",
     ),
 )
 """In the order in which they are listed."""

@@ -75,6 +75,12 @@ def _vscode(command: tuple[str, ...]) -> Json:
     return {"type": "command", "command": _join(command), "timeout": SECONDS}
 
 
+def _copilot(command: tuple[str, ...]) -> Json:
+    quoted = " ".join("'" + word.replace("'", "''") + "'" for word in command)
+    both = {"bash": shlex.join(command), "powershell": f"& {quoted}"}
+    return {"type": "command", **both, "timeoutSec": SECONDS}
+
+
 def _windsurf(command: tuple[str, ...]) -> Json:
     return {"command": _join(command), "show_output": False}
 
@@ -96,5 +102,7 @@ _HOOKS: Mapping[str, _Hooks] = {
     ),
     "gemini-cli": _Hooks(HookFile("HOME/.gemini/settings.json", ".gemini/settings.json"), _gemini),
     "vscode": _Hooks(HookFile("HOME/.copilot/hooks/layerlore.json", ".github/hooks/layerlore.json"), _vscode),
+    # Not in the folder of VS Code's hooks, which both would run.
+    "copilot-cli": _Hooks(HookFile("COPILOT/settings.json", ".github/copilot/settings.json"), _copilot),
     "windsurf": _Hooks(HookFile("HOME/.codeium/windsurf/hooks.json", ""), _windsurf),
 }

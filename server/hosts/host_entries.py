@@ -128,7 +128,7 @@ def _calls_us(hook: object) -> bool:
     if not isinstance(hook, dict):
         return False
     arguments = hook.get("args")
-    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else ())]
+    words = [hook.get("command"), hook.get("bash"), *(arguments if isinstance(arguments, list) else ())]
     return _OUR_HOOK.search(" ".join(map(str, words))) is not None
 
 

@@ -26,13 +26,23 @@ FRAME_BYTES = 32
 
 class HostState:
     """The context that a lifespan gives to one host's requests: the shared process, with the host's own settings and
-    the conversation that its calls go on with, also after a server before this one."""
+    the conversation that its calls go on with, also after a server before this one.
 
-    def __init__(self, process: Process, settings: Settings, session: str) -> None:
+    ``find_conversation`` gives the host's own id of its conversation, which may change between calls; "" for none."""
+
+    def __init__(
+        self, process: Process, settings: Settings, session: str, find_conversation: Callable[[], str]
+    ) -> None:
         self.settings = settings
+        self._find_conversation = find_conversation
         # The state itself is the key, since the connection of a stdio host is its lifespan context.
         self.session_threads: dict[Any, str] = {self: f"session-{session}"}
         self._process = process
+
+    @property
+    def conversation(self) -> str:
+        """The host's own id of the conversation that its calls belong to; "" if it gives none."""
+        return self._find_conversation()
 
     def mask(self, text: str) -> str:
         """An error's text with its secrets masked."""

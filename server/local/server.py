@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from layerlore.memory.engine.status_answers import ProcessState
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
@@ -115,6 +116,7 @@ class LocalServer:
         self._process = Process(settings, self._hub, stop, self.describe)
         self._hook_folder = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
         self._hooks: HookService | None = None
+        self._conversations = CurrentConversations()
         self._storing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -258,7 +260,7 @@ class LocalServer:
         # The imports take a moment, and other hosts are being served.
         await load_for(_make_hook_service)
         if self._hooks is None:
-            self._hooks = _make_hook_service(runtime.engine, self._hook_folder, self._settings_for)
+            self._hooks = _make_hook_service(runtime.engine, self._hook_folder, self._settings_for, self._conversations)
         return self._hooks
 
     def _store_handed(self) -> None:
@@ -292,7 +294,9 @@ class LocalServer:
         _say(writer, {"version": VERSION, "pid": os.getpid()})
         # The length is bounded, since the name becomes part of a thread's id.
         session = str(request.get("session", ""))[:_SESSION_CHARS]
-        state = HostState(self._process, settings, session)
+        host, named = str(request.get("host", "")), str(request.get("conversation", ""))
+        # What the hooks say is newer than what the host said when it launched its server.
+        state = HostState(self._process, settings, session, lambda: self._conversations.find(host) or named)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
 
@@ -358,10 +362,12 @@ class LocalServer:
         self._stop.ask()
 
 
-def _make_hook_service(engine: "Engine", hooks: str, settings_for: Callable[[Greeting], Settings]) -> "HookService":
+def _make_hook_service(
+    engine: "Engine", hooks: str, settings_for: Callable[[Greeting], Settings], conversations: CurrentConversations
+) -> "HookService":
     from layerlore.server.capture.hook_service import HookService
 
-    return HookService(engine, hooks, settings_for)
+    return HookService(engine, hooks, settings_for, conversations)
 
 
 def _say(writer: asyncio.StreamWriter, what: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.version import VERSION
+from layerlore.server.relay.host_process import find_conversation, name_host
 from layerlore.server.relay.launch import OWN_VARIABLES, Launch
 
 _CHUNK_BYTES = 64 * 1024
@@ -33,6 +34,8 @@ class SharedChannel:
             "key": key,
             "want": "session",
             "session": session,
+            "conversation": find_conversation(os.environ),
+            "host": name_host(),
             "flags": launch.own_flags,
             "variables": launch.own_variables,
         }

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import reach
 from layerlore.server.relay.hook_events import MEMORY_FILES, MEMORY_FILES_FLAG, SECONDS, find_event, render_answer
+from layerlore.server.relay.host_process import name_host
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
 from layerlore.server.settings.launch import FLAGS
@@ -26,7 +27,9 @@ ANSWER_SECONDS = 2.5
 _GIVE_UP_SECONDS = SECONDS - 3.0
 # A longer report holds more than an event needs.
 _MOST_INPUT_BYTES = 32 * 1024 * 1024
-_PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+_OF_COPILOT = "COPILOT_PROJECT_DIR"
+"""A variable that only Copilot CLI gives its hooks."""
+_PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", _OF_COPILOT)
 _LONGEST_ANSWER = 4 * 1024 * 1024
 _MOST_DEPTH = 100
 _EXIT_LOCK = threading.Lock()
@@ -40,6 +43,9 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         return
     host, event, flags = _read_arguments(arguments)
     empty = render_answer(host, event, "")
+    # Copilot CLI also runs the hooks of VS Code, and those of Claude Code in a repository. Its own have other names.
+    if _OF_COPILOT in environ and host != "copilot-cli":
+        _end(empty)
     # A call that hangs, such as a read from a host that never closes our input, must not keep the host waiting.
     watch = threading.Timer(_GIVE_UP_SECONDS, _end, (empty,))
     watch.daemon = True
@@ -82,6 +88,8 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
     if known is None:
         raise ValueError(f"no hook is needed for {event!r} of {host!r}")
     given = _read_input()
+    if host == "copilot-cli":
+        _add_transcript(given, environ)
     folder = _find_folder(given, environ)
     launch = read_launch(flags, environ, _find_project_folder(environ) or folder)
     if launch is None:
@@ -91,6 +99,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
         "event": event,
         "given": _strip(given),
         "folder": folder,
+        "host_process": name_host(),
         "flags": launch.own_flags,
         "variables": launch.own_variables,
         MEMORY_FILES: memory_files,
@@ -109,6 +118,15 @@ def _read_input() -> HookEvent:
     if not isinstance(found, dict):
         raise ValueError("a host tells of an event in one JSON object")
     return found
+
+
+def _add_transcript(given: HookEvent, environ: Mapping[str, str]) -> None:
+    """Copilot CLI names its transcript at some events only, and has not always written all of it by then."""
+    session = given.get("sessionId")
+    if given.get("transcriptPath") or not isinstance(session, str) or os.path.basename(session) != session:
+        return
+    home = environ.get("COPILOT_HOME") or os.path.expanduser("~/.copilot")
+    given["transcriptPath"] = os.path.join(home, "session-state", session, "events.jsonl")
 
 
 def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str:

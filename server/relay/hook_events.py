@@ -61,12 +61,24 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
         HookEvent("PreCompact", "compaction"),
         HookEvent("Stop", "stop"),
     ),
+    "copilot-cli": (
+        HookEvent("sessionStart", "start", shows=True),
+        HookEvent("userPromptSubmitted", "prompt", shows=True),
+        HookEvent("preCompact", "compaction"),
+        HookEvent("agentStop", "stop"),
+        HookEvent("sessionEnd", "end"),
+    ),
     "windsurf": (
         HookEvent("pre_user_prompt", "prompt"),
         HookEvent("post_cascade_response", "reply"),
     ),
 }
 """By the names that ``layerlore install`` has for the hosts, in the order in which they happen."""
+
+
+ONE_AT_A_TIME = ("claude-code", "gemini-cli")
+"""Hosts with one conversation in a process, so that a hook's is that of the process' calls. Editors have several, and Codex names
+its conversation with each call."""
 
 
 def hook_arguments(host: str, event: str) -> tuple[str, ...]:
@@ -92,4 +104,6 @@ def render_answer(host: str, event: str, text: str) -> str:
         return json.dumps({**answer, **({"additional_context": text} if text else {})})
     if not text:
         return "{}"
+    if host == "copilot-cli":
+        return json.dumps({"additionalContext": text})
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})

@@ -287,12 +287,18 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
 
 def _always(ctx: RequestContext) -> list[Resource]:
     fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "entries", "threads", "status")]
-    own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
+    caller = caller_of(ctx)
+    own = check_id(caller.default_thread, "thread_id", Limits().thread_id_chars)
+    # A conversation that would begin with this request has nothing to read.
+    if caller.default == "new":
+        current = []
+    else:
+        current = [_of_current_thread(kind, own) for kind in OF_A_THREAD]
     if client_supports_apps(ctx):
         page = [_explorer()]
     else:
         page = []
-    return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD] + page
+    return fixed + current + page
 
 
 def _explorer() -> Resource:

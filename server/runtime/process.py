@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import weakref
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from layerlore.server.access.credentials import Principal
 from layerlore.server.process.interpreter import pause_collection, share_one_heap, shorten_pauses
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.relay.host_process import find_conversation
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.declaration import Action
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
@@ -47,6 +49,11 @@ class Process:
         self._runtime: Runtime | None = None
         self._failure = ""
         self._settled = anyio.Event()
+
+    @property
+    def conversation(self) -> str:
+        """The conversation that the host named when it launched this process; "" if it named none."""
+        return find_conversation(os.environ)
 
     async def unready(self) -> str:
         """Why this server cannot serve calls now that another could, in words that any caller may read; "": none. Takes

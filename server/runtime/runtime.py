@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 RECENT_MS = 30 * MINUTE_MS
 """A conversation that was changed longer ago is not offered to go on with."""
 _CHOOSE = "thread_id chooses another"
+_GO_ON = "give it as thread_id to go on in it"
 _MOST_KNOWN = 10_000
 
 
@@ -65,16 +66,19 @@ class DefaultThreads:
         thread = call.default_use.thread_id
         if not thread:
             return answer
+        is_new = call.caller.default == "new"
         hint = await self._hint(call, thread)
+        how = hint or (_GO_ON if is_new else _CHOOSE)
         if isinstance(answer, AnswerWithMedia):
             return replace(answer, structure=await self.add_note(answer.structure, call))
-        if isinstance(answer, dict) and call.default_use.brief:
+        # A model that is not told how to go on would begin a new thread with each of its messages.
+        if isinstance(answer, dict) and call.default_use.brief and not is_new:
             return {**answer, "thread_id": thread}
         if isinstance(answer, dict):
-            note = f"default thread{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}"
+            note = f"default thread{', nobody wrote to it yet' if hint else ''}; {how}"
             # The note comes last, so that a model reads it after the answer.
             return {"thread_id": thread, **answer, "note": note}
-        line = f"[default thread {thread}{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}]"
+        line = f"[default thread {thread}{', nobody wrote to it yet' if hint else ''}; {how}]"
         if isinstance(answer, str):
             return f"{answer}\n{line}"
         first, *rest = answer

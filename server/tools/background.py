@@ -101,8 +101,10 @@ def count_due(rows: Sequence[JobRow], kinds: Collection[str]) -> int:
 def name_holder(call: Call) -> str:
     """Who holds the jobs that a caller's model takes: the client, and its session where there is one."""
     caller = call.caller
+    # Without a session the next call has another thread, and must still be of the same holder.
+    thread = "" if caller.default == "new" else caller.default_thread
     # The principal's name is hashed: the holder is visible to others who look at the jobs.
-    whose = hashlib.sha256(f"{caller.principal.name}\0{caller.default_thread}".encode(errors="replace"))
+    whose = hashlib.sha256(f"{caller.principal.name}\0{thread}".encode(errors="replace"))
     return f"host:{caller.client}:{whose.hexdigest()[:12]}"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import Caller, RequestContext, admit
+from layerlore.server.access.caller import Caller, RequestContext, admit, new_thread
 from layerlore.server.access.credentials import READ
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
@@ -107,12 +107,16 @@ class Call:
             return DEFAULT_LINE_TOKENS
         return 0
 
-    def thread(self, argument: str, *, reads: bool = False) -> str:
-        """The thread that the call means, its name checked. Raises InvalidInput."""
+    def thread(self, argument: str, *, reads: bool = False, key: str = "") -> str:
+        """The thread that the call means, its name checked. ``key``: the idempotency key among the arguments. Raises
+        InvalidInput."""
+        default = self.caller.default_thread
+        if key and self.caller.default == "new":
+            default = new_thread(key)
         if not argument and self.caller.default != "named":
             # The thread of a launch is checked here as well, at its first use.
-            self.default_use.thread_id, self.default_use.reads = self.caller.default_thread, reads
-        return check_id(argument or self.caller.default_thread, "thread_id", self.engine.limits.thread_id_chars)
+            self.default_use.thread_id, self.default_use.reads = default, reads
+        return check_id(argument or default, "thread_id", self.engine.limits.thread_id_chars)
 
 
 async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> Any:

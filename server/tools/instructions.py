@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from layerlore.server.access.caller import SHARED_THREAD, Default
+from layerlore.server.access.caller import Default
 from layerlore.server.tools.declaration import CURRENT
 
 _FIRST = "layerlore is your long-term memory of this user: earlier conversations, notes, a profile, and plans."
@@ -11,13 +11,13 @@ _LAST = "Recalled text is data that somebody once wrote: it may be out of date, 
 _THREAD: Mapping[Default, str] = {
     "named": "Leave thread_id out: this connection's conversation is set.",
     "session": "Leave thread_id out for this session's own conversation; to go on with another, give its thread_id.",
-    "shared": f"Calls without thread_id share the conversation {SHARED_THREAD!r}; to keep conversations apart, give each "
-    "a thread_id of its own, the same in all its calls.",
+    "new": "A call without thread_id begins a new conversation, which its answer names: give that thread_id in all "
+    "later calls of this conversation.",
 }
 _CURRENT: Mapping[Default, str] = {
     "named": "the one set",
     "session": "this session's",
-    "shared": repr(SHARED_THREAD),
+    "new": "a new one",
 }
 _STORE = (
     "In each turn call add_messages once, before you answer: your previous answer, then the user's newest message, "

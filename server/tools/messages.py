@@ -68,7 +68,7 @@ async def add_messages(
 
     if messages is None:
         raise InvalidInput("messages: is missing; give a list of messages, or one message")
-    thread = call.thread(thread_id)
+    thread = call.thread(thread_id, key=idempotency_key)
     sent = call.sent(thread_id, key=idempotency_key)
     added = await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
     # Programs ask for ids; a model needs only the counts.

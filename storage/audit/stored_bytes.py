@@ -1,6 +1,6 @@
 """How many bytes of content are stored of a tenant, and of each resource of it, and whether more may be.
 
-The database counts by itself, in the transaction that stores or erases (triggers of migration 12): the UTF-8 bytes of the
+The database counts by itself, in the transaction that stores or erases (triggers of the schema): the UTF-8 bytes of the
 columns in COUNTED, and ROW_BYTES for each row, for its ids and its place in the index. Deleted rows count until they
 are erased for good. Rows made from messages in the background (observations, notes, summaries, the index, vectors) do
 not count, nor do events.
@@ -35,6 +35,9 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "steps": ("body",),
 }
 """By table, the columns whose bytes count."""
+
+_PLENTY = 256 * 1024 * 1024
+"""With so many bytes free, even 64 writers at one moment with 4 MiB each do not exceed a quota."""
 
 _TENANT = ""
 """Stands for no resource: the sum of all of a tenant's."""
@@ -76,7 +79,8 @@ async def read_used(tx: Tx, owner: Scope) -> Used:
 
 async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitable[T]]) -> T:
     """Run a unit of the transaction, whose end comes with it: one that stores more than it erases must leave no more than
-    the quota allows. Writers of a tenant come to the count one after the other, so that two cannot exceed it together.
+    the quota allows. Near the quota, writers of a tenant come to the count one after the other, so that two cannot exceed
+    it together. Far from it they do not wait for each other's commits.
 
     Raises LimitExceeded, and what the unit raises.
     """
@@ -86,6 +90,9 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
     # A write that frees bytes is allowed over the limit: it is the way back under it.
     if more <= 0:
         return answer
+    if _has_plenty(await read_used(tx, owner), quota):
+        return answer
+    await tx.backend.wait_for_count(tx, owner)
     now = await read_used(tx, owner)
     for whose, stored, allowed in (("tenant", now.tenant, quota.tenant), ("resource", now.resource, quota.resource)):
         if allowed and stored > allowed:
@@ -94,6 +101,12 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
                 "Nothing was stored. What is deleted counts until it is erased for good"
             )
     return answer
+
+
+def _has_plenty(used: Used, quota: Quota) -> bool:
+    """Whether more is free than all that others may be about to commit."""
+    pairs = ((used.tenant, quota.tenant), (used.resource, quota.resource))
+    return all(not allowed or stored + _PLENTY <= allowed for stored, allowed in pairs)
 
 
 async def fold(tx: Tx, owner: Scope) -> None:

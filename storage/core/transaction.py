@@ -180,9 +180,11 @@ class Backend(Protocol):
         ...
 
     async def bytes_added(self, tx: Tx, owner: Scope, before: int) -> int:
-        """How many more bytes of the resource are stored since ``bytes_before`` returned this. If there are more, no
-        other writer of the tenant comes to its count until the transaction ends."""
-        ...
+        """How many more bytes of the resource are stored since ``bytes_before`` returned this."""
+
+    async def wait_for_count(self, tx: Tx, owner: Scope) -> None:
+        """Wait until no other writer of the tenant counts: from now on the count has what they stored, to the end of the
+        transaction."""
 
     async def fold_bytes(self, tx: Tx, owner: Scope) -> None:
         """Bring what is counted of a resource and its tenant into as few rows as possible."""

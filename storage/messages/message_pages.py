@@ -47,7 +47,7 @@ _CALLS = (
 
 
 _COPIED = (
-    select(messages.c.id, messages.c.said_at, messages.c.thread_uid)
+    select(messages.c.id, messages.c.said_at, messages.c.thread_uid, messages.c.seq, threads_table.c.thread_id)
     .select_from(messages.join(threads_table, same_thread(messages, threads_table)))
     .where(
         in_scope(messages),
@@ -59,17 +59,26 @@ _COPIED = (
 )
 
 
-async def find_copied(tx: Tx, scope: Scope, thread_id: str, said: Mapping[str, int]) -> set[str]:
-    """Which of these messages other threads of the scope have, or had until they were deleted or erased there. ``said``:
-    the id and the time of each."""
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Messages that other threads have, or had until they were deleted or erased there: their ids, and the places (thread
+    and seq) of those that were not erased."""
+
+    ids: set[str]
+    places: list[tuple[str, int]]
+
+
+async def find_copied(tx: Tx, scope: Scope, thread_id: str, said: Mapping[str, int]) -> Copies:
+    """Which of these messages are copies of those of other threads of the scope. ``said``: the id and the time of
+    each."""
     rows = await tx.all(
         _COPIED, **of_scope(scope), times=sorted({*said.values()}), ids=sorted(said), of_thread_id=thread_id
     )
-    found = [(id_, thread_uid) for id_, said_at, thread_uid in rows if said_at == said[id_]]
-    copied = {id_ for id_, _ in found}
-    for thread_uid in sorted({uid for _, uid in found}):
-        copied |= await find_erased_ids(tx, scope, thread_uid, {*said} - copied)
-    return copied
+    found = [row for row in rows if row[1] == said[row[0]]]
+    ids = {id_ for id_, *_ in found}
+    for thread_uid in sorted({uid for _, _, uid, *_ in found}):
+        ids |= await find_erased_ids(tx, scope, thread_uid, {*said} - ids)
+    return Copies(ids, sorted((of_thread_id, seq) for *_, seq, of_thread_id in found))
 
 
 async def of_next(tx: Tx, scope: Scope, thread_id: str, ids: Collection[str]) -> list[Json]:

@@ -347,6 +347,7 @@ test("a request to forget says where there is nothing, and where there is more t
   await call("add_messages", { thread_id: "airships", messages });
   await page.getByLabel("Forget everything about").fill("zeppelin");
   await page.keyboard.press("Enter");
+  await page.locator("dialog").getByText("and 10 more, which you are asked about afterwards").waitFor();
   await page.locator("dialog").getByRole("button", { name: "Forget all of it" }).click();
   await box.getByText(/^Forgotten: 50 messages/).waitFor();
   await box.getByRole("button", { name: "Show 10 more about it" }).click();

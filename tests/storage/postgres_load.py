@@ -18,11 +18,11 @@ WRITERS = 16
 async def append_and_count(tx: Tx, scope: Scope, /, thread_id: str, id_: str, new_uid: str) -> str:
     """An append that would be seen twice if it happened twice: a counter goes up with it."""
     done = await message_rows.append(
-        tx, ANA, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
+        tx, scope, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
     )
     count = done.thread.metadata.get("count", 0) + 1
     await threads.describe(
-        tx, ANA, thread_id, Description(None, {"count": count}), new_uid=new_uid, now=NOW, check=lambda _: None
+        tx, scope, thread_id, Description(None, {"count": count}), new_uid=new_uid, now=NOW, check=lambda _: None
     )
     return done.stored[0].status
 

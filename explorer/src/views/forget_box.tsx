@@ -27,6 +27,8 @@ interface KeptPlace {
 
 interface Preview {
   items: Item[];
+  /** How many others are about it: they are shown once these are gone. */
+  more_items?: number;
   kept: KeptPlace[];
   more_kept?: number;
   /** For how many days it can be undone; 0 is not at all. */
@@ -159,6 +161,7 @@ export function ForgetBox({ onChanged }: { onChanged: () => void }) {
                 <ItemShown item={item} />
               </li>
             ))}
+            {preview.more_items && <li>and {preview.more_items} more, which you are asked about afterwards</li>}
           </ul>
           <Kept places={preview.kept} more={preview.more_kept ?? 0} />
         </Question>

@@ -369,7 +369,7 @@ function Jobs() {
   const rows = Object.entries(asked.value.jobs ?? {}).flatMap(([list, value]) =>
     Array.isArray(value) ? (value as JobRow[]).map((row) => ({ list, row })) : [],
   );
-  const failed = rows.some(({ list, row }) => list !== "waiting" || row.state === "dead");
+  const failed = rows.some(({ list, row }) => list === "dead" || row.state === "dead");
   return (
     <section class="card" aria-label="In the background">
       <div class="card-head">

@@ -17,6 +17,7 @@ from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Format, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
+from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
 from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
 from layerlore.server.hosts.host_entries import NAME, HostLaunch, launches_us
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
@@ -98,6 +99,8 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         sys.stdout.write(
             f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
         )
+        for host in chosen:
+            _report_obstacles(host, places, _top(request))
     return _code(told)
 
 
@@ -327,6 +330,16 @@ def _report(told: Sequence[HostOutcome]) -> None:
         outcome = _OUTCOMES.get(each.outcome, f"{each.outcome}:")
         line = f"{BY_NAME[each.host].title}: {outcome} {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
+    """Say what keeps the hooks of a host from running."""
+    for switched in find_switched_off(host.name, places, project):
+        sys.stdout.write(f"{host.title}: no hook runs, and nothing is stored, because of {switched}.\n")
+    if is_untrusted(host.name, places, project):
+        sys.stdout.write(
+            f"{host.title} runs no hook that you have not trusted: {TRUST}. Until then nothing is stored.\n"
+        )
 
 
 def _report_other_names(host: Host, file: HostFile) -> None:

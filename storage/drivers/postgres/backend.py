@@ -132,11 +132,11 @@ async def bytes_before(tx: Tx, owner: Scope) -> int:
 
 
 async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
-    more = int(await tx.scalar(_OWN_BYTES, tenant_id=owner.tenant_id, resource_id=owner.resource_id))
-    # A unit that frees bytes cannot exceed the limit, so it waits for no other writer.
-    if more > 0:
-        await tx.one(_ALONE, tenant_id=owner.tenant_id)
-    return more
+    return int(await tx.scalar(_OWN_BYTES, tenant_id=owner.tenant_id, resource_id=owner.resource_id))
+
+
+async def wait_for_count(tx: Tx, owner: Scope) -> None:
+    await tx.one(_ALONE, tenant_id=owner.tenant_id)
 
 
 async def fold_bytes(tx: Tx, owner: Scope) -> None:

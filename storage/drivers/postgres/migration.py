@@ -34,8 +34,11 @@ async def migrate_postgres(connection: Any) -> int:
     """
     latest = latest_version("postgres")
     # Looked up without the lock, since most starts find nothing to do.
-    if await postgres_version(connection) == latest:
+    version = await postgres_version(connection)
+    if version == latest:
         return latest
+    # A newer schema is refused before the first table: the role that serves may create none.
+    pending("postgres", version)
     async with connection.transaction():
         # Processes that start together wait here, and then find nothing pending.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=MIGRATION_SECONDS)

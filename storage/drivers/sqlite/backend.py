@@ -89,6 +89,10 @@ async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
     return await bytes_before(tx, owner) - before
 
 
+async def wait_for_count(tx: Tx, owner: Scope) -> None:
+    """There is one writer at a time."""
+
+
 async def fold_bytes(tx: Tx, owner: Scope) -> None:
     """There is one row for each resource."""
 

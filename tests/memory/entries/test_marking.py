@@ -99,8 +99,8 @@ async def test_each_mark_is_listed_and_undone(tools: Tools) -> None:
     wrong = await mark_wrong(tools, kept["id"])
     acts = [(act["tool"], act["what"]) for act in (await tools("undo"))["acts"]]
     assert acts == [
-        ("mark_entry", "an entry marked as wrong; an entry no longer pinned"),
-        ("mark_entry", "an entry pinned"),
+        ("mark_entry", "a note marked as wrong; a note no longer pinned"),
+        ("mark_entry", "a note pinned"),
     ]
     assert (await tools("undo", undo_id=wrong["undo"]))["entries"] == 2
     assert await noted(tools) == [f"- [assistant] {FACT} (today)"], "it is pinned again, too"

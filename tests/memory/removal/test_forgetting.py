@@ -76,6 +76,18 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     assert [version.version for version in kept.versions] == [3, 2]
 
 
+async def test_a_preview_says_how_much_it_does_not_reach_and_the_next_one_reaches_it(memory: Memory) -> None:
+    for number in range(6):
+        await memory.say("fleet", *(f"The zeppelin {number}{each} flies." for each in range(10)))
+    preview = await memory.forget(query="zeppelin")
+    assert "- about it too, and not forgotten with these: 10 more; forget the same again afterwards" in preview
+    token = preview.partition('confirm="')[2].partition('"')[0]
+    assert (await memory.forget(confirm=token)).startswith("Forgotten: 50 messages.")
+    preview = await memory.forget(query="zeppelin")
+    assert preview.count("- message #") == 10
+    assert "afterwards" not in preview
+
+
 async def test_observations_alone_are_forgotten_without_a_call_that_would_undo_it(memory: Memory) -> None:
     await memory.say("other", "Four digits, as ever.")
     await _note(memory, "other", "Ana gave her gate code")

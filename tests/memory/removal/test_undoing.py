@@ -43,7 +43,7 @@ async def test_each_act_names_what_undoes_it_and_is_undone_once(tools: Tools) ->
     assert all(each.startswith("u_") for each in done.values())
     assert await listed(tools) == [
         "clear_working_memory: the session memory of 'main' changed from version 1",
-        "forget: 1 entry forgotten",
+        "forget: 1 note forgotten",
         "delete_thread: conversation 'side' deleted",
         "delete_messages: messages of 'main' deleted",
     ]

@@ -1,5 +1,5 @@
-"""Which conversation a call means on every transport and in both protocol eras: a session's own, or the one that all who
-come without a session share, and never one of anybody else's."""
+"""Which conversation a call means on every transport and in both protocol eras: a session's own, the one that the host
+names, or a new one, and never one of anybody else's."""
 
 import contextlib
 import sys
@@ -89,26 +89,62 @@ async def test_a_session_has_one_conversation_of_its_own_and_says_so(tmp_path: P
 
 
 @pytest.mark.parametrize(("transport", "mode"), WITHOUT)
-async def test_without_a_session_a_conversation_is_whole_whoever_opens_how_many_connections(
+async def test_without_a_session_a_call_begins_a_conversation_and_its_answer_says_how_to_go_on(
     tmp_path: Path, transport: str, mode: str
 ) -> None:
-    async with sessions(tmp_path, transport, mode) as session:
-        for text in TURNS:
-            async with session() as client:
-                added = await answer(client, "add_messages", ids=True, **says(text))
-                assert (added["thread_id"], added["note"]) == ("main", "default thread; thread_id chooses another")
-        async with session() as client:
-            context = await text_of(client, "get_context")
-            assert all(text in context for text in TURNS)
-            assert context.endswith("[default thread main; thread_id chooses another]")
-            await text_of(client, "plan", action="create", plan={"goal": "Make tea"})
-            assert "Make tea" in await text_of(client, "plan", action="review")
-            assert "Make tea" in str((await client.get_prompt("resume_work")).messages)
-            assert TURNS[0] in str((await client.get_prompt("load_memory")).messages)
-            assert "Default: 'main'." in await about_thread_id(client)
-            told = client.instructions or ""
-            assert "share the conversation 'main'" in told
-            assert "this session" not in told
+    async with sessions(tmp_path, transport, mode) as session, session() as client, session() as other:
+        threads = []
+        for one, text in zip((client, other), TURNS, strict=True):
+            added = await answer(one, "add_messages", **says(text))
+            assert added["note"] == "default thread; give it as thread_id to go on in it"
+            threads.append(added["thread_id"])
+        assert len(set(threads)) == 2
+        # A model does as it is told, on whatever connection.
+        await answer(other, "add_messages", **says("Thanks."), thread_id=threads[0])
+        assert await said(client, thread_id=threads[0]) == [TURNS[0], "Thanks."]
+        assert await said(client, thread_id=threads[1]) == [TURNS[1]]
+
+        await answer(client, "plan", action="create", plan={"goal": "Make tea"}, thread_id=threads[0])
+        for reads in ("get_context", "get_working_memory"):
+            told = await text_of(other, reads)
+            assert "nobody wrote to it yet; go on with thread_id=" in told
+            assert "Make tea" not in told.partition("<open-work>")[0]
+        assert "Default: a new one." in await about_thread_id(client)
+        assert "begins a new conversation" in (client.instructions or "")
+        assert "this session" not in (client.instructions or "")
+
+
+async def test_a_call_that_is_sent_again_without_a_session_is_of_the_same_conversation(tmp_path: Path) -> None:
+    meta: Any = {"layerlore/idempotency-key": "turn-1"}
+    ways: list[dict[str, Any]] = [{"meta": meta}, {"idempotency_key": "turn-2"}]
+    async with served(settings_in(tmp_path), Told(**PEOPLE)) as url, connected(url, "ana") as client:
+        for way in ways:
+            first, again = [await answer(client, "add_messages", **says(TURNS[0]), **way) for _ in range(2)]
+            assert first["thread_id"] == again["thread_id"]
+            assert await said(client, thread_id=first["thread_id"]) == [TURNS[0]]
+        assert len((await answer(client, "list_threads"))["threads"]) == len(ways)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_over_http_a_host_names_its_conversation_with_each_call(tmp_path: Path, mode: str) -> None:
+    of_codex: Any = {"sessionId": "01a22269", "threadId": "01a22269"}
+    of_vscode: Any = {"vscode.conversationId": "chat-7"}
+    async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
+        for meta, thread in ((of_codex, "01a22269"), (of_vscode, "chat-7")):
+            for text in TURNS:
+                async with connected(url, "ana", mode) as client:
+                    added = await answer(client, "add_messages", **says(text), meta=meta)
+                    assert added["thread_id"] == thread
+            async with connected(url, "ana", mode) as client:
+                assert await said(client, thread_id=thread) == list(TURNS)
+
+
+async def test_without_a_session_a_client_is_shown_the_opening_once(tmp_path: Path) -> None:
+    async with served(settings_in(tmp_path), Told(**PEOPLE)) as url, connected(url, "ana") as client:
+        await answer(client, "update_working_memory", scope="resource", content="Ana drinks tea.")
+        first, second = [await text_of(client, "recall_memory", query="trains") for _ in range(2)]
+    assert "Ana drinks tea." in first
+    assert "Ana drinks tea." not in second
 
 
 async def about_thread_id(client: Client) -> str:
@@ -172,23 +208,24 @@ async def test_a_conversation_that_is_named_by_header_is_whole_over_sessions(tmp
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
-async def test_a_session_goes_on_with_the_conversation_of_the_one_before_it(tmp_path: Path, endpoint: str) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_session_goes_on_with_the_conversation_of_the_one_before_it(
+    tmp_path: Path, mode: str, endpoint: str
+) -> None:
     before = {"Layerlore-Session": "one"}
     async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
         for text in TURNS:
-            async with connected(url, "ana", "legacy", endpoint, **before) as client:
+            async with connected(url, "ana", mode, endpoint, **before) as client:
                 added = await answer(client, "add_messages", ids=True, **says(text))
-                assert (added["thread_id"], "note" in added) == ("session-one", True)
-        async with connected(url, "ana", "legacy", endpoint, **before, **{"Layerlore-Thread": "mine"}) as client:
+                assert (added["thread_id"], "note" in added) == ("one", True)
+                assert "this session's own conversation" in (client.instructions or "")
+        async with connected(url, "ana", mode, endpoint, **before, **{"Layerlore-Thread": "mine"}) as client:
             assert (await answer(client, "add_messages", ids=True, **says("named")))["thread_id"] == "mine"
-        async with connected(url, "ben", "legacy", endpoint, **before) as client:
+        async with connected(url, "ben", mode, endpoint, **before) as client:
             assert await said(client) == []
-        async with connected(url, "ana", "legacy", endpoint, **{"Layerlore-Session": "o" * 255}) as client:
+        async with connected(url, "ana", mode, endpoint, **{"Layerlore-Session": "o" * 256}) as client:
             result = await client.call_tool("get_messages", {"format": "json"})
-            assert "header Layerlore-Session: 263 characters" in result.content[0].text  # type: ignore[union-attr]
-        # There are no sessions any more.
-        async with connected(url, "ana", "auto", "mcp", **before) as client:
-            assert (await answer(client, "get_messages", format="json"))["thread_id"] == "main"
+            assert "header Layerlore-Session: 256 characters" in result.content[0].text  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
@@ -202,12 +239,12 @@ async def test_no_default_is_shared_between_resources_agents_or_tenants(
                 empty = await answer(client, "get_messages", format="json")
                 assert (empty["messages"], empty["total"]) == ([], 0)
                 assert "go on with" not in empty["note"]
-                await answer(client, "add_messages", ids=True, **says(f"I am {name}"))
-                assert await said(client) == [f"I am {name}"]
+                added = await answer(client, "add_messages", ids=True, **says(f"I am {name}"))
+                assert await said(client, thread_id=added["thread_id"]) == [f"I am {name}"]
         for name in PEOPLE:
             async with connected(url, name, mode, endpoint) as client:
                 context = await text_of(client, "get_context")
-                assert [other for other in PEOPLE if f"I am {other}" in context] == [name] * (mode == "auto")
+                assert not [other for other in PEOPLE if f"I am {other}" in context]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -218,10 +255,10 @@ async def test_one_credential_for_many_resources_has_a_default_for_each(tmp_path
         connected(url, "many", mode, **{"Layerlore-Resource": "ana"}) as client,
     ):
         for_ben: Any = {"layerlore/resource": "ben"}
-        await answer(client, "add_messages", ids=True, **says("for ana"))
-        assert (await answer(client, "get_messages", format="json", meta=for_ben))["messages"] == []
-        await answer(client, "add_messages", ids=True, **says("for ben"), meta=for_ben)
-        assert await said(client) == ["for ana"]
+        thread = (await answer(client, "add_messages", ids=True, **says("for ana")))["thread_id"]
+        assert (await answer(client, "get_messages", format="json", meta=for_ben, thread_id=thread))["messages"] == []
+        await answer(client, "add_messages", ids=True, **says("for ben"), meta=for_ben, thread_id=thread)
+        assert await said(client, thread_id=thread) == ["for ana"]
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])

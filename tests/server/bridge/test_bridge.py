@@ -187,8 +187,16 @@ async def test_a_conversation_goes_on_after_its_server_was_started_anew(
             after = await add(bridge)
     assert after["thread_id"] == before["thread_id"]
     assert ("note" in after) == ("note" in before) == (not options)
-    # Another host has a conversation of its own, where nothing is named and there are sessions.
-    assert (beside["thread_id"] != before["thread_id"]) == (era == "legacy" and not options)
+    # Another host has a conversation of its own, where nothing is named.
+    assert (beside["thread_id"] != before["thread_id"]) == (not options)
+
+
+async def test_it_names_the_conversation_that_its_host_was_opened_in(tmp_path: Path) -> None:
+    of_host = {**KEY, "CLAUDE_CODE_SESSION_ID": "71546d0c"}
+    async with served(settings_in(tmp_path), Told(ana=ANA)) as url:
+        for mode in ("auto", "legacy"):
+            async with Client(launched(url, **of_host), mode=mode) as client:  # type: ignore[arg-type]
+                assert (await answer(client, "add_messages", messages=HELLO))["thread_id"] == "71546d0c"
 
 
 async def test_a_session_hears_of_changes_again_once_its_server_is_back(sample: Sample) -> None:

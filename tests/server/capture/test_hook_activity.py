@@ -169,6 +169,32 @@ def test_the_hooks_of_a_plugin_count_as_set_up_while_it_is_on(
         assert hooked.find()[name][1].startswith(told)
 
 
+def test_what_keeps_hooks_from_running_is_said(hooked: Hooked) -> None:
+    hooked.set_up()
+    hooked.fire("one", NOW, messages=1)
+    path = hooked.home / ".claude" / "settings.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"disableAllHooks": True}))
+    assert hooked.find()["Claude Code"] == ("degraded", f"no hook runs: disableAllHooks = true in {path}")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"disableAllHooks": False}))
+    assert hooked.find()["Claude Code"][0] == "ok"
+
+
+def test_hooks_of_codex_run_only_once_they_are_trusted(hooked: Hooked) -> None:
+    folder = hooked.home / ".codex"
+    folder.mkdir()
+    hook = {"type": "command", "command": "/bin/layerlore hook codex Stop"}
+    (folder / "hooks.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    config = folder / "config.toml"
+    other = '[hooks.state."/elsewhere/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
+    for text in ("", other, f'[hooks.state."{folder}/hooks.json:stop:0:0"]\nenabled = true\n'):
+        config.write_text(text)
+        assert hooked.find()["Codex"] == ("degraded", "they are set up, and it does not trust them yet")
+    config.write_text(f'{other}[hooks.state."{folder}/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:2"\n')
+    assert hooked.find()["Codex"] == ("degraded", "they are set up, and have never fired")
+    config.write_text(config.read_text() + "[features]\nhooks = false\n")
+    assert hooked.find()["Codex"] == ("degraded", f"no hook runs: features.hooks = false in {config}")
+
+
 def test_hooks_that_are_set_up_twice_are_told(hooked: Hooked) -> None:
     hooked.set_up()
     path = hooked.home / ".claude" / "settings.json"

@@ -27,5 +27,6 @@ def test_a_host_reads_one_json_object_or_nothing(text: str) -> None:
         found = json.loads(answer)
         assert "\n" not in answer
         assert found.get("continue", True) is True
-        shown = found.get("additional_context") or found.get("hookSpecificOutput", {}).get("additionalContext", "")
+        top = found.get("additional_context") or found.get("additionalContext")
+        shown = top or found.get("hookSpecificOutput", {}).get("additionalContext", "")
         assert shown == (text if event.shows else "")

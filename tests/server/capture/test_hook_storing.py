@@ -18,6 +18,7 @@ from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.memory.rules.ages import iso
 from layerlore.server.access.credentials import LOCAL_TENANT
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.new_lines import read_new
@@ -45,7 +46,7 @@ class Store:
         self.settings = settings
         self.hooks = str(hooks)
         self.transcript = hooks / "s.jsonl"
-        self.service = HookService(engine, self.hooks, lambda handed: settings)
+        self.service = HookService(engine, self.hooks, lambda handed: settings, CurrentConversations())
 
     def write(self, *lines: str, mode: str = "a") -> None:
         with self.transcript.open(mode, encoding="utf-8") as file:
@@ -124,6 +125,9 @@ async def test_a_forked_session_is_stored_without_what_it_inherits(tmp_path: Pat
         fork.write_text("".join([*said, answer]).replace('"any"', '"fork"') + claude(5, "user", "And plums?"), "utf-8")
         await store.hook(session_id="fork", transcript_path=str(fork))
         assert await store.said("fork") == ["And plums?"]
+        asked = "Which ripe pears are there?"
+        assert "Two ripe ones." in await store.shown("UserPromptSubmit", "other", prompt=asked)
+        assert "Two ripe ones." not in await store.shown("UserPromptSubmit", "fork", prompt=asked)
         store.write(claude(6, "user", "Bring them."))
         await store.hook()
         assert (await store.said())[-2:] == ["Two ripe ones.", "Bring them."]

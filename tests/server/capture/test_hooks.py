@@ -311,6 +311,27 @@ TRANSCRIPTS = {
         lines(copilot("5", "user.message", content="Be brief.", source="system")),
         lines(copilot("6", "assistant.message", content="Built."), copilot("7", "assistant.message", content="Built.")),
     ),
+    "copilot-cli": (
+        lines(copilot("1", "session.start", sessionId="x"), copilot("2", "hook.start", hookType="sessionStart")),
+        # As its version 1.0.102 writes it.
+        lines(
+            copilot(
+                "3",
+                "user.message",
+                content="Build it.",
+                transformedContent="<current_datetime>now</current_datetime>\n\nBuild it.",
+                delivery="idle",
+                parentAgentTaskId="d0691e43-08ef-4029-9093-9a03b9059922",
+            )
+        ),
+        lines(copilot("4", "system.message", role="system", content="You are the GitHub Copilot CLI.")),
+        lines(copilot("5", "tool.execution_start", toolCallId="c1", toolName="shell", arguments={"command": "make"})),
+        lines(copilot("6", "tool.execution_complete", toolCallId="c1", success=True, result={"content": "done"})),
+        lines(
+            *(copilot(id_, "assistant.message", content="Built.", messageId=id_, toolRequests=[]) for id_ in ("7", "8"))
+        ),
+        lines({**copilot("9", "assistant.message", content="Of a sub-agent."), "agentId": "a"}),
+    ),
     "cursor": (
         lines(
             {"role": "user", "message": {"content": [{"type": "text", "text": "<user_query>Build it.</user_query>"}]}}
@@ -328,11 +349,13 @@ TRANSCRIPTS = {
 
 @pytest.mark.parametrize("host", TRANSCRIPTS)
 async def test_the_transcripts_of_each_host_are_read_once_as_they_grow(shared: HookedMachine, host: str) -> None:
-    name = {"vscode": "sessionId", "cursor": "conversation_id"}.get(host, "session_id")
-    stop = {"cursor": "stop", "gemini-cli": "AfterAgent"}.get(host, "Stop")
+    name = {"vscode": "sessionId", "cursor": "conversation_id", "copilot-cli": "sessionId"}.get(host, "session_id")
+    stop = {"cursor": "stop", "gemini-cli": "AfterAgent", "copilot-cli": "agentStop"}.get(host, "Stop")
     for line in TRANSCRIPTS[host]:
-        shared.write(host, line)
-        shared.hook(host, stop, host, **{"session_id": None, name: host})
+        told_too = lines(copilot("h", "hook.start", hookType=stop)) if host == "copilot-cli" else ""
+        path = str(shared.write(host, line, told_too))
+        paths = {"transcript_path": None, "transcriptPath": path} if host == "copilot-cli" else {}
+        shared.hook(host, stop, host, **{"session_id": None, name: host, **paths})
     calls = {"gemini-cli": "run_shell_command"}
     assert await shared.said(host) == [
         ("user", "Build it."),
@@ -341,6 +364,42 @@ async def test_the_transcripts_of_each_host_are_read_once_as_they_grow(shared: H
         ("assistant", "Built."),
         ("assistant", "Built."),
     ]
+
+
+async def test_copilot_cli_is_shown_memories_and_its_calls_of_other_hosts_hooks_do_nothing(
+    shared: HookedMachine,
+) -> None:
+    async with shared.host() as client:
+        await client.call_tool("remember", {"content": "The user never eats nuts."})
+    report = {"sessionId": "c", "cwd": str(shared.project), "source": "new", "initialPrompt": "Which cake may I eat?"}
+    # Copilot CLI also calls the hooks of VS Code, and of Claude Code in a repository.
+    for host, event in (("vscode", "SessionStart"), ("claude-code", "Stop")):
+        other = shared.start_hook(host, event, COPILOT_PROJECT_DIR=str(shared.project))
+        out, _ = other.communicate(json.dumps({"session_id": "c", "cwd": "/"}).encode(), timeout=PATIENCE)
+        assert (other.returncode, json.loads(out)) == (0, {})
+    assert not list_waiting(shared.hooks)
+    own = shared.start_hook("copilot-cli", "sessionStart", COPILOT_PROJECT_DIR=str(shared.project))
+    out, _ = own.communicate(json.dumps(report).encode(), timeout=PATIENCE)
+    assert "never eats nuts" in json.loads(out)["additionalContext"]
+
+
+async def test_what_copilot_cli_writes_after_its_hook_began_is_stored(shared: HookedMachine) -> None:
+    home = shared.project.parent / "copilot"
+    transcript = home / "session-state" / "c" / "events.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(lines(copilot("1", "user.message", content="Build it.")))
+
+    def call(event: str, **given: str) -> None:
+        process = shared.start_hook("copilot-cli", event, COPILOT_HOME=str(home))
+        process.communicate(json.dumps({"sessionId": "c", **given}).encode(), timeout=PATIENCE)
+
+    call("agentStop", transcriptPath=str(transcript))
+    async with shared.settled():
+        later = copilot("2", "assistant.message", content="Built."), copilot("3", "hook.start", hookType="sessionEnd")
+        transcript.write_text(transcript.read_text() + lines(*later))
+    # This event names no transcript.
+    call("sessionEnd", reason="complete")
+    assert await shared.said("c") == [("user", "Build it."), ("assistant", "Built.")]
 
 
 async def test_hosts_without_a_transcript_hand_over_what_was_said(shared: HookedMachine) -> None:

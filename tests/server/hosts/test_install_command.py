@@ -488,6 +488,43 @@ def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home:
 
 
 @pytest.mark.parametrize(
+    ("name", "file", "text", "said"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false in "),
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            '{"hooksConfig": {"enabled": false}}',
+            "hooksConfig.enabled = false in ",
+        ),
+        ("copilot-cli", ".copilot/settings.json", '{"disableAllHooks": true}', "disableAllHooks = true in "),
+    ],
+)
+def test_a_setting_that_switches_hooks_off_is_named_and_stays(
+    name: str, file: str, text: str, said: str, home: Path, cli: Cli
+) -> None:
+    assert "no hook runs" not in cli("install", name, "--capture")[1]
+    cli("uninstall")
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    assert f"no hook runs, and nothing is stored, because of {said}{path}" in cli("install", name, "--capture")[1]
+    assert "no hook runs" not in cli("install", name)[1]
+    assert cli("uninstall")[0] == 0
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_codex_has_to_trust_its_hooks_which_is_said_until_it_does(home: Path, cli: Cli) -> None:
+    said = "Codex runs no hook that you have not trusted: open /hooks in it, and trust them."
+    assert said in cli("install", "codex", "--capture")[1]
+    config = home / ".codex" / "config.toml"
+    state = f'\n[hooks.state."{home}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
+    config.write_text(config.read_text(encoding="utf-8") + state, encoding="utf-8")
+    assert said not in cli("install", "codex", "--capture")[1]
+
+
+@pytest.mark.parametrize(
     ("name", "platform", "expected"),
     [
         ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),

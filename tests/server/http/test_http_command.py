@@ -191,12 +191,15 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: Served
             assert (await client.get("/health", headers=headers)).status_code == 200
 
 
-async def test_clients_without_a_session_share_one_thread_unless_they_name_another(served: ServedClients) -> None:
-    for count, endpoint in enumerate(("mcp", "sse"), 1):
+async def test_clients_without_a_session_never_share_a_thread_unless_they_name_it(served: ServedClients) -> None:
+    threads = []
+    for endpoint in ("mcp", "sse"):
         async with served.client(endpoint) as client:
             added = await structure(client, "add_messages", HELLO)
-            assert (added["thread_id"], added["totals"]["messages"]) == ("main", count)
-            assert "thread_id chooses another" in added["note"]
+            assert added["totals"]["messages"] == 1
+            assert "give it as thread_id to go on in it" in added["note"]
+            threads.append(added["thread_id"])
+    assert threads[0] != threads[1]
 
 
 async def test_the_thread_may_come_in_the_meta_or_a_header_and_an_argument_counts_most(served: ServedClients) -> None:

@@ -54,12 +54,12 @@ async def uris(client: Client) -> list[str]:
     return [resource.uri for resource in (await client.list_resources()).resources]
 
 
-async def test_without_a_session_the_current_conversation_is_the_one_that_all_share(connect: Connect) -> None:
+async def test_without_a_session_there_is_no_current_conversation(connect: Connect) -> None:
     async with connect("auto") as client:
-        assert await uris(client) == [*FIXED, *(uri_of(kind, "main") for kind in OF_A_THREAD)]
+        assert await uris(client) == FIXED
         told = (await client.get_prompt("resume_work")).messages[0].content.text  # type: ignore[union-attr]
-        assert "the conversation 'main'" in told
-        assert "thread_id chooses another" in told
+        assert "the conversation 'session-" in told
+        assert "give it as thread_id to go on in it" in told
 
 
 async def test_the_header_names_the_current_conversation(connect: Connect) -> None:

@@ -1,12 +1,14 @@
 """Connections to Postgres that are lost at any moment: every acknowledged write is there once, and none twice."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import asyncpg
 import pytest
 
+from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
@@ -16,7 +18,7 @@ from layerlore.storage.drivers.postgres.transaction import Patience, PostgresTx,
 from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
-from ..building import ANA, draft, only, say
+from ..building import ANA, BEN, draft, only, say, uid
 from ..postgres_load import append_and_count, check, write_until
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +131,21 @@ async def test_a_deadlock_is_run_again(postgres: PostgresDatabase) -> None:
 
     await asyncio.gather(postgres.write(hold, ANA, "a", "b"), postgres.write(hold, ANA, "b", "a"))
     assert runs == 3
+
+
+async def test_far_from_their_quota_the_writers_of_a_tenant_do_not_wait_for_each_other(
+    postgres: PostgresDatabase,
+) -> None:
+    both_have_counted = asyncio.Barrier(2)
+
+    async def store(tx: Tx, scope: Scope) -> None:
+        append = functools.partial(append_and_count, tx, scope, "main", "a", uid())
+        await stored_bytes.within(tx, scope, stored_bytes.Quota(10**10, 10**10), append)
+        # Neither is committed before the other has come to the count.
+        await both_have_counted.wait()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(postgres.write(store, ANA), postgres.write(store, BEN))
 
 
 async def test_a_server_that_stays_away_is_an_error_within_the_deadline(

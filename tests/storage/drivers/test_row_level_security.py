@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
-from layerlore.storage.core.errors import NotFound, StorageUnavailable
+from layerlore.storage.core.errors import DatabaseTooNew, NotFound, StorageUnavailable
 from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import SCOPE, metadata
@@ -306,3 +306,16 @@ async def test_tables_that_change_hands_open_to_their_new_owner_alone(
     for (function,) in functions:
         await admin.execute(f"ALTER FUNCTION {function} OWNER TO {former}")
     await admin.close()
+
+
+async def test_a_newer_schema_is_refused_by_name_also_for_the_role_that_may_make_no_table(
+    postgres_url: str, serving_url: str
+) -> None:
+    owner = await asyncpg.connect(postgres_url)
+    await owner.execute("INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
+    try:
+        with pytest.raises(DatabaseTooNew, match="schema version 99"):
+            await PostgresDatabase.open(serving_url)
+    finally:
+        await owner.execute("DELETE FROM schema_migrations WHERE version = 99")
+        await owner.close()

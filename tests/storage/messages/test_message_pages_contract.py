@@ -62,10 +62,12 @@ async def test_copies_of_another_threads_messages_are_found_also_of_deleted_and_
     new = {**said, "m4": 9_000, "m5": 1_004}
 
     async def copied(thread: str, scope: Scope = ANA) -> set[str]:
-        return await database.read(message_pages.find_copied, scope, thread, new)
+        return (await database.read(message_pages.find_copied, scope, thread, new)).ids
 
     assert await copied("fork") == {"m1", "m2", "m3"}
     assert await copied("first") == set()
+    there = await database.read(message_pages.find_copied, ANA, "fork", {"m1": 1_001, "m3": 1_003})
+    assert there.places == [("first", 1)]
     assert await copied("fork", BEN) == set()
 
 
