@@ -135,8 +135,9 @@ async def test_a_hook_with_the_flag_reads_what_the_host_noted_in_files(shared: H
     (notes / "harbor.md").write_text("The harbor is dredged in March.\n", "utf-8")
     transcript = notes.parent / "noted.jsonl"
     transcript.write_text("", "utf-8")
-    shared.hook("claude-code", "SessionEnd", "noted", "--memory-files", transcript_path=str(transcript))
-    async with shared.settled(), shared.host(mode="auto") as client:
+    flags = ("--agent", "noter", "--memory-files")
+    shared.hook("claude-code", "SessionEnd", "noted", *flags, transcript_path=str(transcript))
+    async with shared.settled(), shared.host("--agent", "noter", mode="auto") as client:
         found = await client.call_tool("recall_memory", {"query": "When is the harbor dredged?"})
         assert "The harbor is dredged in March." in str(found.content)
 

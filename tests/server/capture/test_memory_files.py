@@ -12,6 +12,7 @@ from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.entries import entry_curation
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.text.echoes import strip_echoes
+from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import HookService
 from layerlore.server.capture.memory_files import remove_section
 from layerlore.server.relay.spool import hand_over
@@ -172,7 +173,8 @@ async def test_a_projects_section_stands_in_its_own_memory_and_the_persons_has_n
     await home.keep("Ana likes pears.")
     (home.notes / "MEMORY.md").write_text("- Tests need redis.\n", "utf-8")
     project = home.store.settings.model_copy(update={"project": "project:shop"})
-    monkeypatch.setattr(home.store, "service", HookService(home.store.engine, home.store.hooks, lambda _: project))
+    service = HookService(home.store.engine, home.store.hooks, lambda _: project, CurrentConversations())
+    monkeypatch.setattr(home.store, "service", service)
     own = Scope(SCOPE.tenant_id, SCOPE.agent_id, "project:shop", person=SCOPE.resource_id)
     sent = WriteRequest(Origin("test", "remember", "local"))
     request = RememberRequest("This project is deployed with Kamal.", about="project")
