@@ -19,6 +19,7 @@ from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import BATCH_ROWS, EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import DAY_MS
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
@@ -303,6 +304,7 @@ class VectorWriter:
             while after < last:
                 await self._write_new()
                 page = await self._page(after, last)
+                await self._report_pending(page)
                 if page.rows:
                     if not await self._alone():
                         return False
@@ -340,12 +342,23 @@ class VectorWriter:
         after = max(0, self._seen - self._slack)
         while True:
             page = await self._page(after, None, self._owed)
+            await self._report_pending(page)
             await self._embed(page)
             self._seen = max(self._seen, page.upto)
             if not page.full:
                 break
             after = page.upto
         self._owed.clear()
+        metrics.VECTORS_PENDING.set(0)
+
+    async def _report_pending(self, page: _Page) -> None:
+        if not metrics.VECTORS_PENDING.is_kept:
+            return
+        pending = len(page.rows)
+        if page.full:
+            # Row ids are numbers in a row, so the distance to the newest tells without counting.
+            pending += max(0, await self._engine.database.read_installation(vectors.last_row) - page.upto)
+        metrics.VECTORS_PENDING.set(pending)
 
     async def _page(self, after: int, last: int | None, scopes: Collection[Scope] | None = None) -> _Page:
         """The next rows without a vector, of these scopes (None: of all)."""
