@@ -1,7 +1,9 @@
 """``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
 import asyncio
+import importlib
 import ipaddress
+import logging
 import os
 import sys
 import time
@@ -50,6 +52,8 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey
 
+log = logging.getLogger(__name__)
+
 
 def look_up_served(settings: Settings) -> ServedClients:
     """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
@@ -86,12 +90,16 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         key = read_or_make_key(settings.data_dir)
     else:
         key = None
+    try:
+        lines = _open_metrics(settings, 0 if place is None else place[0])
+    except (ImportError, OSError) as error:
+        sys.stderr.write(f"layerlore: metrics.address: {_describe_metrics_failure(error)}\n")
+        return 2
     stop = StopRequest()
     server = build_server(settings, stop=stop)
     resource = _protected_resource(settings)
     _add_open_routes(server, resource)
 
-    lines = ""
     if key is not None:
         lines += f"its key is in {key_file(settings.data_dir)}; send it as Authorization: Bearer KEY\n"
     if warned := warning(settings):
@@ -131,6 +139,27 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         public_path=http.public_path,
         worker=None if place is None else WorkerLink(*place, stop, opened),
     )
+
+
+def _open_metrics(settings: Settings, worker: int) -> str:
+    """Serve the page of metrics, if there is to be one. Returns the line that says where. Raises ImportError, OSError."""
+    if not settings.metrics.address:
+        return ""
+    # By name, since not every installation has the extra.
+    page = importlib.import_module("layerlore.server.http.metrics_page")
+    host, port = settings.metrics.place(worker)
+    port = page.open_metrics_page(host, port, worker)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}/metrics"
+    # Only the first worker's line is shown.
+    log.info("the metrics of worker %d are at %s", worker, url)
+    return f"its metrics are at {url}\n"
+
+
+def _describe_metrics_failure(error: ImportError | OSError) -> str:
+    if isinstance(error, ImportError):
+        return "the extra is missing: install layerlore[metrics], or leave the address out"
+    return f"it cannot be listened on: {error.strerror or error}"
 
 
 def _limits(http: HttpSettings) -> ConnectionLimits:

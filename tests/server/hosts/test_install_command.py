@@ -154,6 +154,26 @@ def test_what_somebody_else_changed_meanwhile_stays_when_it_is_taken_back(name: 
     assert read(host, left) == read(host, fixture_of(host))
 
 
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        # As Codex writes that its user trusts a hook.
+        ("codex", '\n[hooks.state."/home/ana/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'),
+        ("goose", "GOOSE_MODEL: gpt-5\n"),
+    ],
+)
+def test_what_the_host_added_to_a_file_of_ours_alone_is_all_that_stays(
+    name: str, added: str, home: Path, cli: Cli
+) -> None:
+    host = BY_NAME[name]
+    cli("install", name, "--capture")
+    path = host.find_file(Places())
+    path.write_text(path.read_text(encoding="utf-8") + added, encoding="utf-8")
+    code, told, _ = cli("uninstall")
+    assert (code, f"{host.title}: removed from {path}" in told) == (0, True)
+    assert read(host, path.read_text(encoding="utf-8")) == read(host, added)
+
+
 @pytest.mark.parametrize("name", [host.name for host in HOSTS])
 def test_a_file_that_was_not_there_is_gone_again_with_its_folders(name: str, home: Path, cli: Cli) -> None:
     assert cli("install", name)[0] == 0
@@ -351,7 +371,7 @@ def test_what_would_be_written_is_printed_with_a_link_and_nothing_is_written(hom
 
 
 def test_a_server_over_http_is_named_by_its_url_and_with_a_key_by_the_bridge(home: Path, cli: Cli) -> None:
-    url = "https://mem.example.com/mcp"
+    url = "https://127.0.0.1:1/mcp"
     for name, key in (("gemini-cli", "httpUrl"), ("windsurf", "serverUrl"), ("goose", "uri"), ("codex", "url")):
         assert cli("install", name, "--http", url)[0] == 0
         host = BY_NAME[name]
