@@ -12,6 +12,7 @@ import typer
 from layerlore.server.command_line.commands.bridge import parse_endpoint
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
+from layerlore.server.command_line.served_key import find_key_file
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Format, Host, Places
 from layerlore.server.hosts.hook_files import HookFile, find_hooks
@@ -59,6 +60,8 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
             "none of the hosts that this knows is installed here: name one to write its file all the same\n"
         )
         return 1
+    if request.url and not request.key_file:
+        request = replace(request, key_file=find_key_file(settings, request.url))
     # All plans are made before the first write, so that an error of one host changes no file.
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, request, host, places)]
     # In a project's own folder the person agrees to its name by installing.
@@ -334,7 +337,9 @@ def install(
     http: Annotated[
         str, typer.Option(metavar="URL", help="Connect to this server over HTTP instead of launching one.")
     ] = "",
-    key_file: Annotated[str, typer.Option(help="The file that holds the key for --http.")] = "",
+    key_file: Annotated[
+        str, typer.Option(help="The file that holds the key for --http; without it you are asked.")
+    ] = "",
     project: OfProject = False,
     capture: Annotated[
         bool, typer.Option("--capture", help="Hooks, too: the host shows what is remembered, and stores what is said.")
@@ -352,8 +357,8 @@ def install(
     if key_file and not http:
         return fail("install: --key-file goes with --http", 2)
     options = {name: value for name, value in flags.items() if isinstance(value, str)}
-    request = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
     settings = read_settings(flags)
+    request = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
     return show_plan(settings, request) if print_ else run_install(settings, request)
 
 

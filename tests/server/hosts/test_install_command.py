@@ -372,7 +372,7 @@ def test_what_would_be_written_is_printed_with_a_link_and_nothing_is_written(hom
 
 
 def test_a_server_over_http_is_named_by_its_url_and_with_a_key_by_the_bridge(home: Path, cli: Cli) -> None:
-    url = "https://mem.example.com/mcp"
+    url = "https://127.0.0.1:1/mcp"
     for name, key in (("gemini-cli", "httpUrl"), ("windsurf", "serverUrl"), ("goose", "uri"), ("codex", "url")):
         assert cli("install", name, "--http", url)[0] == 0
         host = BY_NAME[name]
