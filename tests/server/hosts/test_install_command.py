@@ -300,13 +300,15 @@ def test_a_file_that_cannot_be_replaced_leaves_no_backup_and_no_record(
     with monkeypatch.context() as patched:
 
         def refuse(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EPERM, "Operation not permitted")
+            raise PermissionError(errno.EPERM, "Operation not permitted", ".mcp.json.1.part")
 
         # An immutable file refuses just this.
         patched.setattr("layerlore.server.process.safe_files.os.rename", refuse)
         code, told, _ = cli("install", "cursor", "codex")
     assert code == 1
-    assert told.count("cannot be written: Operation not permitted") == 2
+    why = "cannot be written: Operation not permitted; it may be locked or immutable"
+    assert f"Cursor: refused: {path} {why}" in told
+    assert f"Codex: refused: {home / '.codex' / 'config.toml'} {why}" in told
     assert path.read_text(encoding="utf-8") == "{}"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert [each.name for each in home.iterdir()] == [".cursor"]
