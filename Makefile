@@ -60,8 +60,8 @@ fix: .venv/.ready
 
 lock:
 	.venv/bin/uv lock
-	.venv/bin/uv export --quiet --frozen --no-emit-project --group dev --extra english --no-header --no-annotate -o requirements.txt
-	.venv/bin/uv export --quiet --frozen --no-emit-project --no-dev --no-header --no-annotate -o requirements-server.txt
+	.venv/bin/uv export --quiet --frozen --no-emit-project --group dev --extra english --extra metrics --no-header --no-annotate -o requirements.txt
+	.venv/bin/uv export --quiet --frozen --no-emit-project --no-dev --extra metrics --no-header --no-annotate -o requirements-server.txt
 	.venv/bin/python tests/interop/python_environments.py lock
 
 # The explorer's page, from explorer/: one file that is committed, so that nobody needs Node to use it.

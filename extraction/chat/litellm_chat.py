@@ -35,6 +35,7 @@ from layerlore.storage.audit.usage_rows import Spent
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
+from layerlore.storage.core.traces import CLIENT, Attributes, annotate, span
 
 if TYPE_CHECKING:
     from layerlore.extraction.kinds.kind import Material
@@ -378,11 +379,15 @@ class LitellmChat:
             *more,
         ]
         worker = Worker("chat")
+        attributes: Attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
         try:
-            with anyio.fail_after(self._deadline):
-                return await _run_in(
+            with span(f"chat {model}", attributes, CLIENT), anyio.fail_after(self._deadline):
+                turn = await _run_in(
                     worker, functools.partial(self._exchange, litellm, model, talk, form, material.schema)
                 )
+                annotate("gen_ai.usage.input_tokens", turn.reply.spent.input_tokens)
+                annotate("gen_ai.usage.output_tokens", turn.reply.spent.output_tokens)
+                return turn
         except TimeoutError:
             self._left.add(worker)
             raise ChatFailed(f"{model}: no answer in {self._timeout:g} s", retryable=True) from None

@@ -33,13 +33,15 @@ from layerlore.extraction.kinds.kind import (
     Stale,
 )
 from layerlore.memory.engine.engine import Engine, WriteRequest
+from layerlore.memory.usage.model_usage import NANO
 from layerlore.prompts import render
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import Spent, UsageLine
-from layerlore.storage.core import scopes
+from layerlore.storage.core import metrics, scopes
 from layerlore.storage.core.errors import LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.scopes import NoteKind
+from layerlore.storage.core.traces import span
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows
 from layerlore.storage.jobs import job_rows
@@ -239,6 +241,9 @@ async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent:
     if spent == Spent():
         return
     # The provider charges for the call even if the work is cancelled now.
+    metrics.MODEL_TOKENS.add(model, "input", by=spent.input_tokens)
+    metrics.MODEL_TOKENS.add(model, "output", by=spent.output_tokens)
+    metrics.MODEL_COST.add(model, by=spent.cost_nano_usd / NANO)
     with anyio.CancelScope(shield=True):
         await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=engine.now())
 
@@ -303,6 +308,7 @@ class Endings:
     async def _fail(self, claim: Claim, text: str, retryable: bool = True, retry_after_ms: int | None = None) -> None:
         failures, now = claim.attempts + 1, self._engine.now()
         dead = not retryable or failures >= MOST_FAILURES
+        metrics.JOB_FAILURES.add(claim.kind, "yes" if dead else "no")
         log.warning("%s: attempt %d failed%s: %s", claim.kind, failures, ", the last" if dead else "", text)
         await self._engine.database.write(
             job_rows.fail,
@@ -510,7 +516,8 @@ class JobWorker:
 
     async def _attempt(self, lane: _Lane, claim: Claim) -> None:
         try:
-            await attempt(self._engine, self._kinds[claim.kind], claim, lane.chat)
+            with span(f"job {claim.kind}"):
+                await attempt(self._engine, self._kinds[claim.kind], claim, lane.chat)
         except Exception as error:  # noqa: BLE001 - any error ends the claim
             if isinstance(error, NoModel):
                 # The host's model may do such jobs. Claimed here again, they would only come back.

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine, Outcome
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
@@ -127,8 +128,10 @@ async def append(database: Database, scope: Scope, line: JournalLine) -> None:
     try:
         await database.write(journal_rows.append, scope, line)
     except LayerloreError as error:
+        metrics.JOURNAL_LOST.add()
         log.error("the journal lacks a line (%s, %s): %s", line.tool, line.outcome, error)
     except Exception:
+        metrics.JOURNAL_LOST.add()
         log.exception("the journal lacks a line (%s, %s)", line.tool, line.outcome)
 
 

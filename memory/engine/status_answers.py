@@ -10,6 +10,8 @@ from layerlore.memory.usage.usage_answers import UsageByModel
 
 ANY_OBJECT = WithJsonSchema({"type": "object"})
 """A part of the status that people read: a schema of its keys would say nothing to a model."""
+ANY_LIST = WithJsonSchema({"type": "array", "items": {"type": "object"}})
+"""The same of a list."""
 
 
 class ProcessState(TypedDict, total=False):
@@ -58,6 +60,12 @@ class WaitingJobs(TypedDict):
     jobs: int
 
 
+# The same of all tenants, for an operator: how many of them failed, and for how many seconds the oldest has been due.
+class TenantsJobs(WaitingJobs):
+    failed: int
+    oldest_seconds: int
+
+
 class FailedJob(TypedDict):
     kind: str
     thread_id: NotRequired[str]
@@ -75,6 +83,7 @@ class DeadJob(FailedJob):
 
 class Jobs(TypedDict):
     waiting: list[WaitingJobs]
+    all_tenants: NotRequired[Annotated[list[TenantsJobs], ANY_LIST]]
     failing: NotRequired[list[FailingJob]]
     dead: NotRequired[list[DeadJob]]
     resume: NotRequired[str]

@@ -45,10 +45,12 @@ from layerlore.memory.recall.results import (
     pick_winners,
 )
 from layerlore.memory.settings.context_settings import RecallRules
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS, RecallKind, read_note_place
+from layerlore.storage.core.traces import annotate, span
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import subjects
 from layerlore.storage.derived.entries import PLACE
@@ -78,6 +80,8 @@ NOT_ALL_EMBEDDED = "some messages have no vector yet"
 # rows.
 _NEWEST_ROWS = 400
 _FEW_NEWEST = 3
+# The values of a label.
+_YES_NO = ("no", "yes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +160,23 @@ async def recall(engine: Engine, scope: Scope, request: RecallRequest) -> Recall
         request = replace(request, kinds=[kind for kind in request.kinds if kind != "entry"])
         if not request.kinds:
             raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); other kinds are allowed")
+    found = await _recall(engine, scope, request)
+    is_unsure = found.confidence != "sure"
+    metrics.RECALLS.add(_YES_NO[bool(found.degraded)], _YES_NO[is_unsure])
+    annotate("gen_ai.memory.record.count", len(found.hits))
+    return found
+
+
+async def _recall(engine: Engine, scope: Scope, request: RecallRequest) -> RecallResult:
     prepared = await prepare_recall(engine, scope, request, engine.recall)
-    found = await engine.database.read(_find_shown, scope, engine, prepared)
+    with span("rank"):
+        found = await engine.database.read(_find_shown, scope, engine, prepared)
     # A thread is the project's; the query's vector is at hand by now.
     if not scope.person or request.thread_id is not None:
         return found
     beside = await prepare_recall(engine, scope.of_person, replace(prepared.request, asking=""), engine.recall)
-    found_beside = await engine.database.read(_find_shown, scope.of_person, engine, beside)
+    with span("rank"):
+        found_beside = await engine.database.read(_find_shown, scope.of_person, engine, beside)
     return join_results(found, found_beside, request.limit)
 
 
@@ -209,7 +223,8 @@ async def prepare_recall(
     rules = rules.for_limit(request.limit)
     embedding = asyncio.create_task(_embed(engine, texts, each, at_hand=at_hand))
     try:
-        before = await engine.database.read(_read_before, scope, engine, request, sought, days, rules)
+        with span("match words"):
+            before = await engine.database.read(_read_before, scope, engine, request, sought, days, rules)
         request = replace(request, subject=before.subject)
         vectors: list[Vector | None] = [None] * len(texts)
         reasons: tuple[str, ...] = ()
@@ -313,7 +328,8 @@ async def _embed(
         by_design = at_hand and not embedding.embedder.local
         return (None if made is None else made.vector), "" if by_design else reason
 
-    answers = await asyncio.gather(*(embedded(text, words) for text, words in zip(texts, each, strict=True)))
+    with span("embed queries"):
+        answers = await asyncio.gather(*(embedded(text, words) for text, words in zip(texts, each, strict=True)))
     return [vector for vector, _ in answers], tuple(dict.fromkeys(reason for _, reason in answers if reason))
 
 

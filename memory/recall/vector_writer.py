@@ -14,12 +14,12 @@ from functools import partial
 from itertools import groupby
 
 import anyio
-import numpy as np
 
-from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import BATCH_ROWS, EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import DAY_MS
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
@@ -134,7 +134,7 @@ async def _embed(engine: Engine, embedding: EmbeddingService, rows: Sequence[Pen
             # The model refuses this text for good. Without this note every scan would send it again.
             embedding.refused.setdefault(row.scope, set()).add(row.row_id)
         else:
-            new.setdefault(row.scope, []).append(_new_vector(row, vector))
+            new.setdefault(row.scope, []).append(vectors.make_vector(row.row_id, vector))
     model, dimension = embedding.embedder.name, embedding.embedder.dimension
     for scope, vectors_of_scope in new.items():
         # Vectors of another dimension cannot be compared, so a model keeps the dimension of its first vectors.
@@ -180,11 +180,6 @@ async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[New
     """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
     agreed = await vectors.agree_on_dimension(tx, model, dimension)
     return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
-
-
-def _new_vector(row: PendingRow, vector: Vectors) -> NewVector:
-    # The bits serve the quick first search, the floats the exact comparison.
-    return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())
 
 
 log = logging.getLogger(__name__)
@@ -309,6 +304,7 @@ class VectorWriter:
             while after < last:
                 await self._write_new()
                 page = await self._page(after, last)
+                await self._report_pending(page)
                 if page.rows:
                     if not await self._alone():
                         return False
@@ -346,12 +342,23 @@ class VectorWriter:
         after = max(0, self._seen - self._slack)
         while True:
             page = await self._page(after, None, self._owed)
+            await self._report_pending(page)
             await self._embed(page)
             self._seen = max(self._seen, page.upto)
             if not page.full:
                 break
             after = page.upto
         self._owed.clear()
+        metrics.VECTORS_PENDING.set(0)
+
+    async def _report_pending(self, page: _Page) -> None:
+        if not metrics.VECTORS_PENDING.is_kept:
+            return
+        pending = len(page.rows)
+        if page.full:
+            # Row ids are numbers in a row, so the distance to the newest tells without counting.
+            pending += max(0, await self._engine.database.read_installation(vectors.last_row) - page.upto)
+        metrics.VECTORS_PENDING.set(pending)
 
     async def _page(self, after: int, last: int | None, scopes: Collection[Scope] | None = None) -> _Page:
         """The next rows without a vector, of these scopes (None: of all)."""

@@ -428,7 +428,8 @@ class HostFile:
         for key in path[:-1]:
             inside = inside[key]
         del inside[path[-1]]
-        return self._edit(text, lambda plain: _FORMATS[self.format].drop(plain, path), expected)
+        without_parents = _drop_empty(expected, path[:-1])
+        return self._edit(text, lambda plain: _FORMATS[self.format].drop(plain, path), expected, without_parents)
 
     def back_up(self) -> Path | None:
         """Copy it beside itself, under a name that nothing has yet; None if it is not there."""
@@ -474,7 +475,7 @@ class HostFile:
                     f"{each} is a link to {target}, which does not exist: create that, or remove the link"
                 )
 
-    def _edit(self, text: str, change: Callable[[str], str], expected: Json) -> str:
+    def _edit(self, text: str, change: Callable[[str], str], *expected: Json) -> str:
         """The text as ``change`` makes it, with its byte order mark and its line ends as they were."""
         plain = text.removeprefix(_MARK)
         # Files of Windows have two characters at each line's end, and the new lines get the same.
@@ -485,12 +486,21 @@ class HostFile:
             changed = change(plain)
         if text.startswith(_MARK):
             changed = _MARK + changed
-        return self._checked(changed, expected)
-
-    def _checked(self, text: str, expected: Json) -> str:
         # The text is parsed again: a mistake in the editing must not reach the host's file.
-        if self.parse(text) != expected:
+        if self.parse(changed) not in expected:
             raise HostFileRefused(
                 f"{self.path} is written in a way that cannot be changed safely, so it stays as it is"
             )
-        return text
+        return changed
+
+
+def _drop_empty(value: Json, path: Sequence[str]) -> Json:
+    """The value without the objects on a path that are empty: a table of TOML without a header is gone with its last entry."""
+    if not path:
+        return value
+    inner = value.get(path[0])
+    if isinstance(inner, dict):
+        inner = _drop_empty(inner, path[1:])
+    if inner:
+        return {**value, path[0]: inner}
+    return {name: each for name, each in value.items() if name != path[0]}

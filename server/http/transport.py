@@ -32,10 +32,12 @@ from layerlore.server.http.whole_answers import SseAnswers, WholeAnswers
 from layerlore.server.process.sdk_private import (
     add_middleware,
     close_listen_streams,
+    count_sessions,
     mark_sessions,
     serve_connection_loop,
 )
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.storage.core import metrics
 
 MCP: Final = "/mcp"
 SSE: Final = "/sse"
@@ -182,10 +184,14 @@ class SseEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answers = SseAnswers(scope, send)
         try:
-            async with self._sse.connect_sse(scope, receive, answers.send) as (messages, replies):
-                await serve_connection_loop(self._mcp, answers.wrap_messages(messages), answers.wrap_replies(replies))
+            with metrics.STREAMS.hold():
+                await self._serve(scope, receive, answers)
         finally:
             answers.end()
+
+    async def _serve(self, scope: Scope, receive: Receive, answers: SseAnswers) -> None:
+        async with self._sse.connect_sse(scope, receive, answers.send) as (messages, replies):
+            await serve_connection_loop(self._mcp, answers.wrap_messages(messages), answers.wrap_replies(replies))
 
 
 class CallsInFlight:
@@ -204,7 +210,10 @@ class CallsInFlight:
             scope.cancel()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is None or ctx.method == "subscriptions/listen":
+        if ctx.method == "subscriptions/listen":
+            with metrics.STREAMS.hold():
+                return await call_next(ctx)
+        if ctx.request_id is None:
             return await call_next(ctx)
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
@@ -378,6 +387,7 @@ def serve_http(
         messages_path=f"{MESSAGES}/" if worker is None else f"{MESSAGES}/{worker.index}/",
         public_path=public_path,
     )
+    metrics.SESSIONS.read_from(lambda: count_sessions(mcp))
     # The marks must be set before the first session begins.
     if worker is not None:
         mark_sessions(mcp, worker.mark)

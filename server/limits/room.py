@@ -21,6 +21,7 @@ class TooMuch(LayerloreError):
 
     def __init__(self, what: str, allowed: str, retry_after: float) -> None:
         # Rounded first: 0.30000000000000004 would become 0.4.
+        self.what = what
         self.retry_after = max(0.1, math.ceil(round(retry_after * 10, 6)) / 10)
         super().__init__(f"too many {what}: {allowed}; try again in {self.retry_after:,} s")
 

@@ -35,6 +35,7 @@ from layerlore.server.limits.room import Room, TooMuch, content_length, refusal_
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers
+from layerlore.storage.core import metrics
 
 # The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a
 # role, every step a type.
@@ -160,6 +161,7 @@ class Throttle:
                 running.callback(turns.release)
             return await call_next(ctx)
         except TooMuch as refused:
+            metrics.REFUSED.add(refused.what)
             await self._refused(ctx, refused)
             return _answer_refusal(ctx, refused)
         finally:
@@ -417,6 +419,7 @@ def _method(scope: Scope) -> str:
 
 def _too_many(refused: TooMuch) -> JSONResponse:
     """The answer 429, with an error of the protocol as its body; it has no id, since the request was not read."""
+    metrics.REFUSED.add(refused.what)
     body = {"jsonrpc": "2.0", "id": None, "error": refusal_error(refused).model_dump(mode="json", exclude_none=True)}
     headers = {"Retry-After": str(math.ceil(refused.retry_after)), "Connection": "close"}
     return JSONResponse(body, status_code=429, headers=headers)

@@ -5,10 +5,27 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from pythonjsonlogger.json import JsonFormatter
+
+from layerlore.storage.core.traces import find_trace_id
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRequest:
+    """The request that a log line is about."""
+
+    request_id: str
+    tenant: str
+    tool: str
+
+
+logged_request: ContextVar[LoggedRequest | None] = ContextVar("logged_request", default=None)
+"""The request that this task answers, for its log lines."""
 
 LOG_BYTES = 4 * 1024 * 1024
 
@@ -17,6 +34,14 @@ class _MaskedJson(JsonFormatter):
     """Masks each line with ``mask`` once that is set: its patterns are loaded after ``initialize`` was answered."""
 
     mask: Callable[[str], str] = staticmethod(lambda line: line)
+
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
+        super().add_fields(log_data, record, message_dict)
+        request, trace_id = logged_request.get(), find_trace_id()
+        if request is not None:
+            log_data.update(asdict(request))
+        if trace_id:
+            log_data["trace_id"] = trace_id
 
     def format(self, record: logging.LogRecord) -> str:
         return self.mask(super().format(record))

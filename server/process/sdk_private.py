@@ -3,7 +3,7 @@
 No other module uses them, so that a new version of the SDK is checked in one place. They are those of mcp 2.3.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 from mcp.server._otel import OpenTelemetryMiddleware
@@ -18,11 +18,13 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.subscriptions import ListenHandler
+from mcp.shared._otel import extract_trace_context
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
-from mcp.types import RequestParams, Result
-from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+from mcp.types import CallToolResult, RequestParams, Result
 from starlette.types import Receive, Scope, Send
+
+from layerlore.storage.core import traces
 
 Messages = ReadStream[SessionMessage | Exception]
 """The messages of one client, as they come."""
@@ -64,22 +66,51 @@ def add_middleware(mcp: MCPServer[Any], middleware: ServerMiddleware[Any]) -> No
     mcp.middleware.append(middleware)
 
 
-class TracesIfRecorded(OpenTelemetryMiddleware):
-    """The SDK's traces of calls, which the SDK begins and ends even if none is recorded; this turns them off."""
+class QuietTraces(OpenTelemetryMiddleware):
+    """Traces of requests in place of the SDK's, which begin and end even if none is recorded, and hold the texts of
+    errors and whatever a caller calls a tool."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        # The default provider records nothing, but each span still costs time.
-        if isinstance(get_tracer_provider(), ProxyTracerProvider):
+        if not traces.is_recording():
             return await call_next(ctx)
-        return await super().__call__(ctx, call_next)
+        attributes: traces.Attributes = {"mcp.method.name": ctx.method, "mcp.protocol.version": ctx.protocol_version}
+        name = ctx.method
+        tool = (ctx.params or {}).get("name")
+        if ctx.method == "tools/call":
+            attributes["gen_ai.operation.name"] = "execute_tool"
+            # A name that no tool has is a text of the caller's.
+            if tool in self._names:
+                attributes["gen_ai.tool.name"] = tool
+                name = f"{ctx.method} {tool}"
+        with traces.span(name, attributes, traces.SERVER, within=extract_trace_context(ctx.meta)) as current:
+            result = await call_next(ctx)
+            if is_tool_error(result):
+                traces.mark_failed(current, "tool_error")
+            return result
 
 
-def trace_if_recorded(mcp: MCPServer[Any]) -> None:
-    """Let calls pass without a trace as long as the process records none."""
+def is_tool_error(result: HandlerResult) -> bool:
+    """Whether a result of a middleware is the error of a tool."""
+    match result:
+        case CallToolResult(is_error=True) | {"isError": True}:
+            return True
+    return False
+
+
+def trace_quietly(mcp: MCPServer[Any], names: Collection[str]) -> None:
+    """Trace requests without what callers send, and only if the process records traces. ``names``: of the tools."""
     # In place, since the SDK holds this very list.
     mcp.middleware[:] = [
-        TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
+        QuietTraces(names) if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
     ]
+
+
+def count_sessions(mcp: MCPServer[Any]) -> int:
+    """The number of open handshake-era sessions over Streamable HTTP. It may be asked for in any thread."""
+    return len(mcp.session_manager._server_instances)
 
 
 def session_subjects(mcp: MCPServer[Any]) -> list[str]:

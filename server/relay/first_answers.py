@@ -21,8 +21,8 @@ HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that begin with ``initialize``."""
 PER_REQUEST = ("2026-07-28",)
 """Versions that each request names."""
-_SECONDS = 60.0
-_MOST_TRIES = 3
+_SECONDS = 20.0
+_MOST_TRIES = 2
 
 
 class NotServed(OSError):

@@ -42,6 +42,7 @@ from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writer
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
+from layerlore.storage.core.traces import annotate
 from layerlore.storage.threads import threads
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ class Runtime:
             if settings.memory == "off" and function is not memory_status.function and not caller.operates:
                 raise MemoryClosed(settings.describe_closed(agent))
             tools = self._tools_for(settings, caller.principal.rights)
+            annotate("gen_ai.memory.store.id", journal_lines.resource_mark(engine.hmac_key, caller.scope.resource_id))
             call = Call(
                 name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
             )

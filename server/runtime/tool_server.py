@@ -44,12 +44,13 @@ from layerlore.server.process.sdk_private import (
     add_middleware,
     expect_no_argument_headers,
     serve_method,
-    trace_if_recorded,
+    trace_quietly,
 )
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.prompts.prompts import complete, get_prompt, list_prompts
 from layerlore.server.resources.requests import list_resources, list_templates, make_result, read_resource
+from layerlore.server.runtime.call_records import CallRecords, noted_errors
 from layerlore.server.runtime.process import Process
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
@@ -66,7 +67,9 @@ from layerlore.server.tools.toolsets import (
     list_callable,
     list_writers,
 )
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError, StorageBusy
+from layerlore.storage.core.traces import span
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +90,8 @@ class ToolServer(MCPServer[Lifespan]):
         self._declared: dict[str, Tool] = {name: each.tool for name, each in self._declarations.items()}
         super().__init__(name, tools=list(self._declared.values()), **options)
         expect_no_argument_headers(self)
-        trace_if_recorded(self)
+        trace_quietly(self, self._declarations)
+        add_middleware(self, CallRecords(self._declarations))
 
     async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         """The tools that the caller has the right to."""
@@ -117,8 +121,12 @@ class ToolServer(MCPServer[Lifespan]):
             near = suggest_name(name, offered)
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
         try:
-            return make_result(await self._act(process, name, arguments, context), process.settings.limits.answer_bytes)
+            with noted_errors():
+                answer = await self._act(process, name, arguments, context)
+            return make_result(answer, process.settings.limits.answer_bytes)
         except (TooMuch, StorageBusy) as refused:
+            if isinstance(refused, TooMuch):
+                metrics.REFUSED.add(refused.what)
             return refusal_result(refused)
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error
@@ -169,8 +177,20 @@ class ToolServer(MCPServer[Lifespan]):
         if settings.memory == "read-only" and declaration.changes(arguments):
             raise ToolError(f"{name} cannot be called so: {settings.describe_closed(caller.scope.agent_id)}")
         values, given = check_arguments(self._declared[name], arguments)
-        answer = await process.act(name, declaration.function, caller, values, given)
+        with span(operation := _operation(declaration, arguments), {"gen_ai.operation.name": operation}):
+            answer = await process.act(name, declaration.function, caller, values, given)
         return declaration.hide_stored(answer, caller.principal.rights)
+
+
+def _operation(declaration: Declaration, arguments: dict[str, Any]) -> str:
+    """What a call does to the memory, as OpenTelemetry's conventions for generative AI name it."""
+    if not declaration.changes(arguments):
+        return "search_memory"
+    if "forget" in declaration.needs(arguments):
+        return "delete_memory"
+    if declaration.hints.is_idempotent:
+        return "update_memory"
+    return "upsert_memory"
 
 
 def _described_for(tools: Sequence[ListedTool], default: Default) -> list[ListedTool]:

@@ -4,6 +4,7 @@ Loaded and begun after the first calls: on a busy machine each of them would wai
 """
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 
@@ -16,13 +17,19 @@ from layerlore.server.process.interpreter import freeze_objects
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.jobs.backlog import JobCount, count_oldest
+from layerlore.storage.jobs.job_rows import KINDS, State
 
 log = logging.getLogger(__name__)
 
 ERASE_EVERY_SECONDS = 60.0
 RETAIN_EVERY_SECONDS = 3600.0
 LOOK_EVERY_SECONDS = 5.0
+REPORT_EVERY_SECONDS = 15.0
+MOST_COUNTED = 10_000
+OPEN_STATES: tuple[State, ...] = ("due", "running", "later")
 CHECK_SECONDS = 5.0
 LOADED_SECONDS = 10.0
 """After so long everything is loaded that a server ever loads, an embedder included."""
@@ -41,6 +48,8 @@ async def keep_up(runtime: Runtime) -> None:
         # Without such rules the search for old messages would find nothing.
         if engine.retention.deletes:
             tasks.start_soon(_retain_now_and_then, engine)
+        if metrics.JOBS.is_kept:
+            tasks.start_soon(_report_jobs, engine)
         if runtime.settings.memory != "off":
             tasks.start_soon(_keep_index, engine)
             tasks.start_soon(_do_jobs, runtime)
@@ -65,6 +74,29 @@ async def _check_database(engine: Engine) -> None:
         await engine.database.check_quickly(CHECK_SECONDS)
     except LayerloreError as error:
         log.warning("%s", error)
+
+
+async def _report_jobs(engine: Engine) -> None:
+    """Keep the numbers of background jobs fresh. They are not counted in full: that would take longer the more there are."""
+    while True:
+        try:
+            now = engine.now()
+            _set_job_levels(await engine.database.read_installation(count_oldest, most=MOST_COUNTED, now=now), now)
+        except LayerloreError as error:
+            log.debug("background jobs are not counted: %s", error)
+        except Exception:
+            log.exception("background jobs could not be counted; it is tried again")
+        await anyio.sleep(REPORT_EVERY_SECONDS)
+
+
+def _set_job_levels(found: Sequence[JobCount], now: int) -> None:
+    counts = {(each.kind, each.state): each.jobs for each in found}
+    since = {each.kind: each.due_at for each in found if each.state == "due"}
+    # Kinds without jobs are set as well, since a level stays what it was.
+    for kind in KINDS:
+        for state in OPEN_STATES:
+            metrics.JOBS.set(counts.get((kind, state), 0), kind, state)
+        metrics.JOB_OLDEST_SECONDS.set(max(0, now - since.get(kind, now)) / 1000, kind)
 
 
 async def _do_jobs(runtime: Runtime) -> None:

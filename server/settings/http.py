@@ -231,6 +231,37 @@ class JwtSettings(Section):
         return self
 
 
+def _host_and_port(value: str) -> str:
+    try:
+        url = urlsplit(f"//{value}")
+        whole = bool(url.hostname) and url.port is not None and url.netloc == value and "@" not in value
+    except ValueError:
+        whole = False
+    if value and not whole:
+        raise ValueError("HOST:PORT is needed, as in 127.0.0.1:9464 or [::1]:9464")
+    return value
+
+
+class MetricsSettings(Section):
+    """Numbers of `layerlore serve` for an operator, as Prometheus scrapes them. They need the extra `metrics`."""
+
+    address: Annotated[str, AfterValidator(one_line), AfterValidator(_host_and_port)] = Field(
+        default="",
+        max_length=255,
+        description="HOST:PORT where /metrics is served without a credential, so it belongs into a network of your own: "
+        "`127.0.0.1:9464`. Of several workers each has a port: this one, the next, and so on. Port 0 takes a free one. "
+        "Empty: nothing is counted.",
+    )
+
+    def place(self, worker: int) -> tuple[str, int]:
+        """The host and the port of a worker's page."""
+        url = urlsplit(f"//{self.address}")
+        host, port = url.hostname or "", url.port or 0
+        if port:
+            return host, port + worker
+        return host, 0
+
+
 WAITING_AT_ONCE = 8
 """Calls of a tenant at the same time where they wait for a remote model more than they take of this machine."""
 

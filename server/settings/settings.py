@@ -60,7 +60,7 @@ from layerlore.memory.settings.note_settings import (
 )
 from layerlore.server.settings.agents import AgentProfiles, AgentSettings
 from layerlore.server.settings.capture import CaptureSettings
-from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, RateSettings
+from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, MetricsSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
@@ -299,6 +299,7 @@ class Settings(BaseSettings):
     )
     http: HttpSettings = HttpSettings()
     jwt: JwtSettings = JwtSettings()
+    metrics: MetricsSettings = MetricsSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     retention: RetentionRules = RetentionRules()

@@ -5,7 +5,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from typing_extensions import TypedDict
@@ -15,7 +15,15 @@ from layerlore.extraction.jobs.host_jobs import TURN_KINDS
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal_lines import WriteOutcome
-from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ModelStatus, ObservationState, WaitingJobs
+from layerlore.memory.engine.status_answers import (
+    Budget,
+    FailedJob,
+    Jobs,
+    ModelStatus,
+    ObservationState,
+    TenantsJobs,
+    WaitingJobs,
+)
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import NANO
@@ -27,6 +35,7 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.backlog import JobCount, count_all
 from layerlore.storage.jobs.job_rows import JobRow
 from layerlore.storage.threads import threads
 
@@ -41,12 +50,14 @@ _STATES: tuple[Literal["due", "running", "later", "dead"], ...] = ("due", "runni
 @dataclass(frozen=True, slots=True)
 class Background:
     """The background work of a scope now: its jobs, what the models of the installation spent today, the tokens that its tenant
-    spent today, and the current conversation, if it is stored."""
+    spent today, and the current conversation, if it is stored. ``of_all``: the jobs of all tenants, for the person whose
+    database it is."""
 
     rows: Sequence[JobRow]
     spent: OfDay
     tenant_tokens: int
     thread: Thread | None
+    of_all: Sequence[JobCount] = ()
 
     @property
     def dead(self) -> list[JobRow]:
@@ -65,7 +76,13 @@ async def read_background(call: Call) -> Background:
     if call.settings.memory == "off":
         return Background([], OfDay(), 0, None)
     # One read transaction, so that the numbers fit together.
-    return await call.engine.database.read(_read, call.scope, call.caller.default_thread, call.engine.now())
+    database, now = call.engine.database, call.engine.now()
+    found = await database.read(_read, call.scope, call.caller.default_thread, now)
+    principal = call.caller.principal
+    # An administrator of one tenant learns nothing about others.
+    if principal.local or principal.every_tenant:
+        return replace(found, of_all=await database.read_installation(count_all, now=now))
+    return found
 
 
 async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
@@ -130,9 +147,24 @@ def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) 
     return {"again_in_seconds": max(1, math.ceil((soonest - now) / 1000))}
 
 
-def describe_jobs(found: Background) -> Jobs:
+def present_count(count: JobCount, now: int) -> TenantsJobs:
+    """A count of jobs of all tenants as an answer shows it."""
+    oldest_seconds = max(0, now - count.due_at) // 1000
+    return {
+        "kind": count.kind,
+        "state": count.state,
+        "jobs": count.jobs,
+        "failed": count.failed,
+        "oldest_seconds": oldest_seconds,
+    }
+
+
+def describe_jobs(found: Background, now: int) -> Jobs:
     """The jobs that wait, counted, and those that failed, one by one."""
     answer: Jobs = {"waiting": count_jobs(found.rows)}
+    # Where nobody else's jobs wait, the same numbers twice would only take room.
+    if sum(each.jobs for each in found.of_all) > len(found.rows):
+        answer["all_tenants"] = [present_count(each, now) for each in found.of_all]
     if failing := found.failing[:MOST_FAILING]:
         answer["failing"] = [{**_failed(row), "next_at": iso(row.due_at)} for row in failing]
     if dead := found.dead[:MOST_DEAD]:

@@ -47,7 +47,7 @@ async def memory_status(call: Call) -> MemoryStatus:
         "usage": present_lines(spent),
         "vectors": embedded,
         "recall": {"signals": _signals(call)},
-        "jobs": background.describe_jobs(found),
+        "jobs": background.describe_jobs(found, call.engine.now()),
         "thinking": background.describe_thinking(call, found),
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),

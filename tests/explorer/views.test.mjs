@@ -356,6 +356,27 @@ test("a request to forget says where there is nothing, and where there is more t
   assert.equal(await box.getByRole("button", { name: /more about it/ }).count(), 0);
 });
 
+test("a key that may not forget is told so, and offered no box", async () => {
+  await page.route("**/mcp", async (route) => {
+    if (route.request().postDataJSON().method !== "tools/list") return route.fallback();
+    const response = await route.fetch();
+    const reply = await response.json();
+    reply.result.tools = reply.result.tools.filter((tool) => !["forget", "undo", "erase_memory"].includes(tool.name));
+    await route.fulfill({ response, json: reply });
+  });
+  await show("#/keeping");
+  await page.reload();
+  const box = page.locator("section[aria-label=Forget]");
+  await box.getByText("Forgetting needs the right forget, which this key does not have.").waitFor();
+  assert.equal(await box.getByRole("button").count(), 0);
+  assert.equal(await page.locator("section[aria-label='What can be undone']").count(), 0);
+  await show("#/remembered", ".entry-text");
+  assert.equal(await page.getByRole("button", { name: /Forget everything about/ }).count(), 0);
+  await page.unroute("**/mcp");
+  await page.reload();
+  await page.getByRole("button", { name: /Forget everything about/ }).waitFor();
+});
+
 test("what is seen is exported, and a conversation erased after its preview and a word", async () => {
   await show("#/keeping", ".card");
   const saving = page.waitForEvent("download");

@@ -30,6 +30,7 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
     "regex": ("memory.rules.json_schema", "memory.language.speech_acts"),
     "re2": (),
     "typer": "server.command_line.",
+    "prometheus_client": "server.http.metrics_page",
     "rich": ("server.command_line.", "server.chat."),
     "prompt_toolkit": "server.chat.",
 }

@@ -54,7 +54,10 @@ def test_the_package_itself_is_a_program(tmp_path: Path, installed: str) -> None
 
 @pytest.mark.parametrize(
     ("exported", "choice"),
-    [("requirements.txt", ("--group", "dev", "--extra", "english")), ("requirements-server.txt", ("--no-dev",))],
+    [
+        ("requirements.txt", ("--group", "dev", "--extra", "english", "--extra", "metrics")),
+        ("requirements-server.txt", ("--no-dev", "--extra", "metrics")),
+    ],
 )
 def test_the_exported_requirements_equal_the_lock(exported: str, choice: tuple[str, ...]) -> None:
     fresh = run(

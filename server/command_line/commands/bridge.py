@@ -62,9 +62,15 @@ def _read_key(settings: Settings) -> str:
         raise SettingsError(f"bridge.key_file: {file} cannot be read: {why}") from None
     if not key:
         raise SettingsError("bridge: a key is missing: use --key-file FILE, or the variable LAYERLORE_BRIDGE__KEY")
+    return check_key(key)
+
+
+def check_key(text: str) -> str:
+    """The key in a text. Raises SettingsError for a text that is no key."""
+    key = text.strip()
     # Such a key cannot be sent in a header, and a file with several lines is most likely another file.
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise SettingsError("bridge: the key must be one word of printable ASCII, alone in its file")
+    if not (key and key.isascii() and key.isprintable()) or " " in key:
+        raise SettingsError("the key must be one word of printable ASCII, with nothing beside it")
     return key
 
 

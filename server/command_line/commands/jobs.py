@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -14,11 +15,14 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
-from layerlore.server.tools.background import resume_dead
+from layerlore.server.tools.background import count_jobs, present_count, resume_dead
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.jobs import job_rows as stored
+from layerlore.storage.jobs.backlog import JobCount, count_all
 from layerlore.storage.jobs.job_rows import JobRow
 
 _BY = Origin("command line", "jobs", "command:jobs")
@@ -27,12 +31,14 @@ _STATES = {
     "due": "due",
     "running": "running",
     "later": "due at {due}",
-    "dead": "dead since {dead}, after {failures} failures: {error}",
+    "dead": "dead since {dead}",
 }
+_HEADINGS = ("kind", "state", "jobs", "failed", "due for")
+_NUMBERS = _HEADINGS[2:]
 
 
 def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
-    """Print the unfinished jobs of a tenant's agent and resource; with ``resume``, first make those due again that failed
+    """Print the unfinished jobs of a tenant's agent and resource, those that failed one by one; with ``resume``, first make those due again that failed
     too often. Returns the exit code.
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
@@ -45,12 +51,12 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
         return 0
     if resume:
         sys.stdout.write(f"due again: {resumed} dead job{'' if resumed == 1 else 's'}\n")
+    # What goes as it should is counted: a new store without a model has dozens of jobs that wait for one.
+    for waiting in count_jobs([row for row in rows if not _has_failed(row)]):
+        sys.stdout.write(f"{waiting['kind']:<15} {waiting['jobs']:,} {waiting['state']}\n")
     for row in rows:
-        if row.thread_id is not None:
-            thread = join_lines(row.thread_id)
-        else:
-            thread = _OF_RESOURCE
-        sys.stdout.write(f"{row.kind:<15} {_state(row)}  {thread}\n")
+        if _has_failed(row):
+            sys.stdout.write(f"{row.kind:<15} {_state(row)}  {_thread(row)}\n")
     if not rows:
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
     if any(row.state == "dead" for row in rows):
@@ -74,10 +80,50 @@ async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[in
         return resumed, await engine.database.read(stored.list_waiting, scope, now)
 
 
+def show_all_jobs(settings: Settings, *, as_json: bool) -> int:
+    """Print how many jobs of all tenants are not done, by kind and state. Returns the exit code.
+
+    Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
+    """
+    counts, now = asyncio.run(_count_all(settings))
+    if as_json:
+        print_json({"jobs": [present_count(each, now) for each in counts]})
+    elif counts:
+        print_table(_HEADINGS, [_row(each, now) for each in counts], numbers=_NUMBERS)
+    else:
+        sys.stdout.write("no job of any tenant waits\n")
+    return 0
+
+
+async def _count_all(settings: Settings) -> tuple[list[JobCount], int]:
+    async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
+        now = engine.now()
+        return await engine.database.read_installation(count_all, now=now), now
+
+
+def _row(count: JobCount, now: int) -> list[str]:
+    seconds = (now - count.due_at) // 1000
+    # What is due later has no age.
+    if seconds >= 0:
+        age = str(timedelta(seconds=seconds))
+    else:
+        age = ""
+    return [count.kind, count.state, f"{count.jobs:,}", f"{count.failed:,}", age]
+
+
 def _state(row: JobRow) -> str:
-    return _STATES[row.state].format(
-        due=iso(row.due_at), dead=iso(row.dead_at or 0), failures=row.attempts, error=join_lines(row.error or "")
-    )
+    state = _STATES[row.state].format(due=iso(row.due_at), dead=iso(row.dead_at or 0))
+    return f"{state}, after {row.attempts} failures: {join_lines(row.error or '')}"
+
+
+def _has_failed(row: JobRow) -> bool:
+    return row.state == "dead" or row.attempts > 0
+
+
+def _thread(row: JobRow) -> str:
+    if row.thread_id is None:
+        return _OF_RESOURCE
+    return join_lines(row.thread_id)
 
 
 def _as_json(row: JobRow) -> Json:
@@ -98,8 +144,17 @@ def _as_json(row: JobRow) -> Json:
 def jobs(
     flags: dict[str, Any],
     resume: Annotated[bool, typer.Option("--resume", help="Retry jobs that failed too often.")] = False,
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="Instead, count the jobs of all tenants by kind and state.")
+    ] = False,
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Show the background jobs that wait or failed, and which model does them."""
+    if all_tenants and resume:
+        raise InvalidInput(
+            "--all-tenants only counts; --resume is for the memory that --tenant, --agent and --resource name"
+        )
+    if all_tenants:
+        return show_all_jobs(read_settings(flags), as_json=as_json)
     return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json)

@@ -1,7 +1,9 @@
 """``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
 import asyncio
+import importlib
 import ipaddress
+import logging
 import os
 import sys
 import time
@@ -40,6 +42,7 @@ from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lifespan_state
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.relay.hook_client import run_hook
+from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
 from layerlore.server.runtime.process import STARTING, Process
 from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.http import HttpSettings
@@ -48,6 +51,8 @@ from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey
+
+log = logging.getLogger(__name__)
 
 
 def look_up_served(settings: Settings) -> ServedClients:
@@ -85,12 +90,16 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         key = read_or_make_key(settings.data_dir)
     else:
         key = None
+    try:
+        lines = _open_metrics(settings, 0 if place is None else place[0])
+    except (ImportError, OSError) as error:
+        sys.stderr.write(f"layerlore: metrics.address: {_describe_metrics_failure(error)}\n")
+        return 2
     stop = StopRequest()
     server = build_server(settings, stop=stop)
     resource = _protected_resource(settings)
     _add_open_routes(server, resource)
 
-    lines = ""
     if key is not None:
         lines += f"its key is in {key_file(settings.data_dir)}; send it as Authorization: Bearer KEY\n"
     if warned := warning(settings):
@@ -130,6 +139,27 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
         public_path=http.public_path,
         worker=None if place is None else WorkerLink(*place, stop, opened),
     )
+
+
+def _open_metrics(settings: Settings, worker: int) -> str:
+    """Serve the page of metrics, if there is to be one. Returns the line that says where. Raises ImportError, OSError."""
+    if not settings.metrics.address:
+        return ""
+    # By name, since not every installation has the extra.
+    page = importlib.import_module("layerlore.server.http.metrics_page")
+    host, port = settings.metrics.place(worker)
+    port = page.open_metrics_page(host, port, worker)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}/metrics"
+    # Only the first worker's line is shown.
+    log.info("the metrics of worker %d are at %s", worker, url)
+    return f"its metrics are at {url}\n"
+
+
+def _describe_metrics_failure(error: ImportError | OSError) -> str:
+    if isinstance(error, ImportError):
+        return "the extra is missing: install layerlore[metrics], or leave the address out"
+    return f"it cannot be listened on: {error.strerror or error}"
 
 
 def _limits(http: HttpSettings) -> ConnectionLimits:
@@ -246,8 +276,11 @@ def hook(
     flags: dict[str, Any],
     host: Annotated[str, typer.Argument(help="Such as claude-code.", show_default=False)],
     event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
+    memory_files: Annotated[
+        bool, typer.Option(MEMORY_FILES_FLAG, help="Keep the host's own memory files in step.")
+    ] = False,
 ) -> int:
     """Hosts call this with an event on standard input: it stores what was said, and shows what is known about it."""
     launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
-    run_hook((host, event, *launch), os.environ)
+    run_hook((host, event, *launch, *([MEMORY_FILES_FLAG] if memory_files else [])), os.environ)
     return 0

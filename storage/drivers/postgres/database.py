@@ -10,12 +10,16 @@ from typing import Any, TypeVar, cast
 
 import asyncpg
 
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.traces import span
 from layerlore.storage.core.transaction import Backend, ErasedBytes, P, Placed, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.drivers.measurement import TransactionMode, measured_transaction, measured_wait
+from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.hints import PostgresHints
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
@@ -157,6 +161,9 @@ class PostgresDatabase:
         except BaseException:
             await pool.close()
             raise
+        metrics.POOL_SIZE.set(pool_size)
+        metrics.POOL_IN_USE.read_from(lambda: pool.get_size() - pool.get_idle_size())
+        metrics.SCHEMA_VERSION.set(latest_version("postgres"))
         hints = PostgresHints(listen_url or url, key)
         return cls(pool, hints, own, patience=patience, is_pooled=read_url(url).is_pooled)
 
@@ -190,7 +197,7 @@ class PostgresDatabase:
         begin = beginning("READ ONLY", whose, self._patience)
 
         async def once(give_up: float) -> T:
-            async with self._connection(give_up) as connection:
+            async with self._connection(give_up, "read") as connection:
                 await connection.execute(begin)
                 try:
                     return await work(PostgresTx(connection, is_pooled=self._is_pooled))
@@ -206,7 +213,7 @@ class PostgresDatabase:
         mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
 
         async def once(give_up: float) -> T:
-            async with self._connection(give_up) as connection:
+            async with self._connection(give_up, "write") as connection:
                 await connection.execute(begin)
                 try:
                     value = await work(PostgresTx(connection, is_pooled=self._is_pooled))
@@ -217,7 +224,8 @@ class PostgresDatabase:
                         await connection.execute("ROLLBACK")
                     raise
                 try:
-                    await _commit(connection)
+                    with span("commit"):
+                        await _commit(connection)
                 except (*LOST, asyncpg.InterfaceError) as error:
                     # The server may have committed or not. Only a unit that wrote nothing may simply run again.
                     if mark.wrote:
@@ -243,22 +251,26 @@ class PostgresDatabase:
         return self._hints.listening(notify)
 
     @asynccontextmanager
-    async def _connection(self, give_up: float | None = None) -> AsyncIterator[PooledConnection]:
-        """A connection of the pool, waited for until ``give_up`` by the monotonic clock. All errors of asyncpg after
-        its loss are among LOST."""
+    async def _connection(
+        self, give_up: float | None = None, mode: TransactionMode = "read"
+    ) -> AsyncIterator[PooledConnection]:
+        """A connection of the pool for one transaction, waited for until ``give_up`` by the monotonic clock. All errors
+        of asyncpg after its loss are among LOST."""
         if give_up is None:
             left = RETRY_DEADLINE
         else:
             left = max(give_up - time.monotonic(), _LAST_TRY)
         try:
-            connection = await self._pool.acquire(timeout=left)
+            with measured_wait():
+                connection = await self._pool.acquire(timeout=left)
         except TimeoutError as error:
             # asyncpg waits as long for a connection that is in use as for a server that does not answer.
             if self._pool.get_idle_size() == 0 and self._pool.get_size() == self._pool.get_max_size():
                 raise _PoolFull from error
             raise _ConnectionGone("Postgres did not answer") from error
         try:
-            yield connection
+            with measured_transaction(mode):
+                yield connection
         except asyncpg.InterfaceError as error:
             if _is_gone(connection):
                 raise _ConnectionGone(str(error)) from error
@@ -302,6 +314,7 @@ class PostgresDatabase:
                 raise StorageUnavailable(unable(error)) from error
             if time.monotonic() + delay > give_up:
                 raise self._explain(cause, is_unknown=unknown is not None) from cause
+            metrics.TX_RETRIES.add(type(cause).__name__.removeprefix("_"))
             await asyncio.sleep(delay)
             delay = min(delay * 2, 0.5)
 

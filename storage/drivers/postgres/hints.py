@@ -12,11 +12,13 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import asyncpg
 
+from layerlore.storage.core import metrics
 from layerlore.storage.core.hints import Listeners, Notify, anybody
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.postgres.url import read_url
@@ -97,7 +99,8 @@ class PostgresHints:
 
     def _start(self) -> None:
         if self._task is None and not self._closed:
-            self._task = asyncio.create_task(self._run())
+            # Its log lines are not about the call that happens to be the first.
+            self._task = asyncio.create_task(self._run(), context=Context())
 
     async def _run(self) -> None:
         while True:
@@ -132,9 +135,11 @@ class PostgresHints:
                 await connection.add_listener(self._channel, self._heard)
             self._delay = FIRST_DELAY_SECONDS
             self._listeners.notify(anybody)
+            metrics.LISTENER_CONNECTED.set(1)
             while True:
                 await self._send_next(connection)
         finally:
+            metrics.LISTENER_CONNECTED.set(0)
             with suppress(*_LOST):
                 await connection.close(timeout=CLOSE_SECONDS)
 

@@ -12,15 +12,18 @@ from typing import Any, TypeVar, cast
 
 import aiosqlite
 
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
 from layerlore.storage.core.transaction import Backend, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.drivers.measurement import measured_transaction, measured_wait
+from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, quick_check
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
-from layerlore.storage.drivers.sqlite.group_commit import Writer
+from layerlore.storage.drivers.sqlite.group_commit import BUSY, Writer
 from layerlore.storage.drivers.sqlite.hints import SqliteHints, data_version
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowCache
@@ -115,6 +118,11 @@ class SqliteDatabase:
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
             self._idle.put_nowait(reader)
+        metrics.POOL_SIZE.set(len(readers))
+        metrics.POOL_IN_USE.read_from(lambda: len(readers) - self._idle.qsize())
+        metrics.SCHEMA_VERSION.set(latest_version("sqlite"))
+        # Processes on one machine see each other's commits in the file itself.
+        metrics.LISTENER_CONNECTED.set(1)
 
     @classmethod
     async def open(cls, path: str, *, synchronous: str = "FULL", readers: int = 2) -> "SqliteDatabase":
@@ -175,7 +183,8 @@ class SqliteDatabase:
 
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
-        reader = await self._idle.get()
+        with measured_wait():
+            reader = await self._idle.get()
         # A unit of its own: a caller that is cancelled does not put a reader back that is still at work.
         unit = asyncio.create_task(self._read_on(reader, start))
         unit.add_done_callback(_retrieved)
@@ -195,7 +204,8 @@ class SqliteDatabase:
                 rows=self._rows,
                 vectors=self._vectors,
             )
-            value, damage = await _until_free(lambda: reader.hop(unit))
+            with measured_transaction("read"):
+                value, damage = await _until_free(lambda: reader.hop(unit))
             for found in damage:
                 self.health.damaged(found, WAY_OUT)
             return value
@@ -213,7 +223,8 @@ class SqliteDatabase:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
         with self.health.writing():
             try:
-                return cast("T", await self._writer.submit(start))
+                with measured_transaction("write"):
+                    return cast("T", await self._writer.submit(start))
             except Displaced:
                 await self._save_log()
                 raise
@@ -343,4 +354,5 @@ async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]], give_u
         except driver.DatabaseError as error:
             if not driver.is_busy(error) or time.monotonic() > give_up:
                 raise
+        metrics.TX_RETRIES.add(BUSY)
         await asyncio.sleep(driver.retry_delay(attempt))

@@ -12,10 +12,13 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
+from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
 
+BUSY = "busy"
+"""The reason of a transaction that runs again because another process has the file's lock."""
 GROUP_SIZE = 64
 GROUP_SECONDS = 0.005
 
@@ -123,7 +126,8 @@ class Writer:
         call = QueuedUnit(start, loop.create_future(), time.monotonic() + self.deadline, copy_context())
         self._waiting.append(call)
         if self._task is None or self._task.done():
-            self._task = loop.create_task(self._drain())
+            # It serves further calls, too, so it belongs to none.
+            self._task = loop.create_task(self._drain(), context=Context())
         return await call.answer
 
     async def finish(self) -> None:
@@ -179,6 +183,7 @@ class Writer:
                         f"the database could not commit: {driver.describe_error(error)}"
                     ) from error
                 self._refuse_late(group, error)
+            metrics.TX_RETRIES.add(BUSY)
             await asyncio.sleep(driver.retry_delay(attempt))
         return []
 

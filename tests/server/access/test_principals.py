@@ -243,3 +243,14 @@ async def test_what_all_tenants_spent_together_is_not_told_to_one(tmp_path: Path
     async with served(settings_in(tmp_path), Told(ana=ANA)) as url, connected(url, "ana") as client:
         budget = (await answer(client, "memory_status"))["thinking"]["budget"]
     assert budget.keys() == {"day", "tenant_tokens", "tenant_daily_tokens"}
+
+
+async def test_an_administrator_of_one_tenant_learns_nothing_about_the_jobs_of_others(tmp_path: Path) -> None:
+    async with served(settings_in(tmp_path), Told(**PRINCIPALS)) as url:
+        async with connected(url, "ben") as ben:
+            turn = [("user", "I am Ben, and I moved to Oslo."), ("assistant", "Noted: you live in Oslo.")]
+            await answer(ben, "add_messages", messages=[{"role": role, "content": text} for role, text in turn])
+            assert (await answer(ben, "memory_status"))["jobs"]["waiting"]
+        async with connected(url, "host", **BOTH) as client:
+            jobs = (await answer(client, "memory_status"))["jobs"]
+    assert jobs == {"waiting": []}

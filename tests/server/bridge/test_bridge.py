@@ -271,7 +271,7 @@ async def test_only_a_server_that_an_authority_vouches_for_gets_the_key(tmp_path
     with serving_tls(tmp_path) as other:
         for options, told in (
             ((), "CERTIFICATE_VERIFY_FAILED"),
-            (("--ca-file", str(other.ca_file)), "127.0.0.1 answered HTTP 501"),
+            (("--ca-file", str(other.ca_file)), "127.0.0.1 answered HTTP 404"),
         ):
             async with bridged(other.url, *options) as bridge:
                 await bridge.request("initialize", INITIALIZE)

@@ -5,7 +5,7 @@ import pytest
 from layerlore.server.runtime import runtime
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import next_day
-from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.jobs import job_rows
 
 from .calling import Connect, Tools
@@ -46,3 +46,15 @@ async def test_a_hosts_own_model_may_do_what_was_put_off(tools: Tools, queue: Qu
     assert await queue.database.write(job_rows.put_off, OURS, ["entries"], until=next_day(now), now=now) == 1
     job = await tools("next_memory_job")
     assert (job["status"], job["kind"]) == ("taken", "entries")
+
+
+async def test_the_person_at_this_machine_sees_the_jobs_of_all_tenants(connect: Connect, queue: Queue) -> None:
+    now = queue.now()
+    async with connect() as tools:
+        assert "all_tenants" not in (await tools("memory_status"))["jobs"]
+        await queue.database.write(
+            job_rows.request, Scope("other", "bot", "ann"), "", "profile", 1, due_at=now - 5_000, now=now
+        )
+        (counted,) = (await tools("memory_status"))["jobs"]["all_tenants"]
+    assert counted["oldest_seconds"] >= 5
+    assert counted.items() >= {"kind": "profile", "state": "due", "jobs": 1, "failed": 0}.items()

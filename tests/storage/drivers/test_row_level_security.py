@@ -19,7 +19,7 @@ from layerlore.storage.drivers.postgres.backend import definition
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.transaction import beginning
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs import backlog, job_rows
 from layerlore.storage.messages import place_rows, tenant_memories
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import threads
@@ -32,7 +32,8 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
+# Their looks are known once they are loaded.
+LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ async def test_they_give_no_column_that_holds_what_was_said(
 ) -> None:
     given = {name for look in LOOKS.values() for name, _ in look.columns}
     places_and_counts = {*SCOPE, "thread_uid", "kind", "seq", "chunk", "row_id", "count", "due_at"}
-    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts"}
+    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts", "state", "jobs", "failed"}
     of_keys = {"key_id", "agents", "rights", "created_at", "expires_at", "revoked_at"}
     assert given <= places_and_counts | of_jobs | of_keys
 

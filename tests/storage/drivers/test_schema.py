@@ -22,13 +22,14 @@ from layerlore.storage.drivers.sqlite import backend as sqlite_sql
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.index import vectors
-from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs import backlog, job_rows
 from layerlore.storage.messages import place_rows
 from layerlore.storage.removal import erasure, retention
 
 pytestmark = pytest.mark.anyio
 
-LOOKING = (api_keys, erasure, retention, job_rows, place_rows, vectors)  # whose looks are known once they are loaded
+# Their looks are known once they are loaded.
+LOOKING = (api_keys, backlog, erasure, retention, job_rows, place_rows, vectors)
 ACTS = ("insert", "update", "delete")
 Catalogue = dict[str, list[tuple[Any, ...]]]
 

@@ -1,0 +1,60 @@
+"""The background jobs of all tenants, counted for an operator."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Select, bindparam, case, func, select
+
+from layerlore.storage.core.installation import Look
+from layerlore.storage.core.tables import jobs
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs.job_rows import Kind, State
+
+
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """The unfinished jobs of one kind in one state: how many, when the oldest was or will be due (milliseconds), and how
+    many failed at their last attempt."""
+
+    kind: Kind
+    state: State
+    jobs: int
+    due_at: int
+    failed: int
+
+
+_state = case(
+    (jobs.c.dead_at.is_not(None), "dead"),
+    (jobs.c.lease_until > bindparam("now"), "running"),
+    (jobs.c.due_at <= bindparam("now"), "due"),
+    else_="later",
+)
+_unfinished = select(jobs.c.kind, _state.label("state"), jobs.c.due_at, jobs.c.attempts).where(
+    jobs.c.requested_seq > jobs.c.done_seq
+)
+_COLUMNS = (("kind", "text"), ("state", "varchar"), ("jobs", "bigint"), ("due_at", "bigint"), ("failed", "bigint"))
+
+
+def _counted(some: Select[Any]) -> Select[Any]:
+    rows = some.subquery("rows_of_jobs")
+    failed = func.count(case((rows.c.attempts > 0, 1)))
+    return (
+        select(rows.c.kind, rows.c.state, func.count(), func.min(rows.c.due_at), failed)
+        .group_by(rows.c.kind, rows.c.state)
+        .order_by(rows.c.kind, rows.c.state)
+    )
+
+
+_COUNT_ALL = Look("layerlore_unfinished_jobs", _counted(_unfinished), _COLUMNS)
+_oldest = _unfinished.where(jobs.c.dead_at.is_(None)).order_by(jobs.c.due_at).limit(bindparam("most", type_=BigInteger))
+_COUNT_OLDEST = Look("layerlore_oldest_jobs", _counted(_oldest), _COLUMNS)
+
+
+async def count_all(tx: Tx, *, now: int) -> list[JobCount]:
+    """The unfinished jobs by kind and state. It reads every one of them."""
+    return [JobCount(*row) for row in await _COUNT_ALL.rows(tx, now=now)]
+
+
+async def count_oldest(tx: Tx, *, most: int, now: int) -> list[JobCount]:
+    """The same of the ``most`` jobs that wait longest and are not dead, so that it costs little."""
+    return [JobCount(*row) for row in await _COUNT_OLDEST.rows(tx, most=most, now=now)]
