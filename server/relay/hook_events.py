@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping
 
 COMMAND = "hook"
+MEMORY_FILES = "memory_files"
+MEMORY_FILES_FLAG = "--memory-files"
+"""A hook with this flag keeps the host's own memory files in step."""
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 

@@ -129,6 +129,19 @@ async def test_a_session_whose_folder_was_removed_is_kept(shared: HookedMachine)
     assert await shared.said("homeless") == [("user", "Remove the folder that we are in.")]
 
 
+async def test_a_hook_with_the_flag_reads_what_the_host_noted_in_files(shared: HookedMachine) -> None:
+    notes = shared.project.parent / ".claude" / "projects" / "-project" / "memory"
+    notes.mkdir(parents=True)
+    (notes / "harbor.md").write_text("The harbor is dredged in March.\n", "utf-8")
+    transcript = notes.parent / "noted.jsonl"
+    transcript.write_text("", "utf-8")
+    flags = ("--agent", "noter", "--memory-files")
+    shared.hook("claude-code", "SessionEnd", "noted", *flags, transcript_path=str(transcript))
+    async with shared.settled(), shared.host("--agent", "noter", mode="auto") as client:
+        found = await client.call_tool("recall_memory", {"query": "When is the harbor dredged?"})
+        assert "The harbor is dredged in March." in str(found.content)
+
+
 async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents_and_the_hosts_notes(
     shared: HookedMachine,
 ) -> None:
