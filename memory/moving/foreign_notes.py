@@ -36,6 +36,11 @@ class ForeignNote:
     trust: Trust = "assistant"
 
 
+def name_actor(source: str) -> str:
+    """What stands as the author of a note of this program; the file, if it has one, follows."""
+    return f"import from {source}"
+
+
 async def put_notes(
     engine: Engine,
     scope: Scope,
@@ -53,7 +58,7 @@ async def put_notes(
     away: only an explicit delete does. Raises LimitExceeded beyond the quota, StorageUnavailable."""
     if not notes:
         return
-    now, actor = engine.now(), f"import from {source}"
+    now, actor = engine.now(), name_actor(source)
     if notes[0].file:
         actor += f": {notes[0].file}"
     # A file may have the same note twice.

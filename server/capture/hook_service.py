@@ -17,8 +17,10 @@ from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.memory_files import MemoryFiles
 from layerlore.server.relay import spool
 from layerlore.server.relay.captured_hosts import note_captured
+from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
@@ -64,6 +66,7 @@ class HookService:
         self._settings_for = settings_for
         self._conversations = conversations
         self._sessions = Sessions(hooks)
+        self._memory_files = MemoryFiles()
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._draining = asyncio.Lock()
@@ -192,6 +195,8 @@ class HookService:
             await capture.store(call, opened.ignored)
             if session.messages:
                 await asyncio.to_thread(note_captured, self._hooks, call.host)
+            if call.memory_files and not call.by_subagent and _is_rest(call):
+                await self._memory_files.keep_in_step(opened.engine, opened.scope, call)
         await self._sessions.write(session, opened.scope)
 
     async def _open(self, name: str) -> _Open:
@@ -203,3 +208,9 @@ class HookService:
         settings = self._settings_for(handed)
         scope = settings.scope_in(LOCAL_TENANT)
         return _Open(call, self._engine.for_agent(settings.agent), settings, scope, IgnoredPaths(call.folder))
+
+
+def _is_rest(call: HookCall) -> bool:
+    """Whether a session starts or ends, so far as its host says that it ends."""
+    says_end = any(event.moment == "end" for event in HOOK_EVENTS[call.host])
+    return call.event.moment in ("start", "end" if says_end else "stop")
