@@ -24,7 +24,7 @@ from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import load_settings
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.index import vectors
-from layerlore.storage.index.vectors import NewVector
+from layerlore.storage.index.vectors import make_vector
 
 AGENT = "default"
 MESSAGES_PER_TRANSACTION = 1000
@@ -101,16 +101,10 @@ class Store:
         )
         if [row.seq for row in rows] != sorted(by_seq):
             raise NotFilled(f"{len(by_seq)} messages became {len(rows)} rows of the index; one each was expected")
-        new = [new_vector(row.row_id, by_seq[row.seq].vector) for row in rows]
+        new = [make_vector(row.row_id, vector) for row in rows if (vector := by_seq[row.seq].vector) is not None]
         await self.engine.database.write(vectors.put, scope, name, self._embedder.dimension, new)
         # The next look begins behind these rows, so that it need not pass over all of them.
         self._last_row = rows[-1].row_id
-
-
-def new_vector(row_id: int, vector: NDArray[np.float32] | None) -> NewVector:
-    """As the server stores it: the signs as a code, the floats little endian."""
-    assert vector is not None
-    return NewVector(row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())
 
 
 @contextlib.asynccontextmanager

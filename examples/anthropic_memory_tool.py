@@ -200,7 +200,10 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         await self._write(path, content)
 
     async def _write(self, path: str, content: str) -> None:
-        await self._call("update_working_memory", thread_id=path, content=content, mode="replace")
+        if content:
+            await self._call("update_working_memory", thread_id=path, content=content, mode="replace")
+        else:
+            await self._call("clear_working_memory", thread_id=path)
 
     async def _call(self, tool: str, **arguments: Any) -> Any:
         """The structured answer of one of the memory's tools; its error is for the model to read."""

@@ -23,7 +23,6 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation
 from layerlore.storage.derived.entries import PLACE, Entry, NewEntry
 from layerlore.storage.index import lexical, vectors
-from layerlore.storage.index.vectors import NewVector
 from layerlore.storage.messages import indexed_rows
 
 Outcome = Literal["kept", "refreshed", "similar", "forgotten", "wrong"]
@@ -304,10 +303,9 @@ async def _store_vectors(tx: Tx, scope: Scope, entry_id: str, embedded: Embedded
     if await vectors.agree_on_dimension(tx, embedded.model, dimension) != dimension:
         return
     new = [
-        NewVector(row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())
+        vectors.make_vector(row_id, embedded.chunks[chunk])
         for row_id, chunk in await indexed_rows.chunks_of(tx, scope, entries.place_of(entry_id), entries.SEQ)
         if chunk < len(embedded.chunks)
-        for vector in [embedded.chunks[chunk]]
     ]
     await vectors.put(tx, scope, embedded.model, dimension, new)
 

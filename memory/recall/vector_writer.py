@@ -14,9 +14,8 @@ from functools import partial
 from itertools import groupby
 
 import anyio
-import numpy as np
 
-from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import BATCH_ROWS, EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import DAY_MS
@@ -135,7 +134,7 @@ async def _embed(engine: Engine, embedding: EmbeddingService, rows: Sequence[Pen
             # The model refuses this text for good. Without this note every scan would send it again.
             embedding.refused.setdefault(row.scope, set()).add(row.row_id)
         else:
-            new.setdefault(row.scope, []).append(_new_vector(row, vector))
+            new.setdefault(row.scope, []).append(vectors.make_vector(row.row_id, vector))
     model, dimension = embedding.embedder.name, embedding.embedder.dimension
     for scope, vectors_of_scope in new.items():
         # Vectors of another dimension cannot be compared, so a model keeps the dimension of its first vectors.
@@ -181,11 +180,6 @@ async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[New
     """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
     agreed = await vectors.agree_on_dimension(tx, model, dimension)
     return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
-
-
-def _new_vector(row: PendingRow, vector: Vectors) -> NewVector:
-    # The bits serve the quick first search, the floats the exact comparison.
-    return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())
 
 
 log = logging.getLogger(__name__)

@@ -33,6 +33,10 @@ _CLOSES_ANY = linear_re.compile(_CLOSES.format(_NAMES))
 _BARE = linear_re.compile(
     rf"(?:<(?:{_NAMES})>\s*(?:<description>\s*)?)?{_OURS}[^\n]*(?:\s*\n[^\S\n]*(?:- |(?:\* )?#\d+ |\d{{4}}-\d\d-\d\d)[^\n]*)*"
 )
+# Our section of a host's file, as the host's tools read it. A person writes the first mark without an owner.
+_SECTION_SIGN = "<!-- layerlore:begin "
+_SECTION = linear_re.compile(rf"{linear_re.escape(_SECTION_SIGN)}[0-9a-f]{{8}}(?: new)? -->")
+_SECTION_END = linear_re.compile(r"<!-- layerlore:end(?: [0-9a-f]{8})* -->")
 _TASK = "<task>\n"
 _TASK_END = linear_re.compile(rf"\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
 
@@ -133,7 +137,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
 """What else is ours: a sign of it, and what it is as a whole."""
 
 # "#" alone stands in many texts, so numbered lines are found by their pattern instead.
-_SIGNS = (_MARK[2:20], PREAMBLE[:20], *(sign for sign, _ in _OTHERS if sign != "#"))
+_SIGNS = (_MARK[2:20], PREAMBLE[:20], _SECTION_SIGN, *(sign for sign, _ in _OTHERS if sign != "#"))
 _NUMBERED = linear_re.compile(_NAMELESS + ": ")
 # Text as it stands in JSON or in a Python value.
 _ESCAPED = linear_re.compile(
@@ -209,6 +213,8 @@ def _strip_marked(text: str) -> str:
         found = _RECALLED.sub("", _strip_answers_to_closing(found))
     if _TASK in found:
         found = _strip_tasks(found)
+    if _SECTION_SIGN in found:
+        found = _cut_sections(found)
     # Whole blocks go first: a bare mark would remove the head of a block and leave its text.
     if _MARK in found:
         found = _BARE.sub("", _cut_blocks(found))
@@ -267,6 +273,21 @@ def _unescape(text: str) -> str:
     escape = min(len(found[1]), _MOST_ESCAPED)
     line_end = linear_re.Pattern(rf"(?<!\\)(?:\\{{{escape}}}r)?\\{{{escape}}}n")
     return line_end.sub("\n", text)
+
+
+def _cut_sections(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    for head in _SECTION.finditer(text):
+        if head.start() < at:
+            continue
+        end = _SECTION_END.search(text, head.end())
+        # Without an end there is none for the later ones either.
+        if end is None:
+            break
+        kept.append(text[at : head.start()])
+        at = end.end()
+    return "".join([*kept, text[at:]])
 
 
 def _cut_blocks(text: str) -> str:

@@ -17,7 +17,9 @@ from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.memory_files import MemoryFiles
 from layerlore.server.relay import spool
+from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
@@ -63,6 +65,7 @@ class HookService:
         self._settings_for = settings_for
         self._conversations = conversations
         self._sessions = Sessions(hooks)
+        self._memory_files = MemoryFiles()
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._draining = asyncio.Lock()
@@ -189,6 +192,8 @@ class HookService:
         if call.session and not opened.ignored.is_everything:
             capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
             await capture.store(call, opened.ignored)
+            if call.memory_files and not call.by_subagent and _is_rest(call):
+                await self._memory_files.keep_in_step(opened.engine, opened.scope, call)
         await self._sessions.write(session, opened.scope)
 
     async def _open(self, name: str) -> _Open:
@@ -200,3 +205,9 @@ class HookService:
         settings = self._settings_for(handed)
         scope = settings.scope_in(LOCAL_TENANT)
         return _Open(call, self._engine.for_agent(settings.agent), settings, scope, IgnoredPaths(call.folder))
+
+
+def _is_rest(call: HookCall) -> bool:
+    """Whether a session starts or ends, so far as its host says that it ends."""
+    says_end = any(event.moment == "end" for event in HOOK_EVENTS[call.host])
+    return call.event.moment in ("start", "end" if says_end else "stop")

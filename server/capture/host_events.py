@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.server.capture.host_lines import as_object
-from layerlore.server.relay.hook_events import HookEvent, find_event
+from layerlore.server.relay.hook_events import MEMORY_FILES, HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -18,8 +18,9 @@ _REPLY = ("text", "response", "prompt_response")
 @dataclass(frozen=True, slots=True)
 class HookCall:
     """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
-    sub-agent's model would see the answer. ``host_process``: a name of the process that the host is. ``flags`` and ``variables`` are those of the launch that only it has, such as the
-    agent's name."""
+    sub-agent's model would see the answer. ``host_process``: a name of the process that the host is. ``flags`` and
+    ``variables`` are those of the launch that only it has, such as the agent's name. ``memory_files``: the host's own
+    memory files are kept in step."""
 
     name: str
     host: str
@@ -34,6 +35,7 @@ class HookCall:
     host_process: str
     flags: Mapping[str, str]
     variables: Mapping[str, str]
+    memory_files: bool = False
 
 
 def read_call(name: str, handed: Json) -> HookCall:
@@ -62,6 +64,7 @@ def read_call(name: str, handed: Json) -> HookCall:
         host_process=str(handed.get("host_process") or ""),
         flags=_texts(handed.get("flags")),
         variables=_texts(handed.get("variables")),
+        memory_files=handed.get(MEMORY_FILES) is True,
     )
 
 

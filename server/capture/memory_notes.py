@@ -1,7 +1,6 @@
 """The memory that hosts keep in files of Markdown, as notes: a folder of Claude Code's or Codex's, the memory in Claude's
 export, and our section of a file."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Literal
 from layerlore.memory.moving.foreign_notes import ForeignNote
 from layerlore.memory.rules.validation import parse_time
 from layerlore.memory.text.trust import Trust
-from layerlore.server.capture.memory_section import drop_section, find_section
+from layerlore.server.capture.memory_section import SectionDamaged, drop_section, find_section
 from layerlore.server.process.safe_files import UnsafeFile, find_top, is_there, read_regular
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
@@ -65,8 +64,11 @@ def find_memory_kind(path: Path) -> MemoryFolder | Literal["section"] | None:
             return "codex-memory"
         return "claude-memory" if (path / INDEX).is_file() else None
     text = read_regular(str(path), MOST_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
-    if find_section(text) is not None:
-        return "section"
+    try:
+        if find_section(text) is not None:
+            return "section"
+    except SectionDamaged as error:
+        raise InvalidInput(f"{path}: {error}") from None
     if path.name == _CODEX_SUMMARY:
         return "codex-memory"
     front, _ = read_front(text)
@@ -83,10 +85,11 @@ def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
     for file in files[:MOST_FILES]:
         try:
             text = read_text(file, follow=file is path)
-        except (OSError, UnicodeDecodeError) as error:
+            notes = [*read_notes(text, file, of)]
+        except (OSError, UnicodeDecodeError, SectionDamaged) as error:
             yield UnreadMemoryFile(str(file), _why(error))
             continue
-        yield from read_notes(text, file, of)
+        yield from notes
     if len(files) > MOST_FILES:
         yield UnreadMemoryFile(str(path), f"it has more than {MOST_FILES:,} files; the others are left out")
 
@@ -94,14 +97,22 @@ def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
 def list_memory_files(folder: Path, of: MemoryFolder) -> list[Path]:
     """The files of a memory folder, in order; of Codex's folder those that it writes to be read."""
     patterns = _CODEX_FILES if of == "codex-memory" else ("**/*.md",)
+    top = folder.resolve()
     found = {file for pattern in patterns for file in folder.glob(pattern)}
-    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(folder).parts))
+    # A folder below that is a link leads to files of another place.
+    inside = (file for file in found if file.parent.resolve().is_relative_to(top))
+    return sorted(file for file in inside if not any(part.startswith(".") for part in file.relative_to(folder).parts))
 
 
 def read_section(path: Path) -> MemoryNotes:
     """The notes of our section of a file. In a repository they are the word of everybody who can change it."""
-    text = read_text(path, follow=True)
-    section = find_section(text)
+    try:
+        section = find_section(read_text(path, follow=True))
+    except SectionDamaged as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        yield UnreadMemoryFile(str(path), _why(error))
+        return
     if section is None:
         raise InvalidInput(
             f"{path} has no section of ours: put what is to be read between the lines <!-- layerlore:begin --> and "
@@ -127,7 +138,9 @@ def read_text(path: Path, *, follow: bool) -> str:
     return content.decode()
 
 
-def _why(error: OSError | UnicodeDecodeError) -> str:
+def _why(error: OSError | UnicodeDecodeError | SectionDamaged) -> str:
+    if isinstance(error, SectionDamaged):
+        return str(error)
     return getattr(error, "strerror", None) or "it is no text in UTF-8"
 
 
@@ -249,16 +262,12 @@ def _read_heading(line: str) -> tuple[int, str] | None:
     return None
 
 
-def is_changed(path: Path, seen: dict[str, str]) -> bool:
-    """Whether a file is another than when this was last called with the same ``seen``."""
+def mark_file(path: Path) -> str:
+    """What changes when a file does; "" for what is no file. Nothing is opened."""
     try:
         found = path.lstat()
     except OSError:
-        return False
+        return ""
     if not stat.S_ISREG(found.st_mode):
-        return False
-    mark = hashlib.sha256(f"{found.st_ino} {found.st_mtime_ns} {found.st_size}".encode()).hexdigest()
-    if seen.get(str(path)) == mark:
-        return False
-    seen[str(path)] = mark
-    return True
+        return ""
+    return f"{found.st_ino} {found.st_mtime_ns} {found.st_size}"

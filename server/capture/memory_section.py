@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import LayerloreError
 
 _BEGIN = linear_re.compile(
     r"^<!-- layerlore:begin(?: (?P<owner>[0-9a-f]{8}))?(?P<new> new)? -->[ \t]*\r?$", linear_re.MULTILINE
@@ -35,12 +36,22 @@ class MemorySection:
         return [line for line in self.lines if _hash(line) not in self.known]
 
 
+class SectionDamaged(LayerloreError):
+    """A text with one mark of a section, or more than two: where the section ends is a guess, and a guess could take what
+    others wrote."""
+
+    def __init__(self) -> None:
+        super().__init__("its marks of our section are damaged: remove or mend the lines <!-- layerlore:... -->")
+
+
 def find_section(text: str) -> MemorySection | None:
-    """The section of a text; None without one, or if a mark is missing."""
-    begin = _BEGIN.search(text)
-    end = _END.search(text, begin.end()) if begin else None
-    if begin is None or end is None:
+    """The section of a text; None without one. Raises SectionDamaged."""
+    begins, ends = list(_BEGIN.finditer(text)), list(_END.finditer(text))
+    if not begins and not ends:
         return None
+    if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
+        raise SectionDamaged
+    begin, end = begins[0], ends[0]
     inside = text[begin.end() : end.start()]
     lines = tuple(line.rstrip() for line in inside.splitlines() if line.strip())
     return MemorySection(
@@ -55,7 +66,7 @@ def find_section(text: str) -> MemorySection | None:
 
 def put_section(text: str | None, lines: Sequence[str], owner: str) -> str:
     """The text with these lines as its section, at the end if it has none yet. Everything else stays as it is. None: there
-    is no file."""
+    is no file. Raises SectionDamaged."""
     old = find_section(text or "")
     made_file = text is None or (old is not None and old.made_file)
     text = text or ""
@@ -75,7 +86,7 @@ def put_section(text: str | None, lines: Sequence[str], owner: str) -> str:
 
 
 def drop_section(text: str) -> str:
-    """The text as it was without its section."""
+    """The text as it was without its section. Raises SectionDamaged."""
     old = find_section(text)
     if old is None:
         return text

@@ -1,6 +1,7 @@
 """Adds this server to the configuration of hosts, and removes it again."""
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -160,9 +161,12 @@ def _has_earlier(file: HostFile, record: Record) -> bool:
 
 def _refuse(host: str, file: HostFile, error: OSError) -> HostOutcome:
     """The outcome for a file that the system does not let us change: the other hosts are configured all the same."""
-    return HostOutcome(
-        host, file.path, "refused", f"{error.filename or file.path} cannot be written: {error.strerror or error}"
-    )
+    # A new content is first written beside the file, under a name that says nothing to its user.
+    named = file.path if str(error.filename or "").endswith(".part") else error.filename or file.path
+    why = error.strerror or str(error)
+    if error.errno == errno.EPERM:
+        why += "; it may be locked or immutable"
+    return HostOutcome(host, file.path, "refused", f"{named} cannot be written: {why}")
 
 
 def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:

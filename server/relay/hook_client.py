@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import reach
-from layerlore.server.relay.hook_events import SECONDS, find_event, render_answer
+from layerlore.server.relay.hook_events import MEMORY_FILES, MEMORY_FILES_FLAG, SECONDS, find_event, render_answer
 from layerlore.server.relay.host_process import name_host
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
@@ -53,7 +53,8 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     watch.start()
     answer = empty
     try:
-        answer = render_answer(host, event, _serve(host, event, flags, environ))
+        memory_files = MEMORY_FILES_FLAG in arguments
+        answer = render_answer(host, event, _serve(host, event, flags, environ, memory_files=memory_files))
     except TimeoutError:
         _note(f"the shared server did not answer within {ANSWER_SECONDS} s; it keeps the event as soon as it can")
     except Exception as error:  # noqa: BLE001 - a host must not be stopped by a defect of ours
@@ -81,7 +82,7 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str]]
     return host, event, flags
 
 
-def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str]) -> str:
+def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str], *, memory_files: bool) -> str:
     """Hand the event over. Returns what the model should be shown. Raises OSError, ValueError."""
     known = find_event(host, event)
     if known is None:
@@ -101,6 +102,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
         "host_process": name_host(),
         "flags": launch.own_flags,
         "variables": launch.own_variables,
+        MEMORY_FILES: memory_files,
     }
     # Written down before the server is reached, so that a failure from here on loses nothing.
     return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)

@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping
 
 COMMAND = "hook"
+MEMORY_FILES = "memory_files"
+MEMORY_FILES_FLAG = "--memory-files"
+"""A hook with this flag keeps the host's own memory files in step."""
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 
@@ -73,7 +76,7 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
 """By the names that ``layerlore install`` has for the hosts, in the order in which they happen."""
 
 
-ONE_AT_A_TIME = ("claude-code", "gemini-cli")
+ONE_AT_A_TIME = ("claude-code", "gemini-cli", "copilot-cli")
 """Hosts with one conversation in a process, so that a hook's is that of the process' calls. Editors have several, and Codex names
 its conversation with each call."""
 

@@ -3,16 +3,19 @@
 import os
 from collections.abc import Mapping
 
-CONVERSATION = "CLAUDE_CODE_SESSION_ID"
-_CHILD = "CLAUDE_CODE_CHILD_SESSION"
+# A host's variable with the id, and the one with which it marks what its tools run.
+_CONVERSATIONS = (
+    ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"),
+    ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI"),
+)
 
 
 def find_conversation(environ: Mapping[str, str]) -> str:
     """The id of the conversation for which a host launched this process; "" if it gives none."""
-    # Claude Code marks what its tools run. A host that is launched there inherits the id, but has a conversation of its own.
-    if environ.get(_CHILD):
+    # A host that is launched by the tools of another one inherits the id, but has a conversation of its own.
+    if any(environ.get(child) for _, child in _CONVERSATIONS):
         return ""
-    return environ.get(CONVERSATION, "")
+    return next((environ[name] for name, _ in _CONVERSATIONS if environ.get(name)), "")
 
 
 def name_host() -> str:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 
@@ -73,7 +74,7 @@ class Health:
         if not self.reason and time.monotonic() - self._last_well > FRESH_SECONDS and not self._closed:
             # Callers that come at the same time share one look.
             if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._seen())
+                self._looking = asyncio.create_task(self._seen(), context=Context())
             # Unlike await, wait() leaves the look running if one of its callers is cancelled.
             await asyncio.wait({self._looking})
         return self.reason
@@ -87,7 +88,8 @@ class Health:
         self.reason = reason
         self.is_away = is_away
         if self._trying is None or self._trying.done():
-            self._trying = asyncio.create_task(self._until_well())
+            # What it logs is not about the call that happens to find the fault.
+            self._trying = asyncio.create_task(self._until_well(), context=Context())
 
     def damaged(self, what: str, way_out: str) -> None:
         """Something stored is damaged: said in the log once, and in ``damage`` from now on. Names no stored text."""

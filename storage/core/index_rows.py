@@ -46,6 +46,22 @@ def sort_distinct(row_ids: RowIdArray) -> RowIdArray:
     return ordered
 
 
+# No number of a vector of unit length is above 1.
+_ONE = 32_767
+
+
+def round_vectors(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Vectors of unit length, each number in 16 bits."""
+    return np.rint(vectors * _ONE).astype(np.int16)
+
+
+def widen_vectors(rounded: NDArray[np.int16]) -> NDArray[np.float32]:
+    """The vectors that were rounded."""
+    wide = rounded.astype(np.float32)
+    wide *= np.float32(1 / _ONE)
+    return wide
+
+
 Numbers = NDArray[np.int32 | np.int64]
 
 # The columns of ``numbers``, in their order; the first three are numbers of texts.

@@ -1,4 +1,4 @@
-"""Vectors of the rows of the index, found by the bits of their codes and compared in float32.
+"""Vectors of the rows of the index, found by the bits of their codes and compared by numbers of 16 bits.
 
 A code has one bit a dimension (``numpy.packbits(vector > 0)``); the Hamming distance of codes orders rows nearly as
 the cosine does, so a scan of the scope's codes gives the candidates, and their floats the exact order. A model's name
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import BigInteger, bindparam, delete, exists, func, literal_column, not_, select, text, tuple_, update
 
-from layerlore.storage.core.index_rows import RowIdArray, to_list
+from layerlore.storage.core.index_rows import RowIdArray, round_vectors, to_list, widen_vectors
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token
@@ -25,11 +25,30 @@ from layerlore.storage.index.lexical import TEXT_VERSION, kind_of
 
 @dataclass(frozen=True, slots=True)
 class NewVector:
-    """A row's vector: float32, little endian, of unit length; and its code."""
+    """A row's vector, as ``make_vector`` makes it, and its code."""
 
     row_id: int
     code: bytes
     vector: bytes
+
+
+def make_vector(row_id: int, vector: NDArray[np.float32]) -> NewVector:
+    """What is stored of a vector of unit length: its bits for the quick first search, and numbers of 16 bits (little endian)
+    for the exact comparison. The rounding changes a cosine by less than 0.0001."""
+    return NewVector(row_id, np.packbits(vector > 0).tobytes(), round_vectors(vector).astype("<i2").tobytes())
+
+
+def _read_vectors(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
+    """Stored vectors as rows of float32."""
+    if all(len(blob) == 2 * dimension for blob in blobs):
+        return widen_vectors(np.frombuffer(b"".join(blobs), "<i2").reshape(len(blobs), -1))
+    # An earlier layerlore stored float32.
+    rows = [_read_vectors([blob], dimension) if len(blob) == 2 * dimension else _read_floats(blob) for blob in blobs]
+    return np.concatenate(rows)
+
+
+def _read_floats(blob: bytes) -> NDArray[np.float32]:
+    return np.frombuffer(blob, "<f4").astype(np.float32, copy=False).reshape(1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +158,7 @@ def _tokens(scope: Scope, kinds: Sequence[Kind] = KINDS) -> dict[str, str]:
 
 # Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.
 _OF_ROWS = (
-    select(search_vectors.c.row_id, search_vectors.c.vector)
+    select(search_vectors.c.row_id, search_vectors.c.vector, search_vectors.c.dimension)
     .where(
         any_of(search_vectors.c.row_id, "row_ids"),
         search_vectors.c.model == bindparam("model"),
@@ -152,18 +171,16 @@ _OF_ROWS = (
 async def of_rows(
     tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
-    """The vectors that these rows have: row ids, ascending, and as many rows of float32, rounded to 16 bits where a
-    transaction that only reads has them in memory. The rows are there, as the transaction sees it, or have gone since it
-    asked for their ids."""
+    """The vectors that these rows have: row ids, ascending, and as many rows of float32. The rows are there, as the
+    transaction sees it, or have gone since it asked for their ids."""
     tokens = _tokens(scope)
 
     async def read(wanted: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:
         rows = await tx.all(_OF_ROWS, row_ids=to_list(wanted), model=model, **tokens)
         if not rows:
             return np.empty(0, np.int64), np.empty((0, 0), np.float32)
-        found, blobs = zip(*rows, strict=True)
-        floats = np.frombuffer(b"".join(blobs), "<f4").reshape(len(rows), -1)
-        return np.array(found, np.int64), floats.astype(np.float32, copy=False)
+        found, blobs, dimensions = zip(*rows, strict=True)
+        return np.array(found, np.int64), _read_vectors(blobs, dimensions[0])
 
     return await tx.backend.vectors.of_rows(tx, [*tokens.values()], model, np.asarray(row_ids, np.int64), read)
 

@@ -88,6 +88,7 @@ def test_anthropics_memory_tool_keeps_its_files_in_the_memory_with_all_six_comma
         (f"File created successfully at: {food}", False),
     ]  # fmt: skip
     assert answers[2] == (f"File {food} already exists", True)
+    assert answers[3] == ("File created successfully at: /memories/empty.md", False)
     assert "     2\tAna never eats meat." in answers[4][0]
     assert answers[5:7] == [
         (f"The file {food} has been edited.", False),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import vectors
-from layerlore.storage.index.vectors import NewVector, PendingRow
+from layerlore.storage.index.vectors import NewVector, PendingRow, make_vector
 
 from .building import ANA
 
@@ -30,7 +30,7 @@ def code_of(vector: Floats) -> bytes:
 
 
 def new(row_id: int, vector: Floats) -> NewVector:
-    return NewVector(row_id, code_of(vector), vector.astype("<f4").tobytes())
+    return make_vector(row_id, vector)
 
 
 async def pending(database: Database, model: str = MODEL, *, after: int = 0, most: int = 1000) -> list[PendingRow]:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from layerlore.server.capture.memory_files import list_section_files, remove_section
+from layerlore.server.capture.memory_section import SectionDamaged
 from layerlore.server.command_line.commands.bridge import parse_endpoint
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
@@ -23,19 +25,21 @@ from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefus
 from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
 from layerlore.server.process.program import shell_command
 from layerlore.server.relay.first_answers import store_first_answers
+from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
 from layerlore.server.relay.launch import read_launch
 from layerlore.server.settings.launch import FLAGS, launch_flags
 from layerlore.server.settings.project import AUTO, confirm_project
 from layerlore.server.settings.settings import Settings, SettingsError
 
 ALL = "all"
+_MEMORY_HOSTS = ("claude-code", "codex")
 
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
     """Which hosts, and what they launch. ``options``: launch options by setting, as the user gave them; ``url`` and
     ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too; ``projects``: a memory for each project, where
-    the host is opened in a folder."""
+    the host is opened in a folder; ``memory_files``: the hooks keep the host's own memory files in step."""
 
     hosts: tuple[str, ...]
     options: dict[str, str]
@@ -44,6 +48,7 @@ class InstallRequest:
     project: bool = False
     capture: bool = False
     projects: bool = False
+    memory_files: bool = False
 
 
 def run_install(settings: Settings, request: InstallRequest) -> int:
@@ -82,6 +87,16 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         )
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
+    if request.memory_files:
+        named = ", ".join(host.title for host in chosen if host.name in _MEMORY_HOSTS)
+        sys.stdout.write(
+            f"From the next session on, the memory files of these are kept in step: {named}.\n"
+            if named
+            else "None of these keeps memory files that this knows.\n"
+        )
+    elif request.capture and not request.project:
+        # The hooks no longer keep the sections, so what stands in them would grow old.
+        _report(_remove_sections(chosen, places))
     if request.capture:
         without = [host.title for host in chosen if not find_hooks(host.name, ())]
         sys.stdout.write(
@@ -140,10 +155,35 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
     told = [remove_from_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
+    if not request.project:
+        told += _remove_sections(hosts, places)
     _report([each for each in told if each.outcome != "not there"])
     if all(each.outcome == "not there" for each in told):
         sys.stdout.write("no host's file names this server\n")
     return _code(told)
+
+
+def _remove_sections(hosts: Sequence[Host], places: Places) -> list[HostOutcome]:
+    """Remove our sections from the hosts' memory files."""
+    found: list[HostOutcome] = []
+    for host in hosts:
+        home = _find_memory_home(host, places)
+        for path, top in list_section_files(host.name, home) if home else ():
+            try:
+                if remove_section(path, top):
+                    found.append(HostOutcome(host.name, path, "removed"))
+            except SectionDamaged as error:
+                found.append(HostOutcome(host.name, path, "refused", f"{path} stays as it is: {error}"))
+            except OSError as error:
+                found.append(HostOutcome(host.name, path, "refused", f"{path} stays as it is: {error.strerror}"))
+    return found
+
+
+def _find_memory_home(host: Host, places: Places) -> Path | None:
+    if host.name == "claude-code":
+        moved = places.variables.get("CLAUDE_CONFIG_DIR")
+        return Path(moved) if moved else places.find("HOME/.claude")
+    return places.find("CODEX/") if host.name == "codex" else None
 
 
 def _choose(request: InstallRequest, places: Places, *, installed: bool = True) -> list[Host]:
@@ -167,9 +207,15 @@ def _plan(
     files = [(_file(host, request, places), [server])]
     if request.capture:
         if request.url:
-            raise SettingsError("--capture needs the server of this machine: leave --http out")
+            raise SettingsError(
+                "--capture stores in the memory of this machine, which tools over --http would not see: leave --http out, "
+                "or install without --capture"
+            )
         program = find_command(settings.data_dir)
-        for written, changes in find_hooks(host.name, program, _options(request, host)):
+        options = _options(request, host)
+        if request.memory_files and host.name in _MEMORY_HOSTS:
+            options = (*options, MEMORY_FILES_FLAG)
+        for written, changes in find_hooks(host.name, program, options):
             path = _path_of(written, request, places)
             # Some hosts keep hooks and servers in one file, which must be written once with both.
             same = next((kept for file, kept in files if file.path == path), None)
@@ -348,17 +394,28 @@ def install(
         bool,
         typer.Option("--projects", help="A memory for each project, of the folder that the host is opened in."),
     ] = False,
+    memory_files: Annotated[
+        bool,
+        typer.Option(
+            "--memory-files",
+            help="Hooks that also read the memory files of Claude Code and Codex, and keep a section in CLAUDE.md and AGENTS.md.",
+        ),
+    ] = False,
     print_: Annotated[bool, typer.Option("--print", help="Only print what would be written, and where.")] = False,
 ) -> int:
     """Add this server to the configuration of hosts, such as claude-code or cursor; `all` adds it to each host that is
     here.
 
     The launch options that are given (--agent, --resource, --data-dir ...) become those of the host's server."""
+    if memory_files and project:
+        return fail("install: --memory-files is about your own files: leave --project out", 2)
     if key_file and not http:
         return fail("install: --key-file goes with --http", 2)
     options = {name: value for name, value in flags.items() if isinstance(value, str)}
     settings = read_settings(flags)
-    request = InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
+    request = InstallRequest(
+        tuple(hosts or ()), options, http, key_file, project, capture or memory_files, projects, memory_files
+    )
     return show_plan(settings, request) if print_ else run_install(settings, request)
 
 

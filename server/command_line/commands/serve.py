@@ -42,6 +42,7 @@ from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lifespan_state
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.relay.hook_client import run_hook
+from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
 from layerlore.server.runtime.process import STARTING, Process
 from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.http import HttpSettings
@@ -275,8 +276,11 @@ def hook(
     flags: dict[str, Any],
     host: Annotated[str, typer.Argument(help="Such as claude-code.", show_default=False)],
     event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
+    memory_files: Annotated[
+        bool, typer.Option(MEMORY_FILES_FLAG, help="Keep the host's own memory files in step.")
+    ] = False,
 ) -> int:
     """Hosts call this with an event on standard input: it stores what was said, and shows what is known about it."""
     launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
-    run_hook((host, event, *launch), os.environ)
+    run_hook((host, event, *launch, *([MEMORY_FILES_FLAG] if memory_files else [])), os.environ)
     return 0

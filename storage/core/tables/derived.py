@@ -225,6 +225,6 @@ search_vectors = Table(
     Column("scope_token", Text, nullable=False),
     Column("dimension", Integer, nullable=False),
     Column("code", LargeBinary, nullable=False),  # bit varying on Postgres
-    Column("vector", LargeBinary, nullable=False),  # float32, little endian
+    Column("vector", LargeBinary, nullable=False),  # numbers of 16 bits, little endian
     PrimaryKeyConstraint("row_id", "model"),
 )

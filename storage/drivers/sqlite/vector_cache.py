@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import TextClause, text
 
-from layerlore.storage.core.index_rows import RowIdArray, sort_distinct
+from layerlore.storage.core.index_rows import RowIdArray, round_vectors, sort_distinct, widen_vectors
 from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sqlite.file import read_once
@@ -166,8 +166,6 @@ MOST_BYTES = 10 * 2**20
 
 Vectors = NDArray[np.float32]
 _Fixed = NDArray[np.int16]
-# No number of a vector of unit length is above 1.
-_ONE = 32_767
 _Key = tuple[str, ...]
 
 
@@ -205,22 +203,22 @@ class VectorCache:
             at = np.array([places.get(row_id, -1) for row_id in wanted.tolist()], np.int64)
             kept = self._kept[at[at >= 0]]
         if len(kept) == len(wanted):
-            return wanted, _widen(kept)
+            return wanted, widen_vectors(kept)
         found, vectors = await read(wanted[at < 0])
         if not len(found):
             if len(kept):
-                return (wanted[at >= 0], _widen(kept))
+                return (wanted[at >= 0], widen_vectors(kept))
             return (found, vectors)
-        fixed = np.rint(vectors * _ONE).astype(np.int16)
+        fixed = round_vectors(vectors)
         # The vectors were read without the lock, so another reader may have seen a newer file meanwhile.
         with self._lock:
             if known_by == self._known_by:
                 self._keep(key, found, fixed)
         if not len(kept):
-            return found, _widen(fixed)
+            return found, widen_vectors(fixed)
         row_ids = np.concatenate([wanted[at >= 0], found])
         order = np.argsort(row_ids)
-        return row_ids[order], _widen(np.concatenate([kept, fixed])[order])
+        return row_ids[order], widen_vectors(np.concatenate([kept, fixed])[order])
 
     def _keep(self, key: _Key, row_ids: RowIdArray, vectors: _Fixed) -> None:
         if vectors.shape[1] != self._kept.shape[1]:
@@ -240,9 +238,3 @@ class VectorCache:
             self._places.setdefault(key, {})[row_id] = at
         self._kept[filled] = vectors
         self._next = (self._next + len(row_ids)) % most
-
-
-def _widen(fixed: _Fixed) -> Vectors:
-    wide = fixed.astype(np.float32)
-    wide *= np.float32(1 / _ONE)
-    return wide

@@ -26,7 +26,7 @@ from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import vectors
-from layerlore.storage.index.vectors import NewVector
+from layerlore.storage.index.vectors import make_vector
 from layerlore.storage.messages import indexed_rows
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embe
         (row.row_id, StubEmbedder().embed([engine.embedded_texts_of(messages[place])[row.chunk]])[0])
         for row, place in zip(pending, places, strict=True)
     ]
-    new = [NewVector(row_id, np.packbits(each > 0).tobytes(), each.tobytes()) for row_id, each in made]
+    new = [make_vector(row_id, each) for row_id, each in made]
     await engine.database.write(vectors.put, SCOPE, "stub", DIMENSION, new)
 
 

@@ -129,6 +129,19 @@ async def test_a_session_whose_folder_was_removed_is_kept(shared: HookedMachine)
     assert await shared.said("homeless") == [("user", "Remove the folder that we are in.")]
 
 
+async def test_a_hook_with_the_flag_reads_what_the_host_noted_in_files(shared: HookedMachine) -> None:
+    notes = shared.project.parent / ".claude" / "projects" / "-project" / "memory"
+    notes.mkdir(parents=True)
+    (notes / "harbor.md").write_text("The harbor is dredged in March.\n", "utf-8")
+    transcript = notes.parent / "noted.jsonl"
+    transcript.write_text("", "utf-8")
+    flags = ("--agent", "noter", "--memory-files")
+    shared.hook("claude-code", "SessionEnd", "noted", *flags, transcript_path=str(transcript))
+    async with shared.settled(), shared.host("--agent", "noter", mode="auto") as client:
+        found = await client.call_tool("recall_memory", {"query": "When is the harbor dredged?"})
+        assert "The harbor is dredged in March." in str(found.content)
+
+
 async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents_and_the_hosts_notes(
     shared: HookedMachine,
 ) -> None:
@@ -388,6 +401,23 @@ async def test_what_copilot_cli_writes_after_its_hook_began_is_stored(shared: Ho
     # This event names no transcript.
     call("sessionEnd", reason="complete")
     assert await shared.said("c") == [("user", "Build it."), ("assistant", "Built.")]
+
+
+async def test_a_prompt_that_the_host_writes_after_its_hooks_is_stored_before_the_next_event(
+    shared: HookedMachine,
+) -> None:
+    shared.shown("UserPromptSubmit", "prompt", prompt="Build it.")
+    shared.write("prompt", claude(1, "user", "Build it."))
+    assert await shared.said("prompt") == [("user", "Build it.")]
+
+
+async def test_calls_of_our_tools_in_codex_are_left_out_by_their_namespace(shared: HookedMachine) -> None:
+    for at, namespace in enumerate(("mcp__layerlore", "mcp__mail")):
+        call = {"name": "get_messages", "namespace": namespace, "arguments": "{}", "call_id": namespace}
+        shared.write("namespaces", codex("function_call", at, **call))
+        shared.write("namespaces", codex("function_call_output", at, call_id=namespace, output="Hello."))
+    shared.hook("codex", "Stop", "namespaces")
+    assert await shared.said("namespaces") == [("assistant", ("mcp__mail__get_messages", {})), ("tool", "Hello.")]
 
 
 async def test_hosts_without_a_transcript_hand_over_what_was_said(shared: HookedMachine) -> None:

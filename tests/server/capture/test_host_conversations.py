@@ -79,20 +79,25 @@ async def quote(client: Client, meta: Any = None) -> str:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("alone", [(), ("--alone",)], ids=["shared", "alone"])
+@pytest.mark.parametrize(
+    ("named", "child"),
+    [("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"), ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI")],
+    ids=["claude-code", "copilot-cli"],
+)
 async def test_a_server_works_in_the_conversation_that_it_was_launched_for(
-    machine: HostMachine, mode: str, alone: tuple[str, ...]
+    machine: HostMachine, mode: str, alone: tuple[str, ...], named: str, child: str
 ) -> None:
     await machine.hook("claude-code", "Stop", LAUNCHED, claude(1, "user", SAID))
-    launched = {"CLAUDE_CODE_SESSION_ID": LAUNCHED, "CLAUDECODE": "1"}
+    launched = {named: LAUNCHED}
     async with machine.host(*alone, mode=mode, variables=launched) as client:
         assert await quote(client) == LAUNCHED
         assert "this session's own conversation" in (client.instructions or "")
     # The host's own tools give the id to all programs that they run, and those have conversations of their own.
-    inherited = {**launched, "CLAUDE_CODE_CHILD_SESSION": "1"}
+    inherited = {**launched, child: "1"}
     async with machine.host(*alone, mode=mode, variables=inherited) as client:
         assert (await thread_of(client)).startswith("session-")
     # A name that cannot be a thread's is no error of the call.
-    async with machine.host(*alone, mode=mode, variables={"CLAUDE_CODE_SESSION_ID": "x" * 300}) as client:
+    async with machine.host(*alone, mode=mode, variables={named: "x" * 300}) as client:
         assert (await thread_of(client)).startswith("session-")
 
 

@@ -21,6 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from ruamel.yaml import YAML
 
+from layerlore.server.capture.memory_section import put_section
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Places
 from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.host_file import HostFile, drop_json, parse_json, set_json
@@ -299,13 +300,15 @@ def test_a_file_that_cannot_be_replaced_leaves_no_backup_and_no_record(
     with monkeypatch.context() as patched:
 
         def refuse(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EPERM, "Operation not permitted")
+            raise PermissionError(errno.EPERM, "Operation not permitted", ".mcp.json.1.part")
 
         # An immutable file refuses just this.
         patched.setattr("layerlore.server.process.safe_files.os.rename", refuse)
         code, told, _ = cli("install", "cursor", "codex")
     assert code == 1
-    assert told.count("cannot be written: Operation not permitted") == 2
+    why = "cannot be written: Operation not permitted; it may be locked or immutable"
+    assert f"Cursor: refused: {path} {why}" in told
+    assert f"Codex: refused: {home / '.codex' / 'config.toml'} {why}" in told
     assert path.read_text(encoding="utf-8") == "{}"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert [each.name for each in home.iterdir()] == [".cursor"]
@@ -466,6 +469,36 @@ def test_hosts_that_open_folders_are_told_to_find_the_project_their_hooks_too(ho
     hooks = json.loads((home / ".claude" / "settings.json").read_text(encoding="utf-8"))["hooks"]
     assert hooks["Stop"][0]["hooks"][0]["args"][-4:] == ["claude-code", "Stop", "--project", "auto"]
     assert "--project" not in BY_NAME["claude-desktop"].find_file(Places()).read_text(encoding="utf-8")
+
+
+def test_memory_files_are_kept_in_step_if_asked_and_uninstall_takes_our_sections_back(home: Path, cli: Cli) -> None:
+    notes = home / ".claude" / "projects" / "-work-shop" / "memory"
+    notes.mkdir(parents=True)
+    (home / ".codex").mkdir()
+    code, told, _ = cli("install", "claude-code", "codex", "cursor", "--memory-files")
+    assert (code, "memory files of these are kept in step: Claude Code, Codex." in told) == (0, True)
+    hooks = json.loads((home / ".claude" / "settings.json").read_text(encoding="utf-8"))["hooks"]
+    assert hooks["Stop"][0]["hooks"][0]["args"][-3:] == ["claude-code", "Stop", "--memory-files"]
+    assert "--memory-files" in (home / ".codex" / "hooks.json").read_text(encoding="utf-8")
+    assert "--memory-files" not in (home / ".cursor" / "hooks.json").read_text(encoding="utf-8")
+    before = {
+        home / ".claude" / "CLAUDE.md": b"# Mine\r\nObey.",
+        notes / "MEMORY.md": b"- Index.\n",
+        home / ".codex" / "AGENTS.md": None,
+    }
+
+    def write_sections() -> None:
+        for path, content in before.items():
+            text = None if content is None else content.decode()
+            path.write_bytes(put_section(text, ["- Ana likes pears."], "0a1b2c3d").encode())
+
+    for command in (("install", "--capture"), ("uninstall",)):
+        write_sections()
+        code, told, _ = cli(command[0], "claude-code", "codex", *command[1:])
+        assert (code, f"Claude Code: removed from {notes / 'MEMORY.md'}" in told) == (0, True)
+        assert {path: path.read_bytes() if path.exists() else None for path in before} == before
+    code, _, err = cli("install", "claude-code", "--project", "--memory-files")
+    assert (code, "your own files" in err) == (2, True)
 
 
 def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home: Path, cli: Cli) -> None:
