@@ -131,17 +131,25 @@ class Capture:
         ended = call.event.moment == "end"
         if call.host in _WRITES_LATER and call.event.moment in ("stop", "end"):
             await _await_line(path, cursor.offset, f'"hookType":"{call.event.name}"')
+        # Hosts write a prompt after its hooks, and the model may quote it at once: no other event comes before its call.
+        looks = _MOST_LOOKS if call.event.moment == "prompt" and thread_id == call.session else 0
         while True:
             try:
                 found = await run_apart(partial(read_new, path, cursor, ended=ended))
             except FileNotFoundError:
-                return
+                found = None
             except UnsafeFile as error:
                 log.warning("the transcript %s is passed over: %s", path, error.strerror)
                 return
             if found is None:
-                return
+                if looks == 0:
+                    return
+                looks -= 1
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
             said, cursor = found
+            if any(each.role == "user" for each in said):
+                looks = 0
             # The messages first, then the position: a crash between the two repeats the part, and ids prevent doubles.
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts.pop(path, None)

@@ -149,9 +149,9 @@ def read_codex_line(record: Json) -> list[TranscriptMessage]:
             return [TranscriptMessage("", role, [*read_texts(payload.get("content"))], at)]
         return []
     if kind in _CALLS:
-        call = tool_call_part(
-            str(payload.get("call_id")), str(payload.get("name") or "shell"), _read_arguments(payload)
-        )
+        # A tool of a server stands without the server's name, which is its namespace.
+        name = "__".join(str(part) for part in (payload.get("namespace"), payload.get("name") or "shell") if part)
+        call = tool_call_part(str(payload.get("call_id")), name, _read_arguments(payload))
         return [TranscriptMessage("", "assistant", [call], at)]
     if str(kind).endswith("_call_output"):
         result = tool_result_part(str(payload.get("call_id")), None, _read_output(payload.get("output")))

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from scripted_model import Call, scripted_model
 
+from .conversation import Memory
 from .host_programs import HOSTS, LAST_WORDS, Home, skip_unless_installed
 
 SAID = "I am Ana, and I never eat meat."
 ASKED = "Which meat can Ana cook?"
 STORE = Call("add_messages", {"messages": [{"role": "user", "content": SAID}]})
+READ = Call("get_messages", {"format": "json"})
 RECALL = Call("recall_memory", {"query": "What does Ana never eat?"})
-
 TRIES = 3
 
 
@@ -38,6 +39,17 @@ def test_a_session_is_shown_what_an_earlier_one_said(home: Home) -> None:
         later.append(home.talk(ASKED, RECALL))
     assert SAID in later[-1].result
     assert SAID in later[-1].opening or not home.host.hooks
+
+
+def test_tools_and_hooks_share_the_hosts_conversation(home: Home) -> None:
+    if not home.host.hooks:
+        pytest.skip("it has no hooks")
+    home.layerlore("install", home.host.name, "--capture")
+    session = home.talk(SAID, READ)
+    # The answer names the conversation that the tool worked in.
+    assert session.id in session.result
+    kept = Memory("on_stdio", home.folder).seen()
+    assert kept.threads == {session.id: [("user", SAID), ("assistant", LAST_WORDS)]}
 
 
 def test_uninstall_leaves_the_hosts_files_as_they_were(home: Home) -> None:

@@ -207,7 +207,10 @@ def _plan(
     files = [(_file(host, request, places), [server])]
     if request.capture:
         if request.url:
-            raise SettingsError("--capture needs the server of this machine: leave --http out")
+            raise SettingsError(
+                "--capture stores in the memory of this machine, which tools over --http would not see: leave --http out, "
+                "or install without --capture"
+            )
         program = find_command(settings.data_dir)
         options = _options(request, host)
         if request.memory_files and host.name in _MEMORY_HOSTS:

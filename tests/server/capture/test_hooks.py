@@ -403,6 +403,23 @@ async def test_what_copilot_cli_writes_after_its_hook_began_is_stored(shared: Ho
     assert await shared.said("c") == [("user", "Build it."), ("assistant", "Built.")]
 
 
+async def test_a_prompt_that_the_host_writes_after_its_hooks_is_stored_before_the_next_event(
+    shared: HookedMachine,
+) -> None:
+    shared.shown("UserPromptSubmit", "prompt", prompt="Build it.")
+    shared.write("prompt", claude(1, "user", "Build it."))
+    assert await shared.said("prompt") == [("user", "Build it.")]
+
+
+async def test_calls_of_our_tools_in_codex_are_left_out_by_their_namespace(shared: HookedMachine) -> None:
+    for at, namespace in enumerate(("mcp__layerlore", "mcp__mail")):
+        call = {"name": "get_messages", "namespace": namespace, "arguments": "{}", "call_id": namespace}
+        shared.write("namespaces", codex("function_call", at, **call))
+        shared.write("namespaces", codex("function_call_output", at, call_id=namespace, output="Hello."))
+    shared.hook("codex", "Stop", "namespaces")
+    assert await shared.said("namespaces") == [("assistant", ("mcp__mail__get_messages", {})), ("tool", "Hello.")]
+
+
 async def test_hosts_without_a_transcript_hand_over_what_was_said(shared: HookedMachine) -> None:
     for word in ("first", "second"):
         told = {"trajectory_id": "cascade", "session_id": None, "transcript_path": None}
