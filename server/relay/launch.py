@@ -26,7 +26,8 @@ OWN_VARIABLES = frozenset(_PREFIX + name.upper() for name in _OWN)
 # Variables that a model's or a database's library reads by itself.
 _OF_DATABASES = ("PG",)
 _OF_MODELS = ("AWS_", "AZURE_", "GOOGLE_", "VERTEX", "OPENAI_", "ANTHROPIC_", "LITELLM_", "OLLAMA_", "SSL_CERT_")
-_OF_MODELS_ENDS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_TOKEN", "_PROXY", "_SECRET", "_CREDENTIALS")
+# Not every name that ends with _TOKEN: hosts hand a new one of their own to each session.
+_OF_MODELS_ENDS = ("_API_KEY", "_API_BASE", "_API_TOKEN", "_BASE_URL", "_PROXY", "_SECRET", "_CREDENTIALS", "HF_TOKEN")
 _MODEL_SETTINGS = ("LAYERLORE_LLM", "LAYERLORE_EMBEDDING")
 # A Unix socket's address holds little more than a hundred bytes on every system.
 _LONGEST_ADDRESS = 96

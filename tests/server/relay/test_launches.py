@@ -58,6 +58,12 @@ def test_where_a_model_is_asked_its_keys_make_another_server() -> None:
     assert base(**asks, OPENAI_API_KEY="one") != base(**asks, OPENAI_API_KEY="two")
 
 
+def test_where_a_model_is_asked_what_a_host_hands_to_each_session_makes_no_other_server() -> None:
+    asks = {"LAYERLORE_LLM_MODEL": "openai/gpt-5"}
+    first, second = ({**asks, "CLAUDE_CODE_MESSAGING_TOKEN": token} for token in ("one", "two"))
+    assert base(**first) == base(**second)
+
+
 def test_a_settings_file_counts_by_what_it_says(tmp_path: Path) -> None:
     first, second = tmp_path / "a.toml", tmp_path / "b.toml"
     for file in (first, second):
