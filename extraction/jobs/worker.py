@@ -516,7 +516,7 @@ class JobWorker:
 
     async def _attempt(self, lane: _Lane, claim: Claim) -> None:
         try:
-            with span(f"job {claim.kind}"):
+            with span(f"job {claim.kind}", begins_trace=True):
                 await attempt(self._engine, self._kinds[claim.kind], claim, lane.chat)
         except Exception as error:  # noqa: BLE001 - any error ends the claim
             if isinstance(error, NoModel):

@@ -11,6 +11,7 @@ from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.text.trust import Trust
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import Entry, content_hash
 from layerlore.storage.moving import moved_entries
 from layerlore.storage.moving.moved_entries import EntryPut, MovedEntry
@@ -73,14 +74,17 @@ async def put_notes(
     gone: list[str] = []
 
     async def unit(tx: Tx) -> Json:
+        earlier = await moved_entries.list_of_actor(tx, scope, actor) if notes[0].file else []
         puts[:] = await moved_entries.put_entries(
             tx, scope, moved, mode, new_ids=new_ids, search_text=engine.search_text_of
         )
         ids = [put.entry_id for put in puts if put.status in ("added", "replaced")]
-        gone[:] = []
-        if notes[0].file and ids:
-            there = {put.entry_id for put in puts}
-            gone[:] = await moved_entries.supersede_others(tx, scope, actor, there, ids[0], now=now)
+        # A line that the file had before is replaced, too, where only the file's time is later.
+        new = [entry_id for entry_id in ids if entry_id not in earlier]
+        there = {put.entry_id for put in puts}
+        gone[:] = [entry_id for entry_id in earlier if new and entry_id not in there]
+        if gone:
+            await entries.supersede(tx, scope, gone, new[0], now=now)
         if ids:
             changed = NewEvent("entries_changed", {"ids": [*ids, *gone]})
             await events.record_of_resource(tx, scope, changed, origin=sent.origin, now=now)

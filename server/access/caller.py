@@ -196,7 +196,8 @@ def _comes_from_page(request: Any) -> bool:
 
 def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Scope:
     """The scope of the project that a request is in, or the person's where it is in none. Over stdio the launch alone
-    decides. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource alone."""
+    decides. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource alone. The person at this
+    machine reaches the projects here, as on stdio."""
     if ctx.request is None:
         if principal.local:
             return ctx.lifespan_context.settings.scope_in(person.tenant_id)
@@ -206,7 +207,7 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
     if not name or name.lower() == NONE:
         return person
     resource = project_resource(name)
-    if principal.resource not in (None, resource):
+    if principal.resource not in (None, resource) and not principal.local:
         # A credential for one resource must not learn which projects exist, hence the same error as for unknown names.
         raise NotFound(f"{PROJECT_HEADER}: this credential is for one resource alone, and reaches no project")
     if person.resource_id == resource:

@@ -19,6 +19,7 @@ from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.memory_files import MemoryFiles
 from layerlore.server.relay import spool
+from layerlore.server.relay.captured_hosts import note_captured
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
@@ -192,6 +193,8 @@ class HookService:
         if call.session and not opened.ignored.is_everything:
             capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
             await capture.store(call, opened.ignored)
+            if session.messages:
+                await asyncio.to_thread(note_captured, self._hooks, call.host)
             if call.memory_files and not call.by_subagent and _is_rest(call):
                 await self._memory_files.keep_in_step(opened.engine, opened.scope, call)
         await self._sessions.write(session, opened.scope)

@@ -19,7 +19,6 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.relay.launch import hook_folder, socket_folders
 from layerlore.server.relay.spool import SPOOL, erase_set_aside, list_set_aside, list_waiting
 from layerlore.server.settings.settings import Settings
@@ -136,17 +135,6 @@ class Sessions:
             if (found := _read(path)) is not None:
                 yield found
 
-    def list_newest(self, since: int) -> Iterator[Session]:
-        """The sessions that had an event since then (seconds since 1970), the newest first."""
-        newest: list[tuple[float, Path]] = []
-        for path in self._folder.glob("*.json"):
-            with contextlib.suppress(OSError):
-                if (changed := path.stat().st_mtime) >= since:
-                    newest.append((changed, path))
-        for _, path in sorted(newest, reverse=True):
-            if (found := _read(path)) is not None:
-                yield found
-
     def drop_old(self) -> None:
         """Remove the files of sessions that have been idle for long."""
         oldest = time.time() - KEPT_DAYS * _DAY_SECONDS
@@ -213,21 +201,6 @@ def _read(path: Path) -> Session | None:
         return None
 
 
-LATELY_MS = 3 * DAY_MS
-"""A host whose hooks did not fire for longer may have lost them. A weekend is no sign of that."""
-# Parts of the names by which clients introduce themselves, in small letters and digits.
-_CLIENTS: Mapping[str, str] = {
-    "claudecode": "claude-code",
-    "codex": "codex",
-    "geminicli": "gemini-cli",
-    "copilotcli": "copilot-cli",
-    "cursor": "cursor",
-    "windsurf": "windsurf",
-    "visualstudiocode": "vscode",
-    "vscode": "vscode",
-}
-
-
 @dataclass(slots=True)
 class HookActivity:
     """``last``: when its hooks fired last, in milliseconds since 1970, and ``event`` what that was. ``messages`` were
@@ -274,22 +247,6 @@ def read_hook_state(settings: Settings) -> HookState:
         oldest = 0
     ordered = dict(sorted(days.items(), key=lambda each: (each[0][0], each[0][1]), reverse=True))
     return HookState(Path(hooks) / SPOOL, dict(hosts), ordered, len(waiting), oldest, len(list_set_aside(hooks)))
-
-
-def find_host_of(client: str) -> str:
-    """The host, as its hooks name it, of a client that calls itself so; "" for one that has no hooks."""
-    name = "".join(filter(str.isalnum, client.lower()))
-    return next((host for part, host in _CLIENTS.items() if part in name), "")
-
-
-def fired_lately(hooks: str, host: str) -> bool:
-    """Whether hooks of the host kept messages of a session that went on within ``LATELY_MS``: those of the next are
-    stored, too."""
-    since = now_ms() - LATELY_MS
-    for session in Sessions(hooks).list_newest(since // 1000):
-        if session.messages and any(last >= since for _, last in session.events.get(host, {}).values()):
-            return True
-    return False
 
 
 def erase_hook_files(settings: Settings, resource: str, agent: str | None, thread: str) -> None:

@@ -38,7 +38,8 @@ from layerlore.server.capture.memory_section import (
     name_owner,
     put_section,
 )
-from layerlore.server.process.safe_files import UnsafeFile, find_top, read_regular, remove_file, replacing
+from layerlore.server.process.safe_files import UnsafeFile, read_regular, remove_file, replacing
+from layerlore.server.settings.project import find_repository
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Message, Origin, Scope
 from layerlore.storage.core.transaction import Tx
@@ -74,9 +75,9 @@ def find_host_memory(call: HookCall) -> HostMemory | None:
     transcript = Path(call.transcript)
     if call.host == "claude-code" and transcript.is_absolute() and transcript.parent.parent.name == "projects":
         projects = transcript.parent.parent
-        # Claude Code names the folder of a project's memory after its repository, and that of a transcript after the
-        # session's folder.
-        top = find_top(str(Path(call.folder, "file"))) if call.folder else ""
+        # Claude Code names the folder of a project's memory after its repository, which all worktrees share, and that of a
+        # transcript after the session's folder.
+        top = find_repository(call.folder) if call.folder else ""
         named = [projects / _NO_LETTER.sub("-", top)] if top else []
         folders = tuple(dict.fromkeys(folder / "memory" for folder in (*named, transcript.parent)))
         return HostMemory("claude-memory", folders, projects.parent / "CLAUDE.md", folders[0] / INDEX)
@@ -97,7 +98,7 @@ class MemoryFiles:
 
     async def keep_in_step(self, engine: Engine, scope: Scope, call: HookCall) -> None:
         """Read what the host wrote, and write our sections. Raises StorageUnavailable, LimitExceeded."""
-        found = find_host_memory(call)
+        found = await run_apart(lambda: find_host_memory(call))
         if found is None:
             return
         sent = WriteRequest(Origin(f"layerlore hook {call.host}", "hook", "local"))

@@ -82,7 +82,7 @@ class Host:
     else the first whose folder does.
     ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
     it. ``signs``: files and folders that show that it is installed; without,
-    the folder of its file. ``url``: whether it can be given a URL. ``opens_folders``: whether people open it in the folder
+    the folder of its file. ``url``: whether it can be given a URL, and ``headers``: the key of the headers beside that. ``opens_folders``: whether people open it in the folder
     they work in.
     """
 
@@ -95,6 +95,7 @@ class Host:
     project: str = ""
     signs: tuple[str, ...] = ()
     url: bool = True
+    headers: str = "headers"
     opens_folders: bool = True
     elsewhere: Mapping[Platform, tuple[str, ...]] = field(default_factory=dict)
 
@@ -163,6 +164,7 @@ HOSTS = (
         ("mcp_servers",),
         host_entries.plain,
         format="toml",
+        headers="http_headers",
         project=".codex/config.toml",
     ),
     Host(

@@ -12,6 +12,7 @@ from layerlore.server.access.credentials import Principal
 from layerlore.server.process.lines import TooLong
 from layerlore.server.process.sdk_private import serve_within
 from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.relay.captured_hosts import is_captured
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer
@@ -63,19 +64,11 @@ class HostState:
         """Whether hooks of the host store the conversations of this client. Raises nothing."""
         hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
         # Files are read, which must not block the other hosts.
-        return await asyncio.to_thread(_is_captured, hooks, client)
+        return await asyncio.to_thread(is_captured, hooks, client)
 
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
         await self._process.begin_watching(scope)
-
-
-def _is_captured(hooks: str, client: str) -> bool:
-    # Imported on first use, to keep the start fast.
-    from layerlore.server.capture import hook_sessions
-
-    host = hook_sessions.find_host_of(client)
-    return bool(host) and hook_sessions.fired_lately(hooks, host)
 
 
 class HostConnection(LineConnection):

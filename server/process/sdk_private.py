@@ -85,7 +85,8 @@ class QuietTraces(OpenTelemetryMiddleware):
             if tool in self._names:
                 attributes["gen_ai.tool.name"] = tool
                 name = f"{ctx.method} {tool}"
-        with traces.span(name, attributes, traces.SERVER, within=extract_trace_context(ctx.meta)) as current:
+        within = extract_trace_context(ctx.meta)
+        with traces.span(name, attributes, traces.SERVER, begins_trace=True, within=within) as current:
             result = await call_next(ctx)
             if is_tool_error(result):
                 traces.mark_failed(current, "tool_error")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from layerlore.server.process.version import VERSION
+from layerlore.server.relay.captured_hosts import is_captured
 from layerlore.server.relay.launch import Launch
 
 METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")
@@ -27,10 +28,11 @@ class KeptAnswers:
     With ``cold``, what is stored is read at once; else answers are only added where no file exists yet.
     """
 
-    __slots__ = ("_answers", "_own", "_pages", "_path", "_reads")
+    __slots__ = ("_answers", "_hooks", "_own", "_pages", "_path", "_reads")
 
     def __init__(self, launch: Launch, *, cold: bool) -> None:
         self._path = f"{launch.base}-{VERSION}.answers"
+        self._hooks = launch.hooks
         # The answers depend on nothing else of a launch: another project or agent has the same tools.
         settings = {name: launch.own_setting(name) for name in ("toolsets", "thread")}
         self._own = [settings["toolsets"], bool(settings["thread"])]
@@ -74,7 +76,9 @@ class KeptAnswers:
         pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(CAPABILITIES_META)))
         client = given.get("clientInfo") or (meta.get(CLIENT_META) if isinstance(meta, Mapping) else None)
         if method in _OF_CLIENT and isinstance(client, Mapping):
-            named = [client.get("name") if name is None else name]
+            own = client.get("name")
+            # A client whose hooks store its conversations is told not to store them, from its first session on.
+            named = [own if name is None else name, is_captured(self._hooks, str(own))]
         else:
             named = []
         return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), *named, self._own])

@@ -13,12 +13,14 @@ from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_old
 from layerlore.memory.removal.deletion import erase_expired, retain
 from layerlore.memory.removal.erasure import finish_erasures, rewrite_if_owed
 from layerlore.memory.work.runs import expire_runs
+from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.process.interpreter import freeze_objects
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Tenant
 from layerlore.storage.jobs.backlog import JobCount, count_oldest
 from layerlore.storage.jobs.job_rows import KINDS, State
 
@@ -29,6 +31,7 @@ RETAIN_EVERY_SECONDS = 3600.0
 LOOK_EVERY_SECONDS = 5.0
 REPORT_EVERY_SECONDS = 15.0
 MOST_COUNTED = 10_000
+OURS = Tenant(LOCAL_TENANT)
 OPEN_STATES: tuple[State, ...] = ("due", "running", "later")
 CHECK_SECONDS = 5.0
 LOADED_SECONDS = 10.0
@@ -81,7 +84,9 @@ async def _report_jobs(engine: Engine) -> None:
     while True:
         try:
             now = engine.now()
-            _set_job_levels(await engine.database.read_installation(count_oldest, most=MOST_COUNTED, now=now), now)
+            _set_job_levels(
+                await engine.database.read_installation(count_oldest, OURS, most=MOST_COUNTED, now=now), now
+            )
         except LayerloreError as error:
             log.debug("background jobs are not counted: %s", error)
         except Exception:

@@ -149,6 +149,16 @@ def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.env
         return FoundProject()
 
 
+def find_repository(folder: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The folder of the repository that a folder is in; of a worktree that of the repository itself. "" without one, or if
+    git would not trust it. Raises nothing."""
+    try:
+        _, git = _find_repository(os.path.realpath(folder), _folders_above(environ))
+        return _top_of(_find_shared(git)) if git else ""
+    except (OSError, ValueError):
+        return ""
+
+
 def name_remote(url: str) -> str:
     """The common part of all forms of a remote's URL: ``github.com/owner/name``; "" for a path on this machine. User,
     password, port, query and ``.git`` are left out."""

@@ -81,7 +81,7 @@ async def read_background(call: Call) -> Background:
     principal = call.caller.principal
     # An administrator of one tenant learns nothing about others.
     if principal.local or principal.every_tenant:
-        return replace(found, of_all=await database.read_installation(count_all, now=now))
+        return replace(found, of_all=await database.read_installation(count_all, Tenant(principal.tenant), now=now))
     return found
 
 
@@ -162,8 +162,8 @@ def present_count(count: JobCount, now: int) -> TenantsJobs:
 def describe_jobs(found: Background, now: int) -> Jobs:
     """The jobs that wait, counted, and those that failed, one by one."""
     answer: Jobs = {"waiting": count_jobs(found.rows)}
-    # Where nobody else's jobs wait, the same numbers twice would only take room.
-    if sum(each.jobs for each in found.of_all) > len(found.rows):
+    # Most installations have one tenant.
+    if any(each.of_others for each in found.of_all):
         answer["all_tenants"] = [present_count(each, now) for each in found.of_all]
     if failing := found.failing[:MOST_FAILING]:
         answer["failing"] = [{**_failed(row), "next_at": iso(row.due_at)} for row in failing]

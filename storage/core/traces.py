@@ -33,11 +33,16 @@ def span(
     attributes: Attributes | None = None,
     kind: SpanKind = INTERNAL,
     *,
+    begins_trace: bool = False,
     within: Context | None = None,
 ) -> Iterator[Span | None]:
     """A span around the body; None where none is recorded. An error marks it by its class alone, since its text may repeat
-    what a caller sent. ``within``: the caller's own trace."""
-    if not is_recording():
+    what a caller sent.
+
+    ``begins_trace``: also outside of any trace, or ``within`` the caller's own; other spans are parts of one. The queries
+    that a server makes for itself every few seconds would be as many traces.
+    """
+    if not is_recording() or not (begins_trace or get_current_span().get_span_context().is_valid):
         yield None
         return
     tracer = get_tracer_provider().get_tracer("layerlore")

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Select, bindparam, case, func, select
 
 from layerlore.storage.core.installation import Look
+from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.tables import jobs
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs.job_rows import Kind, State
@@ -14,13 +15,14 @@ from layerlore.storage.jobs.job_rows import Kind, State
 @dataclass(frozen=True, slots=True)
 class JobCount:
     """The unfinished jobs of one kind in one state: how many, when the oldest was or will be due (milliseconds), and how
-    many failed at their last attempt."""
+    many failed at their last attempt. ``of_others``: how many are not of the tenant that asks."""
 
     kind: Kind
     state: State
     jobs: int
     due_at: int
     failed: int
+    of_others: int
 
 
 _state = case(
@@ -29,17 +31,22 @@ _state = case(
     (jobs.c.due_at <= bindparam("now"), "due"),
     else_="later",
 )
-_unfinished = select(jobs.c.kind, _state.label("state"), jobs.c.due_at, jobs.c.attempts).where(
+_unfinished = select(jobs.c.tenant_id, jobs.c.kind, _state.label("state"), jobs.c.due_at, jobs.c.attempts).where(
     jobs.c.requested_seq > jobs.c.done_seq
 )
-_COLUMNS = (("kind", "text"), ("state", "varchar"), ("jobs", "bigint"), ("due_at", "bigint"), ("failed", "bigint"))
+_COLUMNS = (
+    ("kind", "text"),
+    ("state", "varchar"),
+    *((name, "bigint") for name in ("jobs", "due_at", "failed", "of_others")),
+)
 
 
 def _counted(some: Select[Any]) -> Select[Any]:
     rows = some.subquery("rows_of_jobs")
     failed = func.count(case((rows.c.attempts > 0, 1)))
+    of_others = func.count(case((rows.c.tenant_id != bindparam("of_tenant"), 1)))
     return (
-        select(rows.c.kind, rows.c.state, func.count(), func.min(rows.c.due_at), failed)
+        select(rows.c.kind, rows.c.state, func.count(), func.min(rows.c.due_at), failed, of_others)
         .group_by(rows.c.kind, rows.c.state)
         .order_by(rows.c.kind, rows.c.state)
     )
@@ -50,11 +57,11 @@ _oldest = _unfinished.where(jobs.c.dead_at.is_(None)).order_by(jobs.c.due_at).li
 _COUNT_OLDEST = Look("layerlore_oldest_jobs", _counted(_oldest), _COLUMNS)
 
 
-async def count_all(tx: Tx, *, now: int) -> list[JobCount]:
-    """The unfinished jobs by kind and state. It reads every one of them."""
-    return [JobCount(*row) for row in await _COUNT_ALL.rows(tx, now=now)]
+async def count_all(tx: Tx, tenant: Tenant, *, now: int) -> list[JobCount]:
+    """The unfinished jobs by kind and state, for an operator of this tenant. It reads every one of them."""
+    return [JobCount(*row) for row in await _COUNT_ALL.rows(tx, of_tenant=tenant.tenant_id, now=now)]
 
 
-async def count_oldest(tx: Tx, *, most: int, now: int) -> list[JobCount]:
+async def count_oldest(tx: Tx, tenant: Tenant, *, most: int, now: int) -> list[JobCount]:
     """The same of the ``most`` jobs that wait longest and are not dead, so that it costs little."""
-    return [JobCount(*row) for row in await _COUNT_OLDEST.rows(tx, most=most, now=now)]
+    return [JobCount(*row) for row in await _COUNT_OLDEST.rows(tx, of_tenant=tenant.tenant_id, most=most, now=now)]

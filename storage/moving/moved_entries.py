@@ -144,13 +144,9 @@ async def _put(
     return EntryPut(status, known.entry_id)
 
 
-async def supersede_others(tx: Tx, scope: Scope, actor: str, there: Collection[str], by: str, *, now: int) -> list[str]:
-    """Let an entry stand for the active ones of the same actor that are not among those ``there``, and are not the user's
-    word. Returns their ids."""
-    of_actor = await tx.all(_OF_ACTOR, **of_scope(scope), actor=actor)
-    gone = [str(entry_id) for (entry_id,) in of_actor if entry_id not in there]
-    await kept.supersede(tx, scope, gone, by, now=now)
-    return gone
+async def list_of_actor(tx: Tx, scope: Scope, actor: str) -> list[str]:
+    """The ids of the active entries that an actor kept, and that are not the user's word, too."""
+    return [str(entry_id) for (entry_id,) in await tx.all(_OF_ACTOR, **of_scope(scope), actor=actor)]
 
 
 async def _lies(tx: Tx, scope: Scope, source: MovedSource) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from layerlore.server.access.caller import PROJECT_HEADER
 from layerlore.server.capture.memory_files import list_section_files, remove_section
 from layerlore.server.capture.memory_section import SectionDamaged
 from layerlore.server.command_line.commands.bridge import parse_endpoint
@@ -24,11 +25,12 @@ from layerlore.server.hosts.host_entries import NAME, HostLaunch, launches_us
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
 from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
 from layerlore.server.process.program import shell_command
+from layerlore.server.relay.captured_hosts import forget_captured, note_captured
 from layerlore.server.relay.first_answers import store_first_answers
 from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
-from layerlore.server.relay.launch import read_launch
+from layerlore.server.relay.launch import hook_folder, read_launch
 from layerlore.server.settings.launch import FLAGS, launch_flags
-from layerlore.server.settings.project import AUTO, confirm_project
+from layerlore.server.settings.project import AUTO, confirm_project, find_project
 from layerlore.server.settings.settings import Settings, SettingsError
 
 ALL = "all"
@@ -85,6 +87,7 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
             f"This program lies in a folder for temporary files ({sys.prefix}): hosts cannot start it when that is "
             "emptied. Install it elsewhere, and run this again from there.\n"
         )
+    _note_hooks(settings, request, chosen, places, told)
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
     if request.memory_files:
@@ -155,6 +158,10 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
     # The last first: an earlier one's folder may hold it.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
     told = [remove_from_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
+    hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
+    for each in told:
+        if each.outcome == "removed":
+            forget_captured(hooks, each.host)
     if not request.project:
         told += _remove_sections(hosts, places)
     _report([each for each in told if each.outcome != "not there"])
@@ -203,7 +210,10 @@ def _plan(
     settings: Settings, request: InstallRequest, host: Host, places: Places
 ) -> list[tuple[HostFile, list[HostChange]]]:
     """The new content of each of a host's files."""
-    server = HostChange((*host.keys, NAME), host.write(_launch(settings, request, host)))
+    entry = host.write(_launch(settings, request, host))
+    if headers := _project_headers(settings, request):
+        entry = {**entry, host.headers: headers}
+    server = HostChange((*host.keys, NAME), entry)
     files = [(_file(host, request, places), [server])]
     if request.capture:
         if request.url:
@@ -283,9 +293,28 @@ def _launch(settings: Settings, request: InstallRequest, host: Host) -> HostLaun
         return HostLaunch((*program, "bridge", endpoint, "--key-file", key, *options))
     if not host.url:
         raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
-    if options:
+    if request.options:
         raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
     return HostLaunch((), endpoint)
+
+
+def _project_headers(settings: Settings, request: InstallRequest) -> dict[str, str]:
+    """The header that names this folder's project to a server over HTTP, which sees no folders; a bridge sends its own."""
+    if not (request.url and request.projects) or request.key_file:
+        return {}
+    if not request.project:
+        raise SettingsError(
+            "--projects with a URL needs --project, for the file of this folder alone, or --key-file FILE: a URL in your "
+            "own file is the same in all folders"
+        )
+    found = find_project(os.curdir, str(settings.data_dir))
+    # A name that the repository gives itself counts from this install on.
+    name = found.claimed or found.name
+    if not name:
+        raise SettingsError("--projects: this folder belongs to no project")
+    if not name.isascii():
+        raise SettingsError(f"--projects: hosts cannot send the name {name!r} in a header; give --key-file FILE")
+    return {PROJECT_HEADER: name}
 
 
 def _options(request: InstallRequest, host: Host) -> tuple[str, ...]:
@@ -336,6 +365,20 @@ def _report(told: Sequence[HostOutcome]) -> None:
         outcome = _OUTCOMES.get(each.outcome, f"{each.outcome}:")
         line = f"{BY_NAME[each.host].title}: {outcome} {each.why or each.path}"
         sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _note_hooks(
+    settings: Settings, request: InstallRequest, hosts: Sequence[Host], places: Places, told: Sequence[HostOutcome]
+) -> None:
+    """Note which hosts store their conversations from now on, so that no model is asked to store them, too."""
+    hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
+    refused = {each.host for each in told if each.why}
+    for host in hosts if request.capture else ():
+        stopped = is_untrusted(host.name, places, _top(request)) or any(
+            find_switched_off(host.name, places, _top(request))
+        )
+        if find_hooks(host.name, ()) and host.name not in refused and not stopped:
+            note_captured(hooks, host.name)
 
 
 def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:

@@ -20,7 +20,7 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.jobs import job_rows as stored
 from layerlore.storage.jobs.backlog import JobCount, count_all
 from layerlore.storage.jobs.job_rows import JobRow
@@ -98,7 +98,7 @@ def show_all_jobs(settings: Settings, *, as_json: bool) -> int:
 async def _count_all(settings: Settings) -> tuple[list[JobCount], int]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        return await engine.database.read_installation(count_all, now=now), now
+        return await engine.database.read_installation(count_all, Tenant(LOCAL_TENANT), now=now), now
 
 
 def _row(count: JobCount, now: int) -> list[str]:

@@ -1073,31 +1073,31 @@ PERFORM set_config('layerlore.across', '', true);
 END
 $body$;
 
-CREATE FUNCTION layerlore_unfinished_jobs(now bigint) RETURNS TABLE(kind text, state varchar, jobs bigint, due_at bigint, failed bigint)
+CREATE FUNCTION layerlore_unfinished_jobs(of_tenant text, now bigint) RETURNS TABLE(kind text, state varchar, jobs bigint, due_at bigint, failed bigint, of_others bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 AS $body$
 #variable_conflict use_column
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
-RETURN QUERY SELECT rows_of_jobs.kind, rows_of_jobs.state, count(*) AS count_1, min(rows_of_jobs.due_at) AS min_1, count(CASE WHEN (rows_of_jobs.attempts > 0::BIGINT) THEN 1::INTEGER END) AS count_2 
-FROM (SELECT jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $1::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $1::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+RETURN QUERY SELECT rows_of_jobs.kind, rows_of_jobs.state, count(*) AS count_1, min(rows_of_jobs.due_at) AS min_1, count(CASE WHEN (rows_of_jobs.attempts > 0::BIGINT) THEN 1::INTEGER END) AS count_2, count(CASE WHEN (rows_of_jobs.tenant_id != $1::VARCHAR) THEN 1::INTEGER END) AS count_3 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
 FROM jobs 
 WHERE jobs.requested_seq > jobs.done_seq) AS rows_of_jobs GROUP BY rows_of_jobs.kind, rows_of_jobs.state ORDER BY rows_of_jobs.kind, rows_of_jobs.state;
 PERFORM set_config('layerlore.across', '', true);
 END
 $body$;
 
-CREATE FUNCTION layerlore_oldest_jobs(now bigint, most bigint) RETURNS TABLE(kind text, state varchar, jobs bigint, due_at bigint, failed bigint)
+CREATE FUNCTION layerlore_oldest_jobs(of_tenant text, now bigint, most bigint) RETURNS TABLE(kind text, state varchar, jobs bigint, due_at bigint, failed bigint, of_others bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 AS $body$
 #variable_conflict use_column
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
-RETURN QUERY SELECT rows_of_jobs.kind, rows_of_jobs.state, count(*) AS count_1, min(rows_of_jobs.due_at) AS min_1, count(CASE WHEN (rows_of_jobs.attempts > 0::BIGINT) THEN 1::INTEGER END) AS count_2 
-FROM (SELECT jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $1::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $1::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+RETURN QUERY SELECT rows_of_jobs.kind, rows_of_jobs.state, count(*) AS count_1, min(rows_of_jobs.due_at) AS min_1, count(CASE WHEN (rows_of_jobs.attempts > 0::BIGINT) THEN 1::INTEGER END) AS count_2, count(CASE WHEN (rows_of_jobs.tenant_id != $1::VARCHAR) THEN 1::INTEGER END) AS count_3 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
 FROM jobs 
 WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL ORDER BY jobs.due_at 
- LIMIT $2::BIGINT) AS rows_of_jobs GROUP BY rows_of_jobs.kind, rows_of_jobs.state ORDER BY rows_of_jobs.kind, rows_of_jobs.state;
+ LIMIT $3::BIGINT) AS rows_of_jobs GROUP BY rows_of_jobs.kind, rows_of_jobs.state ORDER BY rows_of_jobs.kind, rows_of_jobs.state;
 PERFORM set_config('layerlore.across', '', true);
 END
 $body$;

@@ -9,7 +9,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
 from layerlore.server.access.caller import scope_of
-from layerlore.server.access.credentials import RIGHTS, Principal
+from layerlore.server.access.credentials import RIGHTS, Principal, local_principal
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 
@@ -94,7 +94,7 @@ async def test_a_principal_for_many_names_the_one_it_means_and_meta_beats_the_he
 
 
 async def test_a_project_is_reached_by_who_may_name_any_resource_and_by_nobody_else(tmp_path: Path) -> None:
-    async with served(settings_in(tmp_path), Told(**PRINCIPALS)) as url:
+    async with served(settings_in(tmp_path), Told(**PRINCIPALS, person=local_principal("default", "local"))) as url:
         async with connected(url, "host", **BOTH, **{"Layerlore-Project": "github.com/ana/tea"}) as host:
             await answer(host, "add_messages", **message("in the project"))
             status = await answer(host, "memory_status")
@@ -104,6 +104,9 @@ async def test_a_project_is_reached_by_who_may_name_any_resource_and_by_nobody_e
             assert await texts(ana) == []
         async with connected(url, "ana", **{"Layerlore-Project": "github.com/ana/tea"}) as ana:
             assert "for one resource alone, and reaches no project" in await refused(ana, "list_threads")
+        async with connected(url, "person", **{"Layerlore-Project": "github.com/ana/tea"}) as person:
+            scope = (await answer(person, "memory_status"))["scope"]
+            assert scope == {"agent": "default", "resource": "local", "project": "project:github.com/ana/tea"}
 
 
 async def test_who_may_name_several_and_names_none_is_told_how(tmp_path: Path) -> None:

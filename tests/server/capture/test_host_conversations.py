@@ -13,6 +13,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.types import Implementation
 
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
@@ -52,6 +53,18 @@ class HostMachine(Machine):
             await anyio.run_process(command, input=json.dumps(told).encode(), env=self.environment())
             while list_waiting(self._hooks):
                 await anyio.sleep(0.01)
+
+    async def layerlore(self, *arguments: str) -> None:
+        home = self.environment(HOME=str(self.project.parent))
+        with anyio.fail_after(PATIENCE):
+            await anyio.run_process([sys.executable, "-m", "layerlore", *arguments], env=home)
+
+    async def asks_to_store(self, client_name: str) -> bool:
+        """Whether a host's model is asked to store messages, in a session that begins with no server."""
+        self.stop()
+        named = Implementation(name=client_name, version="1")
+        async with self.host(client_info=named) as client:
+            return "call add_messages once" in (client.instructions or "")
 
     def other_host(self) -> AbstractAsyncContextManager[Client]:
         """A client whose server another process launches."""
@@ -161,3 +174,16 @@ async def test_a_host_names_its_conversation_with_each_call(machine: HostMachine
         for unusable in ("", "x" * 300, "line\nbreak", 7, None, ["x"]):
             assert await thread_of(client, {"sessionId": unusable}) == own
         assert await thread_of(client, {"layerlore/thread": "mine", "sessionId": CODEX}) != CODEX
+
+
+async def test_no_model_is_asked_to_store_what_hooks_store_from_the_first_session_on(machine: HostMachine) -> None:
+    assert await machine.asks_to_store("claude-code")
+    await machine.layerlore("install", "claude-code", "codex", "--capture")
+    assert not await machine.asks_to_store("claude-code")
+    assert await machine.asks_to_store("another")
+    # Its user has not trusted the hooks yet.
+    assert await machine.asks_to_store("codex-mcp-client")
+    await machine.hook("codex", "Stop", CODEX, codex("message", **spoken("user", SAID)))
+    assert not await machine.asks_to_store("codex-mcp-client")
+    await machine.layerlore("uninstall")
+    assert await machine.asks_to_store("claude-code")

@@ -1,6 +1,7 @@
 """The memory files of hosts, kept in step by hooks that are told to: their notes are read, and our section is written."""
 
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,22 @@ async def test_a_projects_section_stands_in_its_own_memory_and_the_persons_has_n
     assert ("pears" in written, "Kamal" in written, "redis" in written) == (True, False, False)
     assert remove_section(home.notes / "MEMORY.md", home.notes)
     assert (home.notes / "MEMORY.md").read_text("utf-8") == "- Tests need redis.\n"
+
+
+async def test_a_session_in_a_worktree_reads_the_memory_of_its_repository(home: Home, tmp_path: Path) -> None:
+    repository, worktree = tmp_path / "shop", tmp_path / "feature"
+    git = repository / ".git" / "worktrees" / "feature"
+    git.mkdir(parents=True)
+    worktree.mkdir()
+    (repository / ".git" / "HEAD").write_text("ref: refs/heads/main", "utf-8")
+    (repository / ".git" / "objects").mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/feature", "utf-8")
+    (git / "commondir").write_text("../..", "utf-8")
+    (git / "gitdir").write_text(str(worktree / ".git"), "utf-8")
+    (worktree / ".git").write_text(f"gitdir: {git}", "utf-8")
+    slug = re.sub("[^A-Za-z0-9]", "-", str(repository.resolve()))
+    notes = home.claude / "projects" / slug / "memory"
+    notes.mkdir(parents=True)
+    (notes / "shop.md").write_text(NOTE, "utf-8")
+    await home.hook(cwd=str(worktree))
+    assert await home.entries() == [KEPT]

@@ -372,6 +372,28 @@ def test_what_would_be_written_is_printed_with_a_link_and_nothing_is_written(hom
     assert Path(parse_qs(urlsplit(by_scheme["goose"]).query)["cmd"][0]).is_absolute()
 
 
+def test_a_server_over_http_is_told_the_project_of_the_folder_that_the_file_is_in(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shop"
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    remote = ("remote", "add", "origin", "https://github.com/ana/shop.git")
+    subprocess.run(["git", "-C", str(folder), *remote], check=True)
+    monkeypatch.chdir(folder)
+    over_http = ("--http", "https://mem.example.com/mcp", "--projects")
+    for name, key in (("claude-code", "headers"), ("codex", "http_headers"), ("gemini-cli", "headers")):
+        assert cli("install", name, "--project", *over_http)[0] == 0
+        host = BY_NAME[name]
+        written = read(host, (folder / host.project).read_text(encoding="utf-8"))[host.keys[0]]["layerlore"]
+        assert written[key] == {"Layerlore-Project": "github.com/ana/shop"}
+    code, _, told = cli("install", "claude-code", *over_http)
+    assert code == 2
+    assert "--projects with a URL needs --project" in told
+    assert cli("install", "claude-code", *over_http, "--key-file", "~/key")[0] == 0
+    arguments = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]["args"]
+    assert arguments[-2:] == ["--project", "auto"]
+
+
 def test_a_server_over_http_is_named_by_its_url_and_with_a_key_by_the_bridge(home: Path, cli: Cli) -> None:
     url = "https://127.0.0.1:1/mcp"
     for name, key in (("gemini-cli", "httpUrl"), ("windsurf", "serverUrl"), ("goose", "uri"), ("codex", "url")):

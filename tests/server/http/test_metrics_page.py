@@ -27,6 +27,8 @@ pytestmark = [
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 SECRET = "the heron sleeps in Trondheim"
+METHODS = {"server", "tools", "initialize", "notifications", "ping"}
+"""How the names of the protocol's methods begin."""
 Key = tuple[str, tuple[tuple[str, str], ...]]
 RECORDING = """
 import json, sys
@@ -193,6 +195,8 @@ async def test_spans_name_what_a_call_does_and_hold_nothing_of_what_was_said(tmp
     for name in ("wait for a connection", "write transaction", "match words", "rank", "upsert_memory"):
         assert name in names
     assert SECRET not in json.dumps(served.spans)
+    # What the server does for itself begins no trace.
+    assert {span["name"].partition("/")[0] for span in served.spans if span["parent_id"] is None} <= METHODS
     calls = [span for span in served.spans if span["name"] == "tools/call recall_memory"]
     recall, mistake = (span["context"]["trace_id"].removeprefix("0x") for span in calls)
     assert refused.meta["layerlore/trace_id"] == mistake

@@ -156,7 +156,7 @@ async def test_they_give_no_column_that_holds_what_was_said(
 ) -> None:
     given = {name for look in LOOKS.values() for name, _ in look.columns}
     places_and_counts = {*SCOPE, "thread_uid", "kind", "seq", "chunk", "row_id", "count", "due_at"}
-    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts", "state", "jobs", "failed"}
+    of_jobs = {"requested_seq", "done_seq", "epoch", "attempts", "state", "jobs", "failed", "of_others"}
     of_keys = {"key_id", "agents", "rights", "created_at", "expires_at", "revoked_at"}
     assert given <= places_and_counts | of_jobs | of_keys
 

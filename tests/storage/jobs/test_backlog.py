@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from layerlore.storage.core import metrics
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.backlog import JobCount, count_all, count_oldest
@@ -16,6 +16,7 @@ from ..building import ANA, NOW
 
 pytestmark = pytest.mark.anyio
 
+OURS = Tenant(ANA.tenant_id)
 OTHER = Scope("other", "bot", "cleo")
 
 
@@ -36,28 +37,28 @@ async def test_jobs_of_all_tenants_are_counted_by_kind_and_state(database: Datab
     for kind in ("entries", "observe"):
         await ask(database, kind, NOW - 1)
         await fail(database, kind, dead=kind == "entries")
-    found = await database.read_installation(count_all, now=NOW)
+    found = await database.read_installation(count_all, OURS, now=NOW)
     assert found == [
-        JobCount("entries", "dead", 1, NOW + 7, 1),
-        JobCount("observe", "later", 1, NOW + 7, 1),
-        JobCount("profile", "due", 2, NOW - 9_000, 0),
-        JobCount("title", "later", 1, NOW + 1_000, 0),
+        JobCount("entries", "dead", 1, NOW + 7, 1, 0),
+        JobCount("observe", "later", 1, NOW + 7, 1, 0),
+        JobCount("profile", "due", 2, NOW - 9_000, 0, 1),
+        JobCount("title", "later", 1, NOW + 1_000, 0, 0),
     ]
-    alive = await database.read_installation(count_oldest, most=100, now=NOW)
+    alive = await database.read_installation(count_oldest, OURS, most=100, now=NOW)
     assert alive == [count for count in found if count.state != "dead"]
 
 
 async def test_a_running_job_is_counted_as_such_until_its_lease_ends(database: Database) -> None:
     await ask(database, "profile", NOW)
     await database.write_installation(job_rows.claim, ["profile"], holder="one", now=NOW, lease_ms=1_000)
-    states = [(await database.read_installation(count_all, now=now))[0].state for now in (NOW + 999, NOW + 1_001)]
+    states = [(await database.read_installation(count_all, OURS, now=now))[0].state for now in (NOW + 999, NOW + 1_001)]
     assert states == ["running", "due"]
 
 
 async def test_of_a_long_queue_the_oldest_are_counted(database: Database) -> None:
     for number in range(5):
         await ask(database, "profile", NOW - number, Scope("other", "bot", f"user {number}"))
-    (found,) = await database.read_installation(count_oldest, most=2, now=NOW)
+    (found,) = await database.read_installation(count_oldest, OURS, most=2, now=NOW)
     assert (found.jobs, found.due_at) == (2, NOW - 4)
 
 
@@ -93,6 +94,6 @@ def kept() -> Iterator[Kept]:
 
 async def test_each_transaction_and_each_wait_for_a_connection_is_measured(database: Database, kept: Kept) -> None:
     await ask(database, "profile", NOW)
-    await database.read_installation(count_all, now=NOW)
+    await database.read_installation(count_all, OURS, now=NOW)
     assert (kept.seen["tx_seconds", "write"], kept.seen["tx_seconds", "read"]) == (1, 1)
     assert kept.seen["pool_wait_seconds",] >= 1
