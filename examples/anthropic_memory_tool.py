@@ -30,6 +30,8 @@ PROGRAM = os.environ.get("MEMORY_PROGRAM", ".venv/bin/layerlore")
 MODEL = os.environ.get("ANTHROPIC_MODEL", "claude-haiku-4-5")
 # The memory's tools for documents and for conversations.
 ARGUMENTS = ["--toolsets", "core,threads"]
+BETAS = ["context-management-2025-06-27"]
+MOST_CALLS = 20
 ROOT = "/memories"
 # Marks the threads that are files, among the conversations of the same user.
 MARK = {"memory_file": True}
@@ -215,14 +217,27 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
 async def answer(memory: Client, prompt: str) -> str:
     """One prompt, with all calls of the memory tool that the model makes for it."""
-    runner = AsyncAnthropic().beta.messages.tool_runner(
-        model=MODEL,
-        max_tokens=4096,
-        messages=[{"role": "user", "content": prompt}],
-        tools=[MemoryTool(memory)],
-    )
-    said = await runner.until_done()
-    return "".join(block.text for block in said.content if block.type == "text")
+    model, tool = AsyncAnthropic(), MemoryTool(memory)
+    messages: list[Any] = [{"role": "user", "content": prompt}]
+    for _ in range(MOST_CALLS):
+        said = await model.beta.messages.create(
+            model=MODEL, max_tokens=4096, messages=messages, tools=[tool.to_dict()], betas=BETAS
+        )
+        calls = [block for block in said.content if block.type == "tool_use"]
+        if not calls:
+            return "".join(block.text for block in said.content if block.type == "text")
+        results = [await run_call(tool, call.id, call.input) for call in calls]
+        messages += [{"role": "assistant", "content": said.content}, {"role": "user", "content": results}]
+    raise RuntimeError(f"no answer after {MOST_CALLS} calls of the model")
+
+
+async def run_call(tool: MemoryTool, call_id: str, command: object) -> dict[str, Any]:
+    """The result of a command, for the model to read: errors, too."""
+    try:
+        content, is_error = await tool.call(command), False
+    except ToolError as error:
+        content, is_error = error.content, True
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
 
 
 async def main() -> None:

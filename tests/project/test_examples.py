@@ -55,7 +55,7 @@ def run_memory_tool(home: Path, *commands: dict[str, Any]) -> list[tuple[str, bo
             cwd=home,
         )
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr[-20_000:]
-    assert model.requests[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+    assert all(each["tools"] == [{"type": "memory_20250818", "name": "memory"}] for each in model.requests)
     results = [json.loads(each)["content"][0] for each in model.results]
     return [(_text_of(each["content"]), bool(each.get("is_error"))) for each in results]
 
