@@ -27,13 +27,18 @@ PROJECT_META, PROJECT_HEADER = "layerlore/project", "Layerlore-Project"
 ZONE_META, ZONE_HEADER = "layerlore/time-zone", "Layerlore-Time-Zone"
 CONVERSATION_HEADER = "Layerlore-Session"
 """Names the conversation of a client where nothing names a thread, in every session and request that has the header."""
+CAPTURED_HEADER = "Layerlore-Captured"
+"""Says that hooks store the conversations of the client in this memory, so that its model need not."""
 HOST_METAS = ("vscode.conversationId", "sessionId", "threadId")
 """Where hosts put their own id of the conversation in a call: VS Code the first, Codex the others. Of Codex' two the first is
 the one that its hooks name: a sub-agent has a thread of its own in the same session."""
 KEY_META = "layerlore/idempotency-key"
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
-_READ = (THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, ZONE_HEADER, PAGE_HEADER)
+_READ = (
+    *(THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, ZONE_HEADER),
+    *(CAPTURED_HEADER, PAGE_HEADER),
+)
 _RAW = {name: name.lower().encode() for name in _READ}
 _NAMED = "layerlore.named"
 
@@ -187,6 +192,11 @@ def is_for_page(ctx: RequestContext) -> bool:
     from mcp.server.apps import client_supports_apps
 
     return _comes_from_page(ctx.request) or client_supports_apps(ctx)
+
+
+def is_captured_elsewhere(ctx: RequestContext) -> bool:
+    """Whether the client says that hooks on its machine store its conversations in this memory."""
+    return ctx.request is not None and CAPTURED_HEADER in _headers_of(ctx.request)
 
 
 def _comes_from_page(request: Any) -> bool:

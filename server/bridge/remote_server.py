@@ -6,9 +6,8 @@ import importlib.util
 import math
 import os
 import signal
-import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -32,12 +31,14 @@ from mcp.types import (
     JSONRPCResponse,
     RequestId,
 )
-from mcp_types import PROTOCOL_VERSION_META_KEY
+from mcp_types import CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from layerlore.server.access.caller import CONVERSATION_HEADER, new_thread
+from layerlore.server.access.caller import CAPTURED_HEADER, CONVERSATION_HEADER, new_thread
+from layerlore.server.access.remote_endpoint import Remote
 from layerlore.server.process.json_rpc import decode, encode, error_line, refuse_too_long, strip_mark
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.relay.captured_hosts import is_captured
 from layerlore.server.relay.host_process import find_conversation
 from layerlore.server.stdio.streams import ByteSource, open_streams
 
@@ -57,15 +58,6 @@ _REASON_CHARS = 300
 Send = Callable[[bytes], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A remote server: its endpoint, the headers of every request, and the TLS context."""
-
-    url: httpx2.URL
-    headers: Sequence[tuple[bytes, bytes]]
-    tls: ssl.SSLContext
-
-
 class NoAnswer(Exception):
     """No answer came. The text says why, for the host."""
 
@@ -82,9 +74,13 @@ class _OpenRequest:
 
 
 class RemoteServer:
-    """A remote server. ``send`` sends a line to the host; ``tasks`` must outlive this object."""
+    """A remote server. ``send`` sends a line to the host; ``tasks`` must outlive this object; ``hooks`` is the folder in
+    which it is noted which hosts have hooks."""
 
-    def __init__(self, client: httpx2.AsyncClient, url: httpx2.URL, send: Send, tasks: TaskGroup) -> None:
+    def __init__(
+        self, client: httpx2.AsyncClient, url: httpx2.URL, send: Send, tasks: TaskGroup, hooks: str = ""
+    ) -> None:
+        self._hooks = hooks
         self._client = client
         self._url = url
         self._send = send
@@ -267,6 +263,10 @@ class RemoteServer:
         begins = isinstance(message, JSONRPCRequest) and message.method == "initialize"
         routing = _headers_of(message) or ({} if begins else self._headers_of_session())
         headers = {**_ACCEPT, "content-type": "application/json", **self._conversation, **routing}
+        client = _name_client(message)
+        # The server has no view of this machine's hooks, and would ask the model to store what they store.
+        if client and is_captured(self._hooks, client, str(self._url)):
+            headers[CAPTURED_HEADER] = "1"
         async with self._client.stream("POST", self._url, content=line, headers=headers) as response:
             yield response
 
@@ -312,6 +312,16 @@ def _headers_of(message: JSONRPCMessage) -> dict[str, str]:
     return {header: encode_header_value(value) for header, value in values.items()}
 
 
+def _name_client(message: JSONRPCMessage) -> str:
+    """The client's name in a request that asks what the server is; "" in others."""
+    if not isinstance(message, JSONRPCRequest) or message.method not in ("initialize", "server/discover"):
+        return ""
+    params = message.params or {}
+    meta = params.get("_meta")
+    given = params.get("clientInfo") or (meta.get(CLIENT_INFO_META_KEY) if isinstance(meta, dict) else None)
+    return str(given.get("name", "")) if isinstance(given, dict) else ""
+
+
 def _kind(response: httpx2.Response) -> str:
     kind: str = response.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower()
@@ -341,15 +351,15 @@ EXIT_SECONDS = 1.7
 """A host waits two seconds between closing stdin and killing."""
 
 
-def run_bridge(remote: Remote, fds: tuple[int, int]) -> int:
+def run_bridge(remote: Remote, fds: tuple[int, int], hooks: str) -> int:
     """Pass messages on until the host leaves, or SIGTERM or SIGINT comes, in the main thread of a process that ends
-    afterwards. Returns the exit code. ``fds``: what `claim_stdio` returned."""
+    afterwards. Returns the exit code. ``fds``: what `claim_stdio` returned. ``hooks``: the folder of this machine's hooks."""
     stop = StopRequest()
     deadline = ExitDeadline(stop, EXIT_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.ask())
     try:
-        run = functools.partial(_bridge, remote, fds, stop)
+        run = functools.partial(_bridge, remote, fds, stop, hooks)
         anyio.run(run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
         deadline.served = True
     finally:
@@ -357,7 +367,7 @@ def run_bridge(remote: Remote, fds: tuple[int, int]) -> int:
     return stop.exit_code
 
 
-async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> None:
+async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest, hooks: str) -> None:
     source, sink = await open_streams(*fds)
     writing, reading = anyio.Lock(), anyio.CancelScope()
 
@@ -373,15 +383,14 @@ async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> No
         await stop.wait()
         reading.cancel()
 
-    # Requests to this machine use no proxy from the environment.
-    options: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": remote.url.scheme == "https", "verify": remote.tls}
+    options: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": remote.uses_proxies, "verify": remote.tls}
     # Each open subscription needs a connection of its own, so a pool limit would block the next request.
     limits = httpx2.Limits(max_connections=None)
     async with (
         httpx2.AsyncClient(headers=list(remote.headers), limits=limits, **options) as client,
         anyio.create_task_group() as tasks,
     ):
-        server = RemoteServer(client, remote.url, send, tasks)
+        server = RemoteServer(client, remote.url, send, tasks, hooks)
         for task in (server.pass_on, end_when_asked):
             tasks.start_soon(task)
         with reading:

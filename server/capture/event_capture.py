@@ -8,14 +8,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
-from layerlore.memory.context.injection import mark_place
-from layerlore.memory.engine.engine import Engine, WriteRequest
-from layerlore.memory.messages import addition
 from layerlore.memory.parts.parts import text_part
 from layerlore.memory.rules.validation import parse_time
-from layerlore.server.capture.hook_sessions import Session, Sessions, mark_path
+from layerlore.server.capture.hook_memory import CapturedMessage, HookMemory
+from layerlore.server.capture.hook_sessions import Session, Sessions, mark_path, now_ms
 from layerlore.server.capture.host_events import HookCall
 from layerlore.server.capture.host_lines import TranscriptMessage
 from layerlore.server.capture.ignored import IgnoredPaths
@@ -23,10 +21,8 @@ from layerlore.server.capture.message_cleanup import Cleaner
 from layerlore.server.capture.new_lines import CHUNK_BYTES, TranscriptCursor, read_new
 from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings
-from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.core.records import Origin, Role, Scope, StoredJson
-from layerlore.storage.messages import message_pages
-from layerlore.storage.threads import threads
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Scope
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -68,28 +64,21 @@ async def run_apart(call: Callable[[], T]) -> T:
     return await done
 
 
-class CapturedMessage(TypedDict):
-    id: str
-    role: Role
-    parts: list[StoredJson]
-    created_at: int | None
-
-
 class Capture:
     """Stores what the events of one session say, one after the other."""
 
     def __init__(
-        self, engine: Engine, rules: CaptureSettings, scope: Scope, sessions: Sessions, session: Session
+        self, memory: HookMemory, rules: CaptureSettings, scope: Scope, sessions: Sessions, session: Session
     ) -> None:
-        self._engine = engine
+        self._memory = memory
         self._rules = rules
         self._scope = scope
         self._sessions = sessions
         self._session = session
 
     async def store(self, call: HookCall, ignored: IgnoredPaths) -> None:
-        """Store what is new, and note how far. It may be done again with the same event. Raises StorageUnavailable, Conflict
-        and OSError."""
+        """Store what is new, and note how far. It may be done again with the same event. Raises LayerloreError and
+        OSError."""
         cleaner = Cleaner(self._rules, ignored, self._session.left_out)
         await self._notice_older_store()
         for path, thread_id in self._list_transcripts(call):
@@ -114,14 +103,13 @@ class Capture:
         """Read the transcripts again where the thread has fewer messages than it had: an older store was put back.
         Deleted and erased messages stay so: then it is another thread, or none."""
         session = self._session
-        try:
-            thread = await self._engine.database.read(threads.find, self._scope, session.session)
-        except NotFound:
+        thread = await self._memory.find_thread(session.session)
+        if thread is None:
             return
         # A new thread under the old name: the stored position belongs to the deleted one.
         if thread.thread_uid != session.thread_uid:
-            session.thread_uid, session.last_seq = thread.thread_uid, thread.next_seq - 1
-        elif thread.next_seq <= session.last_seq:
+            session.thread_uid, session.last_seq = thread.thread_uid, thread.last_seq
+        elif thread.last_seq < session.last_seq:
             session.transcripts, session.last_seq = {}, 0
 
     async def _store_transcript(self, call: HookCall, path: str, thread_id: str, cleaner: Cleaner) -> None:
@@ -164,38 +152,14 @@ class Capture:
         kept = await run_apart(lambda: cleaner.clean(said))
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
-        # A session that was forked from another begins with a copy of it, under the same ids.
-        times = {each["id"]: each["created_at"] for each in messages if each["created_at"] is not None}
-        copied = await self._engine.database.read(message_pages.find_copied, self._scope, thread_id, times)
-        messages = [each for each in messages if each["id"] not in copied.ids]
+        if not messages:
+            return
+        stored = await self._memory.store(call.host, thread_id, messages)
+        self._session.note_captured(stored.added, now_ms())
         if thread_id == self._session.session:
             # The model sees what its session inherits, and need not be shown it as a memory.
-            self._session.note_told(mark_place(*place) for place in copied.places)
-        most = self._engine.limits.messages_per_call
-        for at in range(0, len(messages), most):
-            await self._add(call, thread_id, messages[at : at + most])
-
-    async def _add(self, call: HookCall, thread_id: str, messages: list[CapturedMessage]) -> None:
-        """Add messages; one that cannot be stored does not keep the others out."""
-        sent = WriteRequest(Origin(f"layerlore hook {call.host}", "hook", "local"))
-        try:
-            answer = await addition.add_messages(
-                self._engine, self._scope, thread_id, messages, replace=False, sent=sent
-            )
-        except (InvalidInput, LimitExceeded) as error:
-            if len(messages) == 1:
-                log.warning("a message of a transcript is not stored: %s", error)
-                return
-            # One bad message fails the whole call, so each one gets a call of its own.
-            for message in messages:
-                await self._add(call, thread_id, [message])
-            return
-        added = sum(each["status"] == "added" for each in answer["messages"])
-        now = self._engine.now()
-        self._session.note_captured(added, now)
-        self._engine.counts.count_hook(self._scope, call.host, now, kept=added)
-        if thread_id == self._session.session:
-            self._session.last_seq = max(self._session.last_seq, *(each["seq"] for each in answer["messages"]), 0)
+            self._session.note_told(stored.copied)
+            self._session.last_seq = max(self._session.last_seq, stored.last_seq)
 
 
 async def _await_line(path: str, offset: int, text: str) -> None:

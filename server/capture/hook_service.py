@@ -6,18 +6,20 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.time_zones import use_zone
+from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.event_capture import Capture, run_apart
+from layerlore.server.capture.hook_memory import HookMemory, LocalMemory
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.memory_files import MemoryFiles
+from layerlore.server.capture.remote_memory import RemoteAway, RemoteMemory, open_endpoint
 from layerlore.server.relay import spool
 from layerlore.server.relay.captured_hosts import note_captured
 from layerlore.server.relay.hook_events import HOOK_EVENTS
@@ -41,11 +43,13 @@ _FORGETFUL = ("compact", "clear")
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An event, its settings, whose memory it concerns, and what stays out of it."""
+    """An event, its settings, the memory that it concerns, and what stays out of it. ``scope`` is that memory's; its session
+    is known by it."""
 
     call: HookCall
     engine: Engine
     settings: Settings
+    memory: HookMemory
     scope: Scope
     ignored: IgnoredPaths
 
@@ -70,6 +74,8 @@ class HookService:
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._draining = asyncio.Lock()
+        # The servers over HTTP that were away since the last drain began: one attempt is enough for all events.
+        self._away: set[str] = set()
 
     async def answer(self, name: str, show: Callable[[str], Awaitable[bool]]) -> None:
         """Show the model what it should see at the event of that name, if anything. ``show`` says whether it did. Raises
@@ -95,21 +101,19 @@ class HookService:
             if left <= 0:
                 return
             with use_zone(opened.settings.zone):
-                found = await make_injection(
-                    opened.engine,
-                    opened.scope,
+                found = await opened.memory.show(
+                    call.host,
                     call.session,
                     call.prompt if call.event.moment == "prompt" else "",
                     max_tokens=left,
-                    told=frozenset(session.told),
+                    told=session.told,
                     gone=session.gone,
                 )
             # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
                 session.note_told(found.told)
-                now = self._engine.now()
-                session.note_shown(found.tokens, now)
-                self._engine.counts.count_hook(opened.scope, call.host, now, shown=1, tokens=found.tokens)
+                session.note_shown(found.tokens, self._engine.now())
+                opened.memory.count_shown(call.host, found.tokens)
             await self._sessions.write(session, opened.scope)
 
     async def drain(self) -> None:
@@ -118,6 +122,7 @@ class HookService:
         async with self._draining:
             # Events that come while others are stored get their turn, but one that fails is tried once for each drain.
             tried: set[str] = set()
+            self._away.clear()
             while waiting := [name for name in await self._list_waiting() if name not in tried]:
                 for name in waiting:
                     tried.add(name)
@@ -151,7 +156,7 @@ class HookService:
             log.warning("what a hook handed over cannot be read: %s is set aside", name)
             await asyncio.to_thread(self._set_aside, name)
             return
-        # The database is away, which is not the event's fault, so its tries do not count.
+        # The database or the server over HTTP is away, which is not the event's fault, so its tries do not count.
         except (LayerloreError, OSError) as error:
             log.warning("what a hook handed over waits: %s", error)
             await asyncio.to_thread(spool.forget_tries, self._hooks, name)
@@ -188,13 +193,23 @@ class HookService:
         call = opened.call
         if opened.engine.memory != "on":
             return
+        if call.url in self._away:
+            raise RemoteAway(f"{call.url} is away")
         session = await self._sessions.read(opened.scope, call.session)
         session.note_event(call.host, call.event.name, self._engine.now())
         if call.session and not opened.ignored.is_everything:
-            capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
-            await capture.store(call, opened.ignored)
+            capture = Capture(opened.memory, opened.settings.capture, opened.scope, self._sessions, session)
+            try:
+                await capture.store(call, opened.ignored)
+            except RemoteAway:
+                self._away.add(call.url)
+                raise
+            # As with a local memory that is off: the position in the transcript stays, and nothing is tried again.
+            except MemoryClosed as closed:
+                log.info("a hook stores nothing: %s", closed)
+                return
             if session.messages:
-                await asyncio.to_thread(note_captured, self._hooks, call.host)
+                await asyncio.to_thread(note_captured, self._hooks, call.host, call.url, call.key_file)
             if call.memory_files and not call.by_subagent and _is_rest(call):
                 await self._memory_files.keep_in_step(opened.engine, opened.scope, call)
         await self._sessions.write(session, opened.scope)
@@ -207,7 +222,13 @@ class HookService:
         call = read_call(name, handed)
         settings = self._settings_for(handed)
         scope = settings.scope_in(LOCAL_TENANT)
-        return _Open(call, self._engine.for_agent(settings.agent), settings, scope, IgnoredPaths(call.folder))
+        engine = self._engine.for_agent(settings.agent)
+        memory: HookMemory = LocalMemory(engine, scope, "local")
+        if call.url:
+            memory = RemoteMemory(open_endpoint(settings, call.url, call.key_file), engine)
+            # A session that was captured here before is read again for that server.
+            scope = replace(scope, resource_id=f"{scope.resource_id} at {call.url}")
+        return _Open(call, engine, settings, memory, scope, IgnoredPaths(call.folder))
 
 
 def _is_rest(call: HookCall) -> bool:

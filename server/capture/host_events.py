@@ -20,7 +20,8 @@ class HookCall:
     """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
     sub-agent's model would see the answer. ``host_process``: a name of the process that the host is. ``flags`` and
     ``variables`` are those of the launch that only it has, such as the agent's name. ``memory_files``: the host's own
-    memory files are kept in step."""
+    memory files are kept in step. ``url`` and ``key_file``: of the server over HTTP whose memory it is; "" for this
+    machine's."""
 
     name: str
     host: str
@@ -36,6 +37,8 @@ class HookCall:
     flags: Mapping[str, str]
     variables: Mapping[str, str]
     memory_files: bool = False
+    url: str = ""
+    key_file: str = ""
 
 
 def read_call(name: str, handed: Json) -> HookCall:
@@ -65,6 +68,8 @@ def read_call(name: str, handed: Json) -> HookCall:
         flags=_texts(handed.get("flags")),
         variables=_texts(handed.get("variables")),
         memory_files=handed.get(MEMORY_FILES) is True,
+        url=str(handed.get("url") or ""),
+        key_file=str(handed.get("key_file") or ""),
     )
 
 

@@ -1,12 +1,15 @@
 """Whether the hooks of each host do what they should, for ``layerlore doctor``: a silent hook goes unnoticed."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
 from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
+from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
+from layerlore.server.capture.remote_memory import RemoteAway, find_remote_thread, open_endpoint
 from layerlore.server.command_line.options import print_json
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
@@ -14,6 +17,7 @@ from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
+from layerlore.server.relay.captured_hosts import CapturedRemotely, find_remote_capture
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
@@ -23,6 +27,8 @@ SILENT_MS = DAY_MS
 """A host that was used so much later than its hooks fired last has lost them."""
 UNUSED_MS = 14 * DAY_MS
 """The same for a host whose use nothing shows."""
+# Stored under no thread: the answer is that there is none.
+_ANY_THREAD = "doctor"
 _MOST_BYTES = 64 * 1024 * 1024
 _WAITING_MS = 60 * MINUTE_MS
 # Where the newest transcripts show that a host was used.
@@ -48,6 +54,7 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
     """The findings about the hooks of the hosts that are here, or whose hooks ever fired. Changes nothing."""
     places, state = places or Places(), read_hook_state(settings)
     any_set_up = False
+    remotes: dict[str, CapturedRemotely] = {}
     for name in HOOK_EVENTS:
         host, own, plugin = BY_NAME[name], _is_set_up(name, places), _has_plugin(name, places)
         # The server finding below matters only where hooks are in use.
@@ -55,6 +62,8 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
         activity = state.hosts.get(name)
         if activity is not None or own or plugin:
             yield _check_host(name, own or plugin, activity, places)
+            if own and (remote := find_remote_capture(str(state.folder.parent), name)):
+                remotes[remote.url] = remote
             if own or plugin:
                 for switched in find_switched_off(name, places):
                     mend = "change that setting, and restart it"
@@ -66,6 +75,8 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
         elif host.is_installed(places):
             install = shell_command("install", name, "--capture")
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
+    for remote in remotes.values():
+        yield asyncio.run(_check_remote(settings, remote))
     yield from _check_spool(state)
     if any_set_up and (not settings.local.share or settings.memory == "off"):
         if settings.memory == "off":
@@ -98,6 +109,16 @@ def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: 
     if not used and now > activity.last + UNUSED_MS:
         return Finding(SECTION, title, f"{value}; silent since", "degraded", f"if you used it since, {mend}")
     return Finding(SECTION, title, value)
+
+
+async def _check_remote(settings: Settings, remote: CapturedRemotely) -> Finding:
+    """Whether a server over HTTP takes what hooks store."""
+    try:
+        await find_remote_thread(open_endpoint(settings, remote.url, remote.key_file), _ANY_THREAD)
+    except (RemoteAway, MemoryClosed) as error:
+        mend = "nothing is lost: hooks send what is missing at the next event after it is mended"
+        return Finding(SECTION, remote.url, str(error), "degraded", mend)
+    return Finding(SECTION, remote.url, "hooks store there")
 
 
 def _check_spool(state: HookState) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import httpx2
 
 from layerlore.server.access.exposure import is_loopback
 from layerlore.server.access.issuer_keys import load_trusted
-from layerlore.server.command_line.commands.bridge import check_key, parse_endpoint
+from layerlore.server.access.remote_endpoint import check_key, parse_endpoint
 from layerlore.server.process.safe_files import replace_file
 from layerlore.server.settings.local_key import key_file
 from layerlore.server.settings.settings import Settings, SettingsError
@@ -19,15 +19,16 @@ _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _UNAUTHORIZED = 401
 
 
-def find_key_file(settings: Settings, url: str) -> str:
+def find_key_file(settings: Settings, url: str, *, by_hooks: bool = False) -> str:
     """The file with the key for a server; "" if the server needs none, has a sign-in, or cannot be reached now.
+    ``by_hooks``: hooks use it, which cannot sign in.
 
     A person at a terminal is asked for a key that this machine does not have. Raises SettingsError if the server needs a
     key and there is none that it accepts.
     """
     endpoint = parse_endpoint(url)
     try:
-        return _find(settings, endpoint)
+        return _find(settings, endpoint, by_hooks=by_hooks)
     except httpx2.HTTPError as error:
         sys.stdout.write(
             f"{endpoint} cannot be reached now ({type(error).__name__}): if it needs a key, give --key-file FILE\n"
@@ -35,8 +36,8 @@ def find_key_file(settings: Settings, url: str) -> str:
         return ""
 
 
-def _find(settings: Settings, endpoint: httpx2.URL) -> str:
-    if not _needs_key(settings, endpoint, ""):
+def _find(settings: Settings, endpoint: httpx2.URL, *, by_hooks: bool) -> str:
+    if not _needs_key(settings, endpoint, "", by_hooks=by_hooks):
         return ""
     kept = _name_file(settings, endpoint)
     if kept.exists() and not _needs_key(settings, endpoint, kept.read_text(encoding="ascii", errors="ignore").strip()):
@@ -55,8 +56,9 @@ def _find(settings: Settings, endpoint: httpx2.URL) -> str:
     return str(kept)
 
 
-def _needs_key(settings: Settings, endpoint: httpx2.URL, key: str) -> bool:
-    """Whether the server refuses a request with this key, and names no issuer where its clients sign in."""
+def _needs_key(settings: Settings, endpoint: httpx2.URL, key: str, *, by_hooks: bool = False) -> bool:
+    """Whether the server refuses a request with this key, and names no issuer where its clients sign in, which hooks
+    cannot."""
     headers = {"Accept": "application/json, text/event-stream"}
     if key:
         headers["Authorization"] = f"Bearer {key}"
@@ -64,7 +66,7 @@ def _needs_key(settings: Settings, endpoint: httpx2.URL, key: str) -> bool:
     with httpx2.Client(verify=trusted, follow_redirects=False, timeout=WAIT_SECONDS) as client:
         answer = client.post(endpoint, json=_PING, headers=headers)
     has_sign_in = "resource_metadata=" in answer.headers.get("www-authenticate", "")
-    return answer.status_code == _UNAUTHORIZED and (bool(key) or not has_sign_in)
+    return answer.status_code == _UNAUTHORIZED and (bool(key) or by_hooks or not has_sign_in)
 
 
 def _name_file(settings: Settings, endpoint: httpx2.URL) -> Path:

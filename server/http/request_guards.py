@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.caller import (
     AGENT_HEADER,
+    CAPTURED_HEADER,
     CONVERSATION_HEADER,
     PROJECT_HEADER,
     RESOURCE_HEADER,
@@ -155,7 +156,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 OURS = tuple(
     name.lower().encode()
     for name in (
-        *(AGENT_HEADER, CONVERSATION_HEADER, PROJECT_HEADER, RESOURCE_HEADER),
+        *(AGENT_HEADER, CAPTURED_HEADER, CONVERSATION_HEADER, PROJECT_HEADER, RESOURCE_HEADER),
         *(TENANT_HEADER, THREAD_HEADER, PAGE_HEADER),
     )
 )

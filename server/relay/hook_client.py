@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import reach
-from layerlore.server.relay.hook_events import MEMORY_FILES, MEMORY_FILES_FLAG, SECONDS, find_event, render_answer
+from layerlore.server.relay.hook_events import (
+    MEMORY_FILES,
+    MEMORY_FILES_FLAG,
+    REMOTE_FLAGS,
+    SECONDS,
+    find_event,
+    render_answer,
+)
 from layerlore.server.relay.host_process import name_host
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
@@ -41,7 +48,7 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     named = [each for each in arguments if not each.startswith("-")]
     if len(named) < 2 or {"-h", "--help"} & set(arguments):
         return
-    host, event, flags = _read_arguments(arguments)
+    host, event, flags, remote = _read_arguments(arguments)
     empty = render_answer(host, event, "")
     # Copilot CLI also runs the hooks of VS Code, and those of Claude Code in a repository. Its own have other names.
     if _OF_COPILOT in environ and host != "copilot-cli":
@@ -53,8 +60,8 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     watch.start()
     answer = empty
     try:
-        memory_files = MEMORY_FILES_FLAG in arguments
-        answer = render_answer(host, event, _serve(host, event, flags, environ, memory_files=memory_files))
+        beside = {MEMORY_FILES: MEMORY_FILES_FLAG in arguments, **remote}
+        answer = render_answer(host, event, _serve(host, event, flags, environ, beside))
     except TimeoutError:
         _note(f"the shared server did not answer within {ANSWER_SECONDS} s; it keeps the event as soon as it can")
     except Exception as error:  # noqa: BLE001 - a host must not be stopped by a defect of ours
@@ -67,23 +74,29 @@ def _note(text: str) -> None:
         sys.stderr.write(f"layerlore: {text}\n")
 
 
-def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str]]:
-    """The host, the event, and the launch's flags; what else there is, is passed over."""
+def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str], dict[str, str]]:
+    """The host, the event, the launch's flags, and the server over HTTP; what else there is, is passed over."""
     names: list[str] = []
     flags: dict[str, str] = {}
+    remote: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if name in FLAGS:
             flags[FLAGS[name]] = value if equals else next(rest, "")
+        elif name in REMOTE_FLAGS:
+            remote[REMOTE_FLAGS[name]] = value if equals else next(rest, "")
         elif not argument.startswith("-"):
             names.append(argument)
     host, event = (*names, "", "")[:2]
-    return host, event, flags
+    return host, event, flags, remote
 
 
-def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str], *, memory_files: bool) -> str:
-    """Hand the event over. Returns what the model should be shown. Raises OSError, ValueError."""
+def _serve(
+    host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str], beside: Mapping[str, object]
+) -> str:
+    """Hand the event over, with what is ``beside`` it. Returns what the model should be shown. Raises OSError,
+    ValueError."""
     known = find_event(host, event)
     if known is None:
         raise ValueError(f"no hook is needed for {event!r} of {host!r}")
@@ -102,7 +115,7 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
         "host_process": name_host(),
         "flags": launch.own_flags,
         "variables": launch.own_variables,
-        MEMORY_FILES: memory_files,
+        **beside,
     }
     # Written down before the server is reached, so that a failure from here on loses nothing.
     return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)

@@ -10,6 +10,11 @@ COMMAND = "hook"
 MEMORY_FILES = "memory_files"
 MEMORY_FILES_FLAG = "--memory-files"
 """A hook with this flag keeps the host's own memory files in step."""
+REMOTE_FLAGS = {"--http": "url", "--key-file": "key_file"}
+"""With these a hook's memory is that of a server over HTTP: its URL, and the file with the key, which no command shows."""
+STORE_METHOD = "layerlore/hooks/store"
+SHOW_METHOD = "layerlore/hooks/show"
+"""The methods of such a server that hooks call."""
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 

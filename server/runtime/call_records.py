@@ -18,13 +18,14 @@ from layerlore.server.access.caller import principal_of
 from layerlore.server.limits.room import TooMuch
 from layerlore.server.process.logs import LoggedRequest, logged_request
 from layerlore.server.process.sdk_private import is_tool_error
+from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 from layerlore.storage.core.traces import find_trace_id
 
 log = logging.getLogger(__name__)
 
-RECORDED = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+RECORDED = ("tools/call", "resources/read", "prompts/get", "completion/complete", STORE_METHOD, SHOW_METHOD)
 UNKNOWN = "unknown"
 TRACE_ID_META = "layerlore/trace_id"
 _ID_CHARS = 64

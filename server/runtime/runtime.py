@@ -36,6 +36,7 @@ from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.curation import memory_status
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
+from layerlore.server.tools.hooks import store_messages
 from layerlore.server.tools.messages import add_messages
 from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
@@ -120,6 +121,7 @@ _JOURNALED = list_writers() | {list_all_threads.name, explore_memories.name}
 """What writes its own lines in the journal."""
 
 
+_ADDING = (add_messages.function, store_messages)
 _OF_PAGES = frozenset(each.name for each in OF_PAGES)
 _LAST_WRITE_SECONDS = 2.0
 
@@ -162,7 +164,7 @@ class Runtime:
         a defect."""
         with use_zone(caller.zone), self._counted(), self._measured(name, caller) as measured:
             # Only messages make background jobs in numbers, and only other tenants have a quota of them.
-            if function is add_messages.function and not caller.principal.local:
+            if function in _ADDING and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)
             # Imports happen in a thread before the call, so that no other call waits for them.
             await load_for(function)

@@ -34,6 +34,7 @@ from layerlore.server.access.caller import (
     caller_of,
     client_of,
     default_of,
+    is_captured_elsewhere,
     is_for_page,
     principal_of,
     settings_of,
@@ -49,6 +50,7 @@ from layerlore.server.process.sdk_private import (
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.prompts.prompts import complete, get_prompt, list_prompts
+from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.server.resources.requests import list_resources, list_templates, make_result, read_resource
 from layerlore.server.runtime.call_records import CallRecords, noted_errors
 from layerlore.server.runtime.process import Process
@@ -57,6 +59,7 @@ from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.explorer import show_to_page
+from layerlore.server.tools.hooks import ShowParams, StoreParams, answer_show, answer_store
 from layerlore.server.tools.instructions import OFF, name_current, write_instructions
 from layerlore.server.tools.toolsets import (
     ALL_TOOLS,
@@ -276,6 +279,8 @@ def _serve_methods(mcp: ToolServer) -> None:
     serve_method(mcp, "completion/complete", CompleteRequestParams, convert_errors(complete))
     serve_method(mcp, "prompts/list", PaginatedRequestParams, convert_errors(list_prompts))
     serve_method(mcp, "prompts/get", GetPromptRequestParams, convert_errors(get_prompt))
+    serve_method(mcp, STORE_METHOD, StoreParams, convert_errors(answer_store))
+    serve_method(mcp, SHOW_METHOD, ShowParams, convert_errors(answer_show))
     add_middleware(mcp, _instruct)
 
 
@@ -290,7 +295,7 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         return {**result, "instructions": OFF}
     tools = list_callable(settings, principal_of(ctx).rights)
     # With hooks the model must not store the messages a second time.
-    captured = await ctx.lifespan_context.is_captured(_name_client(ctx))
+    captured = is_captured_elsewhere(ctx) or await ctx.lifespan_context.is_captured(_name_client(ctx))
     return {**result, "instructions": write_instructions(tools, default_of(ctx), captured=captured)}
 
 

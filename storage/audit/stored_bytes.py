@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Table, bindparam, case, func, literal, select, union_all
 
-from layerlore.storage.core.errors import LimitExceeded
+from layerlore.storage.core.errors import QuotaExceeded
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.statements import ByteLength
 from layerlore.storage.core.tables import metadata, stored_bytes
@@ -82,7 +82,7 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
     the quota allows. Near the quota, writers of a tenant come to the count one after the other, so that two cannot exceed
     it together. Far from it they do not wait for each other's commits.
 
-    Raises LimitExceeded, and what the unit raises.
+    Raises QuotaExceeded, and what the unit raises.
     """
     before = await tx.backend.bytes_before(tx, owner)
     answer = await unit()
@@ -96,7 +96,7 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
     now = await read_used(tx, owner)
     for whose, stored, allowed in (("tenant", now.tenant, quota.tenant), ("resource", now.resource, quota.resource)):
         if allowed and stored > allowed:
-            raise LimitExceeded(
+            raise QuotaExceeded(
                 f"this {whose} has {stored - more:,} bytes stored, and this would add {more:,}; at most {allowed:,} are allowed. "
                 "Nothing was stored. What is deleted counts until it is erased for good"
             )

@@ -26,6 +26,10 @@ class LimitExceeded(InvalidInput):
     pass
 
 
+class QuotaExceeded(LimitExceeded):
+    """As much is stored as a tenant or a resource may store."""
+
+
 class NotFound(LayerloreError):
     pass
 

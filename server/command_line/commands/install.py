@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from layerlore.server.access.caller import PROJECT_HEADER
+from layerlore.server.access.caller import CAPTURED_HEADER, PROJECT_HEADER
+from layerlore.server.access.remote_endpoint import parse_endpoint
 from layerlore.server.capture.memory_files import list_section_files, remove_section
 from layerlore.server.capture.memory_section import SectionDamaged
-from layerlore.server.command_line.commands.bridge import parse_endpoint
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.served_key import find_key_file
@@ -27,7 +27,7 @@ from layerlore.server.hosts.installation import find_command, is_temporary, read
 from layerlore.server.process.program import shell_command
 from layerlore.server.relay.captured_hosts import forget_captured, note_captured
 from layerlore.server.relay.first_answers import store_first_answers
-from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
+from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG, REMOTE_FLAGS
 from layerlore.server.relay.launch import hook_folder, read_launch
 from layerlore.server.settings.launch import FLAGS, launch_flags
 from layerlore.server.settings.project import AUTO, confirm_project, find_project
@@ -68,7 +68,7 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         )
         return 1
     if request.url and not request.key_file:
-        request = replace(request, key_file=find_key_file(settings, request.url))
+        request = replace(request, key_file=find_key_file(settings, request.url, by_hooks=request.capture))
     # All plans are made before the first write, so that an error of one host changes no file.
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, request, host, places)]
     # In a project's own folder the person agrees to its name by installing.
@@ -211,20 +211,17 @@ def _plan(
 ) -> list[tuple[HostFile, list[HostChange]]]:
     """The new content of each of a host's files."""
     entry = host.write(_launch(settings, request, host))
-    if headers := _project_headers(settings, request):
+    if headers := {**_project_headers(settings, request), **_capture_headers(request, host)}:
         entry = {**entry, host.headers: headers}
     server = HostChange((*host.keys, NAME), entry)
     files = [(_file(host, request, places), [server])]
     if request.capture:
-        if request.url:
-            raise SettingsError(
-                "--capture stores in the memory of this machine, which tools over --http would not see: leave --http out, "
-                "or install without --capture"
-            )
         program = find_command(settings.data_dir)
         options = _options(request, host)
         if request.memory_files and host.name in _MEMORY_HOSTS:
             options = (*options, MEMORY_FILES_FLAG)
+        if request.url:
+            options = (*options, *_remote_options(request))
         for written, changes in find_hooks(host.name, program, options):
             path = _path_of(written, request, places)
             # Some hosts keep hooks and servers in one file, which must be written once with both.
@@ -274,6 +271,17 @@ def _file(host: Host, request: InstallRequest, places: Places) -> HostFile:
     return HostFile(Path.cwd() / host.project, host.format, _top(request))
 
 
+def _remote_options(request: InstallRequest) -> tuple[str, ...]:
+    """The options of a hook that stores in the memory of a server over HTTP."""
+    given = {"url": str(parse_endpoint(request.url)), "key_file": _key_path(request)}
+    return tuple(part for flag, name in REMOTE_FLAGS.items() if given[name] for part in (flag, given[name]))
+
+
+def _key_path(request: InstallRequest) -> str:
+    """The file with the key, for programs that start in another folder; "" without one."""
+    return str(Path(request.key_file).expanduser().absolute()) if request.key_file else ""
+
+
 def _top(request: InstallRequest) -> Path | None:
     if request.project:
         return Path.cwd()
@@ -289,8 +297,7 @@ def _launch(settings: Settings, request: InstallRequest, host: Host) -> HostLaun
         return HostLaunch((*program, *options))
     endpoint = str(parse_endpoint(request.url))
     if request.key_file:
-        key = str(Path(request.key_file).expanduser().absolute())
-        return HostLaunch((*program, "bridge", endpoint, "--key-file", key, *options))
+        return HostLaunch((*program, "bridge", endpoint, "--key-file", _key_path(request), *options))
     if not host.url:
         raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
     if request.options:
@@ -315,6 +322,13 @@ def _project_headers(settings: Settings, request: InstallRequest) -> dict[str, s
     if not name.isascii():
         raise SettingsError(f"--projects: hosts cannot send the name {name!r} in a header; give --key-file FILE")
     return {PROJECT_HEADER: name}
+
+
+def _capture_headers(request: InstallRequest, host: Host) -> dict[str, str]:
+    """The header that tells a server over HTTP of this host's hooks; a bridge sends its own."""
+    if request.url and request.capture and not request.key_file and find_hooks(host.name, ()):
+        return {CAPTURED_HEADER: "1"}
+    return {}
 
 
 def _options(request: InstallRequest, host: Host) -> tuple[str, ...]:
@@ -378,7 +392,8 @@ def _note_hooks(
             find_switched_off(host.name, places, _top(request))
         )
         if find_hooks(host.name, ()) and host.name not in refused and not stopped:
-            note_captured(hooks, host.name)
+            url = str(parse_endpoint(request.url)) if request.url else ""
+            note_captured(hooks, host.name, url, _key_path(request))
 
 
 def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
@@ -452,6 +467,8 @@ def install(
     The launch options that are given (--agent, --resource, --data-dir ...) become those of the host's server."""
     if memory_files and project:
         return fail("install: --memory-files is about your own files: leave --project out", 2)
+    if memory_files and http:
+        return fail("install: --memory-files is about the memory of this machine: leave --http out", 2)
     if key_file and not http:
         return fail("install: --key-file goes with --http", 2)
     options = {name: value for name, value in flags.items() if isinstance(value, str)}

@@ -42,7 +42,7 @@ from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import lifespan_state
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.relay.hook_client import run_hook
-from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG
+from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG, REMOTE_FLAGS
 from layerlore.server.runtime.process import STARTING, Process
 from layerlore.server.runtime.tool_server import ToolServer, build_server
 from layerlore.server.settings.http import HttpSettings
@@ -279,8 +279,12 @@ def hook(
     memory_files: Annotated[
         bool, typer.Option(MEMORY_FILES_FLAG, help="Keep the host's own memory files in step.")
     ] = False,
+    http: Annotated[str, typer.Option(metavar="URL", help="Use the memory of this server over HTTP.")] = "",
+    key_file: Annotated[str, typer.Option(help="The file that holds the key for --http.")] = "",
 ) -> int:
     """Hosts call this with an event on standard input: it stores what was said, and shows what is known about it."""
     launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
-    run_hook((host, event, *launch, *([MEMORY_FILES_FLAG] if memory_files else [])), os.environ)
+    given = {"url": http, "key_file": key_file}
+    remote = [f"{flag}={given[name]}" for flag, name in REMOTE_FLAGS.items() if given[name]]
+    run_hook((host, event, *launch, *remote, *([MEMORY_FILES_FLAG] if memory_files else [])), os.environ)
     return 0

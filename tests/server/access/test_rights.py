@@ -15,6 +15,7 @@ from mcp_types.methods import CacheableMethod
 from layerlore.server.access.caller import join_rights
 from layerlore.server.access.credentials import RIGHTS, Right
 from layerlore.server.prompts.prompts import PROMPTS
+from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.server.resources.kinds import TEMPLATED
 from layerlore.server.tools.toolsets import DECLARATIONS
 
@@ -225,3 +226,54 @@ async def test_no_result_may_be_kept_for_others(tmp_path: Path) -> None:
                     result = reply.json()["result"]
                     assert result.get("cacheScope", "private") == "private", method
                     assert ("cacheScope" in result) is (method in get_args(CacheableMethod)), method
+
+
+HOOKS: dict[str, tuple[Right, dict[str, Any]]] = {
+    STORE_METHOD: (
+        "write",
+        {
+            "messages": [
+                {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Tea at four."}], "created_at": None}
+            ]
+        },
+    ),
+    SHOW_METHOD: ("read", {"question": "When is tea?", "maxTokens": 800}),
+}
+
+
+@pytest.mark.parametrize("method", HOOKS)
+async def test_a_hook_stores_with_the_right_to_write_and_shows_with_the_right_to_read(
+    tmp_path: Path, method: str
+) -> None:
+    needed, given = HOOKS[method]
+    params = {"host": "claude-code", "threadId": "main", **given, "_meta": LISTEN["params"]["_meta"]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    headers = {**ACCEPT, **MODERN, "mcp-method": method}
+    async with served(settings_in(tmp_path), everybody()) as url, http_client() as http:
+        for name, rights in SETS.items():
+            sent = {**headers, "Authorization": f"Bearer {name}"}
+            found = (await http.post(f"{url}/mcp", json=request, headers=sent)).json()
+            if needed in rights:
+                assert "result" in found, found
+            else:
+                expected = f"{method} needs the right {needed}; this credential has {join_rights(rights)}"
+                assert found["error"]["message"] == expected
+        assert (await http.post(f"{url}/mcp", json=request, headers=headers)).status_code == 401
+
+
+async def test_hooks_of_one_user_are_shown_nothing_of_another(tmp_path: Path) -> None:
+    told = Told(ana=ANA, ben=replace(ANA, name="key:ben", resource="ben"))
+    shown: dict[str, str] = {}
+    async with served(settings_in(tmp_path), told) as url, http_client() as http:
+
+        async def call(method: str, name: str, thread: str) -> Any:
+            params = {"host": "codex", "threadId": thread, **HOOKS[method][1], "_meta": LISTEN["params"]["_meta"]}
+            request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            headers = {**ACCEPT, **MODERN, "mcp-method": method, "Authorization": f"Bearer {name}"}
+            return (await http.post(f"{url}/mcp", json=request, headers=headers)).json()["result"]
+
+        await call(STORE_METHOD, "ana", "first")
+        for name in ("ana", "ben"):
+            shown[name] = (await call(SHOW_METHOD, name, "second"))["text"]
+    assert "Tea at four." in shown["ana"]
+    assert shown["ben"] == ""

@@ -528,7 +528,7 @@ def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home:
     assert tomllib.loads((home / ".codex" / "config.toml").read_text(encoding="utf-8"))["features"] == {"hooks": True}
     assert cli("uninstall")[0] == 0
     assert not any(home.iterdir())
-    assert "leave --http out" in cli("install", "codex", "--capture", "--http", "https://mem.example.com")[2]
+    assert "leave --http out" in cli("install", "codex", "--memory-files", "--http", "https://mem.example.com")[2]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""Hooks of hosts whose memory this server is: they store messages here, and ask what to show to the model.
+
+Not tools: a model calls neither. Both are methods of the protocol, so that all that holds for a call of a tool holds for
+them, too.
+"""
+
+from typing import Annotated, Any
+
+from mcp.types import RequestParams, Result
+from pydantic import ConfigDict, Field
+
+from layerlore.memory.rules.validation import describe_choices
+from layerlore.memory.settings.context_settings import MemoryClosed
+from layerlore.server.access.caller import RequestContext, admit
+from layerlore.server.access.credentials import READ, Right
+from layerlore.server.relay.hook_events import HOOK_EVENTS, SHOW_METHOD, STORE_METHOD
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Action
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+_WRITE: frozenset[Right] = frozenset({"write"})
+_MOST_TOLD = 5_000
+
+
+class StoreParams(RequestParams):
+    """``host``: the name that ``layerlore install`` has for it; ``messages`` as the tool add_messages takes them, each with
+    an id, and with its time or null as ``created_at``. Without messages nothing is stored, and the answer says which thread
+    there is."""
+
+    host: str = ""
+    thread_id: str
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class ShowParams(RequestParams):
+    """``question``: the user's prompt, "" at the start of a session. ``told``: marks of the lines that the model was shown.
+    ``gone``: up to this seq the host no longer shows its model the conversation itself."""
+
+    host: str
+    thread_id: str
+    question: str = ""
+    max_tokens: Annotated[int, Field(ge=1, le=20_000)]
+    told: list[str] = Field(default_factory=list, max_length=_MOST_TOLD)
+    gone: Annotated[int, Field(ge=0)] = 0
+
+
+class HookResult(Result):
+    """An answer to a hook."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def answer_store(ctx: RequestContext, params: StoreParams) -> HookResult:
+    """Store what a hook sends. Raises LayerloreError."""
+    values = {"host": params.host, "thread_id": params.thread_id, "messages": params.messages}
+    return await _answer(ctx, STORE_METHOD, _WRITE, store_messages, values)
+
+
+async def answer_show(ctx: RequestContext, params: ShowParams) -> HookResult:
+    """Answer what a hook may show. Raises LayerloreError."""
+    values = {
+        "host": params.host,
+        "thread_id": params.thread_id,
+        "question": params.question,
+        "max_tokens": params.max_tokens,
+        "told": params.told,
+        "gone": params.gone,
+    }
+    return await _answer(ctx, SHOW_METHOD, READ, show_memory, values)
+
+
+async def _answer(
+    ctx: RequestContext, method: str, needed: frozenset[Right], function: Action, values: Json
+) -> HookResult:
+    caller = await admit(ctx, needed, method)
+    try:
+        found = await ctx.lifespan_context.act(method, function, caller, values, frozenset(values))
+    except MemoryClosed as closed:
+        # No error: the hook of a memory that is off has nothing to try again.
+        found = {"closed": str(closed)}
+    return HookResult.model_validate(found)
+
+
+async def store_messages(call: Call, host: str, thread_id: str, messages: list[Any]) -> Json:
+    """Store the messages of a host's conversation. Raises LayerloreError."""
+    from layerlore.server.capture.hook_memory import LocalMemory
+
+    if call.settings.memory != "on":
+        raise MemoryClosed(call.settings.describe_closed(call.scope.agent_id))
+    memory = LocalMemory(call.engine, call.scope, call.caller.principal.name, call.quota)
+    thread = call.thread(thread_id)
+    if messages:
+        _check_host(host)
+        for message in messages:
+            if not isinstance(message.get("id"), str) or "created_at" not in message:
+                raise InvalidInput("messages: each needs an id, and created_at, which may be null")
+        stored = await memory.store(host, thread, messages)
+        return {"added": stored.added, "lastSeq": stored.last_seq, "copied": sorted(stored.copied)}
+    found = await memory.find_thread(thread)
+    if found is None:
+        return {"threadUid": "", "lastSeq": 0}
+    return {"threadUid": found.thread_uid, "lastSeq": found.last_seq}
+
+
+async def show_memory(
+    call: Call, host: str, thread_id: str, question: str, max_tokens: int, told: list[str], gone: int
+) -> Json:
+    """The text for the model of a host's conversation. Raises LayerloreError."""
+    from layerlore.server.capture.hook_memory import LocalMemory
+
+    _check_host(host)
+    memory = LocalMemory(call.engine, call.scope, call.caller.principal.name)
+    thread = call.thread(thread_id, reads=True)
+    found = await memory.show(host, thread, question, max_tokens=max_tokens, told=told, gone=gone)
+    if found.text:
+        memory.count_shown(host, found.tokens)
+    return {"text": found.text, "tokens": found.tokens, "told": sorted(found.told)}
+
+
+def _check_host(host: str) -> None:
+    if host not in HOOK_EVENTS:
+        raise InvalidInput(f"host: {describe_choices(host, tuple(HOOK_EVENTS))}")
