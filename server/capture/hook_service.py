@@ -19,7 +19,7 @@ from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import HookCall, read_call
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.memory_files import MemoryFiles
-from layerlore.server.capture.remote_memory import RemoteAway, RemoteMemory, open_endpoint
+from layerlore.server.capture.remote_memory import RemoteMemory, RemoteUnreachable, open_endpoint
 from layerlore.server.relay import spool
 from layerlore.server.relay.captured_hosts import note_captured
 from layerlore.server.relay.hook_events import HOOK_EVENTS
@@ -194,14 +194,14 @@ class HookService:
         if opened.engine.memory != "on":
             return
         if call.url in self._away:
-            raise RemoteAway(f"{call.url} is away")
+            raise RemoteUnreachable(f"{call.url} is away")
         session = await self._sessions.read(opened.scope, call.session)
         session.note_event(call.host, call.event.name, self._engine.now())
         if call.session and not opened.ignored.is_everything:
             capture = Capture(opened.memory, opened.settings.capture, opened.scope, self._sessions, session)
             try:
                 await capture.store(call, opened.ignored)
-            except RemoteAway:
+            except RemoteUnreachable:
                 self._away.add(call.url)
                 raise
             # As with a local memory that is off: the position in the transcript stays, and nothing is tried again.

@@ -42,6 +42,10 @@ class RemoteAway(StorageUnavailable):
     """The remote memory takes nothing now; the text says why."""
 
 
+class RemoteUnreachable(RemoteAway):
+    """No request reaches the server."""
+
+
 class HookEndpoint:
     """The endpoint of a server, as hooks call its methods."""
 
@@ -84,13 +88,15 @@ class HookEndpoint:
             MCP_PROTOCOL_VERSION_HEADER: LATEST_MODERN_VERSION,
             MCP_METHOD_HEADER: method,
         }
+        # A host may cut a text in the middle of a character, and servers refuse the half of it.
+        body = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
         remote = self._remote
         options: dict[str, Any] = {"timeout": seconds, "trust_env": remote.uses_proxies, "verify": remote.tls}
         try:
             async with httpx2.AsyncClient(headers=list(remote.headers), **options) as client:
-                response = await client.post(remote.url, content=json.dumps(request).encode(), headers=headers)
+                response = await client.post(remote.url, content=body, headers=headers)
         except httpx2.HTTPError as error:
-            raise RemoteAway(f"{remote.url.host} cannot be reached: {type(error).__name__}") from None
+            raise RemoteUnreachable(f"{remote.url.host} cannot be reached: {type(error).__name__}") from None
         found = _read_answer(response)
         if found is None:
             raise RemoteAway(f"{remote.url.host} answered HTTP {response.status_code}{_name_reason(response)}")

@@ -4,12 +4,14 @@ Not tools: a model calls neither. Both are methods of the protocol, so that all 
 them, too.
 """
 
-from typing import Annotated, Any
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.types import RequestParams, Result
 from pydantic import ConfigDict, Field
 
-from layerlore.memory.rules.validation import describe_choices
+from layerlore.memory.rules.validation import check_id, describe_choices, parse_time
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.access.caller import RequestContext, admit
 from layerlore.server.access.credentials import READ, Right
@@ -18,6 +20,11 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.server.capture.hook_memory import CapturedMessage
+
+log = logging.getLogger(__name__)
 
 _WRITE: frozenset[Right] = frozenset({"write"})
 _MOST_TOLD = 5_000
@@ -92,10 +99,7 @@ async def store_messages(call: Call, host: str, thread_id: str, messages: list[A
     thread = call.thread(thread_id)
     if messages:
         _check_host(host)
-        for message in messages:
-            if not isinstance(message.get("id"), str) or "created_at" not in message:
-                raise InvalidInput("messages: each needs an id, and created_at, which may be null")
-        stored = await memory.store(host, thread, messages)
+        stored = await memory.store(host, thread, [*_read_messages(messages, call.engine.limits.id_chars)])
         return {"added": stored.added, "lastSeq": stored.last_seq, "copied": sorted(stored.copied)}
     found = await memory.find_thread(thread)
     if found is None:
@@ -116,6 +120,21 @@ async def show_memory(
     if found.text:
         memory.count_shown(host, found.tokens)
     return {"text": found.text, "tokens": found.tokens, "told": sorted(found.told)}
+
+
+def _read_messages(messages: list[Any], id_chars: int) -> Iterator["CapturedMessage"]:
+    """The messages that can be stored: one that cannot must not keep the others out, as it would be sent again each time."""
+    for message in messages:
+        said_at = message.get("created_at")
+        try:
+            yield {
+                "id": check_id(message.get("id"), "id", id_chars),
+                "role": message.get("role"),
+                "parts": message.get("parts"),
+                "created_at": None if said_at is None else parse_time(said_at, "created_at"),
+            }
+        except InvalidInput as error:
+            log.warning("a message of a transcript is not stored: %s", error)
 
 
 def _check_host(host: str) -> None:

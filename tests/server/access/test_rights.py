@@ -261,6 +261,38 @@ async def test_a_hook_stores_with_the_right_to_write_and_shows_with_the_right_to
         assert (await http.post(f"{url}/mcp", json=request, headers=headers)).status_code == 401
 
 
+async def test_a_message_that_cannot_be_stored_keeps_no_other_out(tmp_path: Path) -> None:
+    sound = HOOKS[STORE_METHOD][1]["messages"][0]
+    broken: list[dict[str, Any]] = [
+        *({**sound, "id": id_} for id_ in (None, 7, "", "a\0b", "x" * 10_000)),
+        *({**sound, "id": f"at-{at}", "created_at": at} for at in ("soon", True, 10**40)),
+        *({**sound, "id": f"role-{role}", "role": role} for role in (None, 7, "nobody")),
+        {**sound, "id": "parts", "parts": [{"type": "text", "text": 7}]},
+        {},
+    ]
+    params = {"host": "codex", "threadId": "main", "messages": [*broken, sound], "_meta": LISTEN["params"]["_meta"]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": STORE_METHOD, "params": params}
+    headers = {**ACCEPT, **MODERN, "mcp-method": STORE_METHOD, "Authorization": "Bearer ana"}
+    async with served(settings_in(tmp_path), Told(ana=ANA)) as url, http_client() as http:
+        assert (await http.post(f"{url}/mcp", json=request, headers=headers)).json()["result"]["added"] == 1
+        request["params"] = {**params, "host": "nobody"}
+        refused = (await http.post(f"{url}/mcp", json=request, headers=headers)).json()["error"]
+        assert "claude-code" in refused["message"]
+
+
+async def test_messages_of_hooks_are_refused_while_the_quota_is_used_up(tmp_path: Path) -> None:
+    text = {"type": "text", "text": "Tea at four, with scones and clotted cream. " * 20}
+    messages = [{"id": str(number), "role": "user", "parts": [text], "created_at": None} for number in range(20)]
+    params = {"host": "codex", "threadId": "main", "messages": messages, "_meta": LISTEN["params"]["_meta"]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": STORE_METHOD, "params": params}
+    headers = {**ACCEPT, **MODERN, "mcp-method": STORE_METHOD, "Authorization": "Bearer ana"}
+    settings = settings_in(tmp_path, rates={"resource_stored_bytes": 2_000})
+    async with served(settings, Told(ana=ANA)) as url, http_client() as http:
+        # An error, since a hook takes any answer as the word that its messages are stored.
+        error = (await http.post(f"{url}/mcp", json=request, headers=headers)).json()["error"]
+        assert "bytes stored" in error["message"]
+
+
 async def test_hooks_of_one_user_are_shown_nothing_of_another(tmp_path: Path) -> None:
     told = Told(ana=ANA, ben=replace(ANA, name="key:ben", resource="ben"))
     shown: dict[str, str] = {}

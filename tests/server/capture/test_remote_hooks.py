@@ -148,6 +148,14 @@ async def test_secrets_are_masked_before_they_are_sent(laptop: Laptop, served: S
     assert "Not this" not in text
 
 
+async def test_a_text_that_was_cut_inside_a_character_is_sent(laptop: Laptop, served: ServedClients) -> None:
+    laptop.use(served.url, served.key)
+    laptop.write("cut", claude(1, "user", "The bell \ud83d"), claude(2, "user", "The rope."))
+    laptop.fire("Stop", "cut")
+    await laptop.settle()
+    assert (await read_texts(served, "cut"))[-1] == "The rope."
+
+
 async def test_a_server_that_is_away_gets_everything_once_it_is_back(laptop: Laptop, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
