@@ -424,6 +424,16 @@ async def test_a_prompt_that_the_host_writes_after_its_hooks_is_stored_before_th
     assert await shared.said("prompt") == [("user", "Build it.")]
 
 
+async def test_an_event_whose_hook_ended_before_it_reached_the_server_is_stored(shared: HookedMachine) -> None:
+    transcript = shared.write("unreached", claude(1, "user", "Build it."))
+    given = {"session_id": "unreached", "transcript_path": str(transcript), "cwd": str(shared.project)}
+    async with shared.host():
+        handed = {"host": "claude-code", "event": "Stop", "given": given, "flags": {}, "variables": {}}
+        hand_over(shared.hooks, {**handed, "folder": str(shared.project)})
+        async with shared.settled():
+            assert await shared.said("unreached") == [("user", "Build it.")]
+
+
 async def test_calls_of_our_tools_in_codex_are_left_out_by_their_namespace(shared: HookedMachine) -> None:
     for at, namespace in enumerate(("mcp__layerlore", "mcp__mail")):
         call = {"name": "get_messages", "namespace": namespace, "arguments": "{}", "call_id": namespace}
