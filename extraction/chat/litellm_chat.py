@@ -25,7 +25,7 @@ from layerlore.extraction.chat.chat_port import (
 )
 from layerlore.memory.embedding.port import clip_text
 from layerlore.memory.embedding.remote import lacks_address, load_litellm
-from layerlore.memory.embedding.service import Worker
+from layerlore.memory.embedding.thread_worker import Worker
 from layerlore.memory.rules.json_schema import check_schema
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.note_settings import LlmSettings

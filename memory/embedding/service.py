@@ -14,112 +14,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
 from layerlore.memory.embedding.port import CLOSED, Embedder, EmbeddingFailed, Vectors
+from layerlore.memory.embedding.thread_worker import Worker, WorkerStopped
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.stamped_cache import StampedCache
 from layerlore.storage.index.vectors import PendingRow
-
-T = TypeVar("T")
-
-
-class WorkerStopped(Exception):
-    """The work was not begun, because the worker has been stopped."""
-
-
-class Worker:
-    """Does its work in order, on up to ``threads`` threads, which begin with the first piece of work."""
-
-    def __init__(self, name: str, threads: int = 1) -> None:
-        self._name = name
-        self._most = threads
-        self._threads: list[threading.Thread] = []
-        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._changed = threading.Condition()
-        self._began: dict[Future[Any], float] = {}
-        self._stopped = False
-
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Cancelling the future takes the work out of the queue; what has begun is finished."""
-        future: Future[T] = Future()
-        with self._changed:
-            if self._stopped:
-                future.set_exception(WorkerStopped())
-                return future
-            # Queries that ran out of patience must not pile up while the model hangs.
-            while self._queue and self._queue[0][0].cancelled():
-                self._queue.popleft()[0].set_running_or_notify_cancel()
-            self._queue.append((future, work))
-            # A new thread starts only if all others have work already.
-            if len(self._threads) < self._most and len(self._began) + len(self._queue) > len(self._threads):
-                thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-            self._changed.notify()
-        return future
-
-    def wait_turn(self, seconds: float) -> bool:
-        """Wait for all the work that there is now, at most that long. Whether it has ended; what is submitted meanwhile
-        is not waited for, since under load there always is some."""
-        with self._changed:
-            ahead = [*self._began, *(future for future, _ in self._queue)]
-        return not wait(ahead, seconds).not_done
-
-    def is_stalled(self, seconds: float) -> bool:
-        """Whether every thread there may be has been at the same piece of work for longer than that."""
-        since = time.monotonic() - seconds
-        with self._changed:
-            return len(self._began) == self._most and max(self._began.values()) < since
-
-    def stop(self) -> None:
-        """Waiting work fails with WorkerStopped; the threads end after their present batch."""
-        with self._changed:
-            self._stopped = True
-            # The futures are ended outside the lock, since their callbacks run at once.
-            left = [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
-            self._queue.clear()
-            self._changed.notify_all()
-        for future in left:
-            future.set_exception(WorkerStopped())
-
-    def join(self, seconds: float) -> bool:
-        """Wait for the threads of a stopped worker, at most that long. Whether they have ended."""
-        for thread in self._threads:
-            thread.join(seconds)
-        return not any(thread.is_alive() for thread in self._threads)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._queue) or self._stopped)
-                if not self._queue:
-                    return
-                future, work = self._queue.popleft()
-                if not future.set_running_or_notify_cancel():
-                    continue
-                self._began[future] = time.monotonic()
-            try:
-                self._do(future, work)
-            finally:
-                with self._changed:
-                    del self._began[future]
-                    self._changed.notify_all()
-
-    @staticmethod
-    def _do(future: Future[Any], work: Callable[[], Any]) -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
 
 BATCH_ROWS = 16
 """Rows that are embedded together, of one scope: some 50 ms with an embedder on this machine."""
@@ -221,6 +127,8 @@ class RowQueue:
 log = logging.getLogger(__name__)
 
 CACHED_QUERIES = 256
+QUERIES_AT_ONCE = 16
+"""A local model takes half as long again for three queries as for one, and twice as long for eight."""
 # At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
@@ -308,6 +216,7 @@ class EmbeddingService:
         # When the one wait for the load ends, in seconds; None before the first query.
         self._load_awaited_until: float | None = None
         self._queries = Worker("embed-query", 1 if embedder.local else _REMOTE_QUERIES)
+        self._asked: deque[tuple[str, Future[QueryVector]]] = deque()
         self._batches = Worker("embed-batch")
         self._load_backoff, self._query_backoff, self._batch_backoff = Backoff(now), Backoff(now), Backoff(now)
         self._loading = threading.Lock()
@@ -361,7 +270,7 @@ class EmbeddingService:
         if self._queries.is_stalled(_STALLED):
             return None, self._too_late_reason()
         # Past its patience the work goes on, so that the same query finds its vector the next time.
-        work = self._queries.submit(functools.partial(self._embed_query, text))
+        work = self._submit_query(text)
         with anyio.move_on_after(self._patience_ms / 1000):
             try:
                 return await asyncio.wrap_future(work), ""
@@ -453,6 +362,64 @@ class EmbeddingService:
             self._load_backoff.note_success()
             self._loaded = True
 
+    def _submit_query(self, text: str) -> "Future[QueryVector]":
+        if not self.embedder.local:
+            return self._queries.submit(functools.partial(self._embed_query, text))
+        asked: Future[QueryVector] = Future()
+        # Queries that ran out of patience must not pile up while the model hangs.
+        while self._asked and self._asked[0][1].cancelled():
+            self._asked.popleft()
+        self._asked.append((text, asked))
+        turn = self._queries.submit(self._embed_asked)
+
+        def end_with_turn(ended: "Future[None]") -> None:
+            # A stopped worker does not come to it.
+            if not ended.cancelled() and (error := ended.exception()) and asked.set_running_or_notify_cancel():
+                asked.set_exception(error)
+
+        def give_up_turn(ended: "Future[QueryVector]") -> None:
+            if ended.cancelled():
+                turn.cancel()
+
+        turn.add_done_callback(end_with_turn)
+        asked.add_done_callback(give_up_turn)
+        return asked
+
+    def _embed_asked(self) -> None:
+        """Embed the queries that wait, together: each pass over the weights of a local model serves all of them."""
+        batch: list[tuple[str, Future[QueryVector]]] = []
+        while self._asked and len(batch) < QUERIES_AT_ONCE:
+            text, asked = self._asked.popleft()
+            # A caller that ran out of patience has cancelled it.
+            if asked.set_running_or_notify_cancel():
+                batch.append((text, asked))
+        if len(batch) > 1:
+            self._embed_together([text for text, _ in batch])
+        for text, asked in batch:
+            try:
+                asked.set_result(self._embed_query(text))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+                asked.set_exception(error)
+
+    def _embed_together(self, texts: Sequence[str]) -> None:
+        """Put the vectors of queries into the cache. What fails here is tried alone, and says why there."""
+        new = [text for text in dict.fromkeys(texts) if self._find_cached(text) is None]
+        if not new:
+            return
+        try:
+            self._load()
+            vectors = self._embed_checked(new)
+        except Exception:
+            log.debug("queries could not be embedded together", exc_info=True)
+            return
+        for text, vector in zip(new, vectors, strict=True):
+            self._keep_query(text, vector)
+
+    def _keep_query(self, text: str, vector: Vectors) -> QueryVector:
+        # The cache hands the same array to several callers.
+        vector.setflags(write=False)
+        return self._cache.keep(text, self.embedder.name, QueryVector(self.embedder.name, vector))
+
     def _embed_query(self, text: str) -> QueryVector:
         made = self._find_cached(text)
         if made is not None:
@@ -468,10 +435,7 @@ class EmbeddingService:
                 raise
             raise _pause_after(self._query_backoff, error) from error
         self._note_success()
-        # The cache hands the same array to several callers.
-        vector.setflags(write=False)
-        made = QueryVector(self.embedder.name, vector)
-        return self._cache.keep(text, made.model, made)
+        return self._keep_query(text, vector)
 
     def _find_cached(self, text: str) -> QueryVector | None:
         return self._cache.find(text, self.embedder.name)

@@ -13,7 +13,6 @@ from layerlore.server.access.browser_sessions import is_own_page
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
-from layerlore.storage.drivers.database import has_roles
 
 ANY_PORT = ":*"
 
@@ -139,6 +138,9 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
             return f"--no-auth: {reached}; {_KEEP_OR_ASK}"
         return ""
     # The database is opened only where roles exist, since a start should stay fast.
+    # Here, since the gate's modules are loaded before the first answer, and drivers take a while.
+    from layerlore.storage.drivers.database import has_roles
+
     if has_roles(settings.database.get_secret_value()) and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "

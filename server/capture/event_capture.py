@@ -32,6 +32,8 @@ _TEXT_TRANSCRIPT = ".txt"
 _WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
 # These write their transcript while their hooks run; the event itself is a line of it.
 _WRITES_LATER = ("copilot-cli",)
+# These call the hook before each request to the model, when they look whether they must compact.
+_LOOKS_EACH_TIME = ("gemini-cli",)
 _LOOK_SECONDS = 0.05
 _MOST_LOOKS = 20
 
@@ -86,7 +88,8 @@ class Capture:
         if call.host in _WITHOUT_TRANSCRIPT and not _has_lines(call.transcript):
             # Some hosts give a transcript only in some versions; with both, each message would be stored twice.
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
-        if call.event.moment == "compaction":
+        is_compaction = call.event.moment == "compaction"
+        if is_compaction and not (call.host in _LOOKS_EACH_TIME and call.source == "auto"):
             # After a compaction the host's model knows neither earlier messages nor the lines that it was shown.
             self._session.gone, self._session.told = self._session.last_seq, []
 

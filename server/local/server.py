@@ -84,6 +84,8 @@ GREETING_SECONDS = 10.0
 TAKING_SECONDS = 2.0
 """How long a hook may take to say that its answer came in time."""
 POLL_SECONDS = 1.0
+HANDED_SECONDS = 10.0
+"""How often it is looked for events whose hooks did not wait for an answer."""
 _GREETING_BYTES = 256 * 1024
 _SESSION_CHARS = 32
 _ACCEPT_AGAIN_SECONDS = 0.1
@@ -126,10 +128,8 @@ class LocalServer:
             # The hub outlives the process inside it, so that the last notifications still go out.
             tasks.start_soon(self._hub.run)
             async with self._process.running():
-                beside = [asyncio.create_task(each) for each in (self._accept(), self._watch_idle())]
-                # Events that earlier servers left behind.
-                if list_waiting(self._hook_folder):
-                    self._store_handed()
+                tasks_beside = (self._accept(), self._watch_idle(), self._watch_handed())
+                beside = [asyncio.create_task(each) for each in tasks_beside]
                 await self._stop.wait()
                 # New hosts must start a new server while this one finishes its calls.
                 self._listener.withdraw()
@@ -334,6 +334,13 @@ class LocalServer:
         if key not in self._servers:
             self._servers[key] = assemble_server(settings, self._hub)
         return self._servers[key]
+
+    async def _watch_handed(self) -> None:
+        """Store what earlier servers left behind, and hooks that gave up before this server answered."""
+        while True:
+            if not self._storing and list_waiting(self._hook_folder):
+                self._store_handed()
+            await anyio.sleep(HANDED_SECONDS)
 
     async def _watch_idle(self) -> None:
         while True:

@@ -27,6 +27,7 @@ SILENT = {
     "moved_entries.change_entry",
     "moved_entries.read_lines",
     "moved_entries.read_quotes",
+    "moved_entries.list_of_actor",  # the entries here are the user's word
 }
 """These answer nothing, or the same to everybody."""
 
@@ -91,6 +92,7 @@ def moving_calls(uid: str) -> dict[str, Call]:
             tx, who, [MovedEntry(_ENTRY, ())], "skip", new_ids={ID: "new"}, search_text=search_text
         ),
         "moved_entries.read_lines": moved_entries.read_lines,
+        "moved_entries.list_of_actor": lambda tx, who: moved_entries.list_of_actor(tx, who, "an actor"),
         "moved_entries.put_lines": lambda tx, who: moved_entries.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
         "moved_entries.read_entries": moved_entries.read_entries,
         "moved_entries.read_quotes": lambda tx, who: moved_entries.read_quotes(tx, who, [ID]),

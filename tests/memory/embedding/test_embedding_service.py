@@ -171,6 +171,27 @@ async def test_queries_that_nobody_waits_for_any_more_are_not_embedded(model: Mo
     await service.close()
 
 
+async def test_queries_that_wait_for_a_local_model_are_embedded_together(
+    service: EmbeddingService, model: Model, gate: threading.Event
+) -> None:
+    await service.query("loaded")
+    model.embeds = lambda texts: gate.wait(PATIENCE)
+    found: dict[str, Any] = {}
+
+    async def ask(text: str) -> None:
+        found[text] = await service.query(text)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, "first")
+        await until(lambda: ["first"] in model.seen)
+        for text in ("second", "third", "fourth", "third"):
+            tasks.start_soon(ask, text)
+        await until(lambda: len(service._asked) == 4)
+        gate.set()
+    assert model.seen[-1] == ["second", "third", "fourth"]
+    assert all(made.vector.tolist() == [len(text) % 5, 1, 0] for text, (made, _) in found.items())
+
+
 async def test_an_embedder_that_hangs_is_soon_not_waited_for(
     model: Model, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

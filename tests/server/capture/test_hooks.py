@@ -267,6 +267,19 @@ async def test_a_model_is_shown_what_fits_its_prompt_once_and_nothing_where_noth
         assert "gate E8" in shared.shown("UserPromptSubmit", "asking", **request)
 
 
+async def test_gemini_cli_looking_whether_to_compact_is_no_compaction(shared: HookedMachine) -> None:
+    shared.write("told", claude(1, "user", "The ferry to Hydra leaves from gate E8 at seven."))
+    shared.hook("claude-code", "Stop", "told")
+    async with shared.settled():
+        request = {"prompt": "From which gate does the Hydra ferry leave?"}
+        assert "gate E8" in str(shared.hook("gemini-cli", "BeforeAgent", "asking", **request))
+    for trigger, is_shown_again in (("auto", False), ("manual", True)):
+        shared.hook("gemini-cli", "PreCompress", "asking", trigger=trigger)
+        async with shared.settled():
+            answer = shared.hook("gemini-cli", "BeforeAgent", "asking", **request)
+            assert ("gate E8" in str(answer)) is is_shown_again
+
+
 async def test_a_session_begins_with_the_profile_within_the_tokens_that_are_allowed(shared: HookedMachine) -> None:
     content = "\n".join(f"- Fact {n} about the user, who likes the number {n * n}." for n in range(200))
     async with shared.host("--agent", "coach", mode="auto") as client:
@@ -409,6 +422,16 @@ async def test_a_prompt_that_the_host_writes_after_its_hooks_is_stored_before_th
     shared.shown("UserPromptSubmit", "prompt", prompt="Build it.")
     shared.write("prompt", claude(1, "user", "Build it."))
     assert await shared.said("prompt") == [("user", "Build it.")]
+
+
+async def test_an_event_whose_hook_ended_before_it_reached_the_server_is_stored(shared: HookedMachine) -> None:
+    transcript = shared.write("unreached", claude(1, "user", "Build it."))
+    given = {"session_id": "unreached", "transcript_path": str(transcript), "cwd": str(shared.project)}
+    async with shared.host():
+        handed = {"host": "claude-code", "event": "Stop", "given": given, "flags": {}, "variables": {}}
+        hand_over(shared.hooks, {**handed, "folder": str(shared.project)})
+        async with shared.settled():
+            assert await shared.said("unreached") == [("user", "Build it.")]
 
 
 async def test_calls_of_our_tools_in_codex_are_left_out_by_their_namespace(shared: HookedMachine) -> None:
