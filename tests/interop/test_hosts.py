@@ -1,6 +1,7 @@
 """Claude Code, Codex, Gemini CLI and opencode, with a model of the tests: install, sessions, uninstall."""
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +19,12 @@ RECALL = Call("recall_memory", {"query": "What does Ana never eat?"})
 
 
 @pytest.fixture(params=HOSTS, ids=lambda host: host.name)
-def home(request: pytest.FixtureRequest, node: Path, tmp_path: Path) -> Iterator[Home]:
+def home(request: pytest.FixtureRequest, node: Path) -> Iterator[Home]:
     """A home in which the host has settings of its own and nothing of ours."""
     skip_unless_installed()
-    with scripted_model(last_words=LAST_WORDS) as model:
-        made = Home(request.param, tmp_path, model, node)
+    # A short path, as that of a person's home is: the address of a socket holds about a hundred bytes.
+    with tempfile.TemporaryDirectory(prefix="host-") as folder, scripted_model(last_words=LAST_WORDS) as model:
+        made = Home(request.param, Path(folder), model, node)
         made.settle()
         yield made
         made.layerlore("local", "stop")
