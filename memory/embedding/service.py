@@ -12,9 +12,8 @@ import functools
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -216,7 +215,8 @@ class EmbeddingService:
         # When the one wait for the load ends, in seconds; None before the first query.
         self._load_awaited_until: float | None = None
         self._queries = Worker("embed-query", 1 if embedder.local else _REMOTE_QUERIES)
-        self._asked: deque[tuple[str, Future[QueryVector]]] = deque()
+        # The queries that callers wait for, where a local model can embed them together.
+        self._waiting: list[str] = []
         self._batches = Worker("embed-batch")
         self._load_backoff, self._query_backoff, self._batch_backoff = Backoff(now), Backoff(now), Backoff(now)
         self._loading = threading.Lock()
@@ -270,13 +270,25 @@ class EmbeddingService:
         if self._queries.is_stalled(_STALLED):
             return None, self._too_late_reason()
         # Past its patience the work goes on, so that the same query finds its vector the next time.
-        work = self._submit_query(text)
-        with anyio.move_on_after(self._patience_ms / 1000):
+        work = self._queries.submit(functools.partial(self._embed_query, text))
+        with self._waited_for(text), anyio.move_on_after(self._patience_ms / 1000):
             try:
                 return await asyncio.wrap_future(work), ""
             except (EmbeddingFailed, WorkerStopped) as error:
                 return None, str(error) or CLOSED
         return None, self._too_late_reason()
+
+    @contextmanager
+    def _waited_for(self, text: str) -> Iterator[None]:
+        """Around the wait for a query. A remote model embeds several at a time anyhow."""
+        if not self.embedder.local:
+            yield
+            return
+        self._waiting.append(text)
+        try:
+            yield
+        finally:
+            self._waiting.remove(text)
 
     async def _await_load(self) -> str:
         """Wait until the model is loaded or the time for that is over, which runs from the first query on. Why the
@@ -362,58 +374,24 @@ class EmbeddingService:
             self._load_backoff.note_success()
             self._loaded = True
 
-    def _submit_query(self, text: str) -> "Future[QueryVector]":
-        if not self.embedder.local:
-            return self._queries.submit(functools.partial(self._embed_query, text))
-        asked: Future[QueryVector] = Future()
-        # Queries that ran out of patience must not pile up while the model hangs.
-        while self._asked and self._asked[0][1].cancelled():
-            self._asked.popleft()
-        self._asked.append((text, asked))
-        turn = self._queries.submit(self._embed_asked)
-
-        def end_with_turn(ended: "Future[None]") -> None:
-            # A stopped worker does not come to it.
-            if not ended.cancelled() and (error := ended.exception()) and asked.set_running_or_notify_cancel():
-                asked.set_exception(error)
-
-        def give_up_turn(ended: "Future[QueryVector]") -> None:
-            if ended.cancelled():
-                turn.cancel()
-
-        turn.add_done_callback(end_with_turn)
-        asked.add_done_callback(give_up_turn)
-        return asked
-
-    def _embed_asked(self) -> None:
-        """Embed the queries that wait, together: each pass over the weights of a local model serves all of them."""
-        batch: list[tuple[str, Future[QueryVector]]] = []
-        while self._asked and len(batch) < QUERIES_AT_ONCE:
-            text, asked = self._asked.popleft()
-            # A caller that ran out of patience has cancelled it.
-            if asked.set_running_or_notify_cancel():
-                batch.append((text, asked))
-        if len(batch) > 1:
-            self._embed_together([text for text, _ in batch])
-        for text, asked in batch:
+    def _embed_with_waiting(self, text: str) -> Vectors:
+        """The vector of a query. Those of others that wait come into the cache: each pass over the weights of a local model
+        serves all of them."""
+        with_others = list(dict.fromkeys([text, *self._waiting]))
+        new = [each for each in with_others if each == text or self._find_cached(each) is None][:QUERIES_AT_ONCE]
+        if len(new) > 1:
             try:
-                asked.set_result(self._embed_query(text))
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-                asked.set_exception(error)
-
-    def _embed_together(self, texts: Sequence[str]) -> None:
-        """Put the vectors of queries into the cache. What fails here is tried alone, and says why there."""
-        new = [text for text in dict.fromkeys(texts) if self._find_cached(text) is None]
-        if not new:
-            return
-        try:
-            self._load()
-            vectors = self._embed_checked(new)
-        except Exception:
-            log.debug("queries could not be embedded together", exc_info=True)
-            return
-        for text, vector in zip(new, vectors, strict=True):
-            self._keep_query(text, vector)
+                vectors = self._embed_checked(new)
+            except Exception:
+                # Each of them is tried alone, and says why there.
+                log.debug("queries could not be embedded together", exc_info=True)
+            else:
+                for other, made in zip(new[1:], vectors[1:], strict=True):
+                    self._keep_query(other, made)
+                own: Vectors = vectors[0]
+                return own
+        alone: Vectors = self._embed_checked([text])[0]
+        return alone
 
     def _keep_query(self, text: str, vector: Vectors) -> QueryVector:
         # The cache hands the same array to several callers.
@@ -428,7 +406,7 @@ class EmbeddingService:
         if barred := self._query_backoff.barred:
             raise EmbeddingFailed(barred)
         try:
-            vector = self._embed_checked([text])[0]
+            vector = self._embed_with_waiting(text)
         except Exception as error:
             # The model works, and only this text was refused: other queries need no pause.
             if isinstance(error, EmbeddingFailed) and error.refused:

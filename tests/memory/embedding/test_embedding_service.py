@@ -186,7 +186,7 @@ async def test_queries_that_wait_for_a_local_model_are_embedded_together(
         await until(lambda: ["first"] in model.seen)
         for text in ("second", "third", "fourth", "third"):
             tasks.start_soon(ask, text)
-        await until(lambda: len(service._asked) == 4)
+        await until(lambda: len(service._waiting) == 5)
         gate.set()
     assert model.seen[-1] == ["second", "third", "fourth"]
     assert all(made.vector.tolist() == [len(text) % 5, 1, 0] for text, (made, _) in found.items())
