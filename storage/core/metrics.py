@@ -91,7 +91,7 @@ JOURNAL_LOST = Metric("counter", "journal_lost", "Lines that the journal lacks b
 JOBS = Metric(
     "gauge",
     "jobs",
-    "Background jobs of all tenants that are not done, up to 10,000 of them. Dead ones are in job_failures.",
+    "Background jobs of all tenants that are not done, up to 10,000 of each kind. Dead ones are in job_failures.",
     "kind",
     "state",
 )

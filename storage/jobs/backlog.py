@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, bindparam, case, func, select
+from sqlalchemy import BigInteger, CompoundSelect, Select, bindparam, case, func, select
 
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.tables import jobs
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.jobs.job_rows import Kind, State
+from layerlore.storage.jobs.job_rows import Kind, State, oldest_of_each_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ _COLUMNS = (
 )
 
 
-def _counted(some: Select[Any]) -> Select[Any]:
+def _counted(some: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     rows = some.subquery("rows_of_jobs")
     failed = func.count(case((rows.c.attempts > 0, 1)))
     of_others = func.count(case((rows.c.tenant_id != bindparam("of_tenant"), 1)))
@@ -53,7 +53,7 @@ def _counted(some: Select[Any]) -> Select[Any]:
 
 
 _COUNT_ALL = Look("layerlore_unfinished_jobs", _counted(_unfinished), _COLUMNS)
-_oldest = _unfinished.where(jobs.c.dead_at.is_(None)).order_by(jobs.c.due_at).limit(bindparam("most", type_=BigInteger))
+_oldest = oldest_of_each_kind(_unfinished, bindparam("most", type_=BigInteger))
 _COUNT_OLDEST = Look("layerlore_oldest_jobs", _counted(_oldest), _COLUMNS)
 
 
@@ -63,5 +63,5 @@ async def count_all(tx: Tx, tenant: Tenant, *, now: int) -> list[JobCount]:
 
 
 async def count_oldest(tx: Tx, tenant: Tenant, *, most: int, now: int) -> list[JobCount]:
-    """The same of the ``most`` jobs that wait longest and are not dead, so that it costs little."""
+    """The same of the ``most`` jobs of each kind that wait longest and are not dead, so that it costs little."""
     return [JobCount(*row) for row in await _COUNT_OLDEST.rows(tx, of_tenant=tenant.tenant_id, most=most, now=now)]

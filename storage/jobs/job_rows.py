@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
+    CompoundSelect,
     Executable,
     Select,
     and_,
@@ -465,21 +467,22 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
     return await tx.run(_RESUME, **of_scope(scope), kinds=list(KINDS if kinds is None else kinds), now=now)
 
 
-def _find_soonest() -> Select[Any]:
-    """When the next job is to be had. Each kind is looked up by itself, so that an index gives its first row, however many
-    jobs wait."""
-    firsts = [
-        select(jobs.c.due_at)
-        .where(_open, _free, jobs.c.kind == literal(kind), any_of(jobs.c.kind, "kinds"))
-        .order_by(jobs.c.due_at)
-        .limit(1)
-        .subquery()
-        for kind in KINDS
+def oldest_of_each_kind(some: Select[Any], most: int | BindParameter[int]) -> CompoundSelect[Any]:
+    """Of a query for open jobs the rows that are due first, at most so many of each kind. Each kind is looked up by itself, so
+    that an index gives them, however many jobs wait."""
+    parts = [
+        some.where(_open, jobs.c.kind == literal(kind)).order_by(jobs.c.due_at).limit(most).subquery() for kind in KINDS
     ]
+    return union_all(*map(select, parts))
+
+
+def _find_soonest() -> Select[Any]:
+    """When the next job is to be had."""
+    free = oldest_of_each_kind(select(jobs.c.due_at).where(_free, any_of(jobs.c.kind, "kinds")), 1)
     # A job that is held can be had once its lease has run out. Few are, so their own index is better than that of a kind.
     any_kind = any_of(jobs.c.kind + "", "kinds")
     held = select(func.min(jobs.c.lease_until).label("due_at")).where(_open, _held, any_kind)
-    times = union_all(*(select(first.c.due_at) for first in firsts), held).subquery()
+    times = union_all(*free.selects, held).subquery()
     return select(func.min(times.c.due_at))
 
 

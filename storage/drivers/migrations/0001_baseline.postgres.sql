@@ -1094,10 +1094,39 @@ AS $body$
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
 RETURN QUERY SELECT rows_of_jobs.kind, rows_of_jobs.state, count(*) AS count_1, min(rows_of_jobs.due_at) AS min_1, count(CASE WHEN (rows_of_jobs.attempts > 0::BIGINT) THEN 1::INTEGER END) AS count_2, count(CASE WHEN (rows_of_jobs.tenant_id != $1::VARCHAR) THEN 1::INTEGER END) AS count_3 
+FROM (SELECT anon_1.tenant_id AS tenant_id, anon_1.kind AS kind, anon_1.state AS state, anon_1.due_at AS due_at, anon_1.attempts AS attempts 
 FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL ORDER BY jobs.due_at 
- LIMIT $3::BIGINT) AS rows_of_jobs GROUP BY rows_of_jobs.kind, rows_of_jobs.state ORDER BY rows_of_jobs.kind, rows_of_jobs.state;
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'observe'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_1 UNION ALL SELECT anon_2.tenant_id AS tenant_id, anon_2.kind AS kind, anon_2.state AS state, anon_2.due_at AS due_at, anon_2.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'reflect'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_2 UNION ALL SELECT anon_3.tenant_id AS tenant_id, anon_3.kind AS kind, anon_3.state AS state, anon_3.due_at AS due_at, anon_3.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'digest'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_3 UNION ALL SELECT anon_4.tenant_id AS tenant_id, anon_4.kind AS kind, anon_4.state AS state, anon_4.due_at AS due_at, anon_4.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'entries'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_4 UNION ALL SELECT anon_5.tenant_id AS tenant_id, anon_5.kind AS kind, anon_5.state AS state, anon_5.due_at AS due_at, anon_5.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'profile'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_5 UNION ALL SELECT anon_6.tenant_id AS tenant_id, anon_6.kind AS kind, anon_6.state AS state, anon_6.due_at AS due_at, anon_6.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'session_memory'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_6 UNION ALL SELECT anon_7.tenant_id AS tenant_id, anon_7.kind AS kind, anon_7.state AS state, anon_7.due_at AS due_at, anon_7.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'title'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_7 UNION ALL SELECT anon_8.tenant_id AS tenant_id, anon_8.kind AS kind, anon_8.state AS state, anon_8.due_at AS due_at, anon_8.attempts AS attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.kind AS kind, CASE WHEN (jobs.dead_at IS NOT NULL) THEN 'dead'::VARCHAR WHEN (jobs.lease_until > $2::BIGINT) THEN 'running'::VARCHAR WHEN (jobs.due_at <= $2::BIGINT) THEN 'due'::VARCHAR ELSE 'later'::VARCHAR END AS state, jobs.due_at AS due_at, jobs.attempts AS attempts 
+FROM jobs 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'summary'::VARCHAR ORDER BY jobs.due_at 
+ LIMIT $3::BIGINT) AS anon_8) AS rows_of_jobs GROUP BY rows_of_jobs.kind, rows_of_jobs.state ORDER BY rows_of_jobs.kind, rows_of_jobs.state;
 PERFORM set_config('layerlore.across', '', true);
 END
 $body$;
@@ -1112,35 +1141,35 @@ RETURN QUERY SELECT min(anon_1.due_at) AS min_1
 FROM (SELECT anon_2.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'observe'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'observe'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_2 UNION ALL SELECT anon_3.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'reflect'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'reflect'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_3 UNION ALL SELECT anon_4.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'digest'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'digest'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_4 UNION ALL SELECT anon_5.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'entries'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'entries'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_5 UNION ALL SELECT anon_6.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'profile'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'profile'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_6 UNION ALL SELECT anon_7.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'session_memory'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'session_memory'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_7 UNION ALL SELECT anon_8.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'title'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'title'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_8 UNION ALL SELECT anon_9.due_at AS due_at 
 FROM (SELECT jobs.due_at AS due_at 
 FROM jobs 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = 'summary'::VARCHAR AND jobs.kind = ANY($2::TEXT[]) ORDER BY jobs.due_at 
+WHERE (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) AND jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.kind = 'summary'::VARCHAR ORDER BY jobs.due_at 
  LIMIT 1::INTEGER) AS anon_9 UNION ALL SELECT min(jobs.lease_until) AS due_at 
 FROM jobs 
 WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.lease_until > $1::BIGINT AND jobs.kind || ''::VARCHAR = ANY($2::TEXT[])) AS anon_1;
