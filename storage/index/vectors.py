@@ -42,13 +42,14 @@ def _read_vectors(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]
     """Stored vectors as rows of float32."""
     if all(len(blob) == 2 * dimension for blob in blobs):
         return widen_vectors(np.frombuffer(b"".join(blobs), "<i2").reshape(len(blobs), -1))
+    return np.stack([_read_vector(blob, dimension) for blob in blobs])
+
+
+def _read_vector(blob: bytes, dimension: int) -> NDArray[np.float32]:
+    if len(blob) == 2 * dimension:
+        return widen_vectors(np.frombuffer(blob, "<i2"))
     # An earlier layerlore stored float32.
-    rows = [_read_vectors([blob], dimension) if len(blob) == 2 * dimension else _read_floats(blob) for blob in blobs]
-    return np.concatenate(rows)
-
-
-def _read_floats(blob: bytes) -> NDArray[np.float32]:
-    return np.frombuffer(blob, "<f4").astype(np.float32, copy=False).reshape(1, -1)
+    return np.frombuffer(blob, "<f4").astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,8 @@ class PostgresDatabase:
             logging.CRITICAL
         )  # it prints a traceback for each refused connection
         try:
-            pool = await _pool(read_url(url), pool_size)
+            address = read_url(url)
+            pool = await _pool(address, pool_size)
         except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
         try:
@@ -165,7 +166,7 @@ class PostgresDatabase:
         metrics.POOL_IN_USE.read_from(lambda: pool.get_size() - pool.get_idle_size())
         metrics.SCHEMA_VERSION.set(latest_version("postgres"))
         hints = PostgresHints(listen_url or url, key)
-        return cls(pool, hints, own, patience=patience, is_pooled=read_url(url).is_pooled)
+        return cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled)
 
     async def grant(self, role: str) -> None:
         """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
@@ -326,20 +327,18 @@ class PostgresDatabase:
                 f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); "
                 "the write may have happened: read before you write again"
             )
-        match cause:
-            case _PoolFull():
-                most = self._pool.get_max_size()
-                text = f"all {most} connections to Postgres were in use for {RETRY_DEADLINE:g} s"
-                return StorageBusy(text, BUSY_SECONDS)
-            case asyncpg.LockNotAvailableError() | asyncpg.SerializationError() | asyncpg.DeadlockDetectedError():
-                text = "another transaction holds what this call needs: a lock in Postgres did not come free"
-                return StorageBusy(text, BUSY_SECONDS)
-            case TimeoutError() | asyncpg.QueryCanceledError():
-                text = f"Postgres needed more than {STATEMENT_SECONDS:g} s for a statement of this call"
-                return StorageBusy(text, BUSY_SECONDS)
-        return StorageUnavailable(
-            f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); try again"
-        )
+        if isinstance(cause, _PoolFull):
+            most = self._pool.get_max_size()
+            busy = f"all {most} connections to Postgres were in use for {RETRY_DEADLINE:g} s"
+        elif isinstance(cause, IN_THE_WAY):
+            busy = "another transaction holds what this call needs: a lock in Postgres did not come free"
+        elif isinstance(cause, TOO_LONG):
+            busy = f"Postgres needed more than {STATEMENT_SECONDS:g} s for a statement of this call"
+        else:
+            return StorageUnavailable(
+                f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); try again"
+            )
+        return StorageBusy(busy, BUSY_SECONDS)
 
     async def _look(self) -> None:
         """Whether a transaction can begin that writes messages. Raises StorageUnavailable, without trying again."""
