@@ -37,6 +37,14 @@ class ForeignNote:
     trust: Trust = "assistant"
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableItem:
+    """Something that cannot be read: where it stands, and why."""
+
+    where: str
+    why: str
+
+
 def name_actor(source: str) -> str:
     """What stands as the author of a note of this program; the file, if it has one, follows."""
     return f"import from {source}"

@@ -1,6 +1,7 @@
 """Requests to forget: entries by their ids, or everything about a query once a preview of it was confirmed.
 
-An answer is a structure, which ``forget_text`` puts into words. A preview keeps what it showed under a token, as places and fingerprints, so that confirming it removes exactly that.
+An answer is a structure, which ``forget_text`` puts into words. A preview keeps what it showed under a token, as places
+and fingerprints, so that confirming it removes exactly that.
 Messages are deleted as ``delete_messages`` does it, with all that was made from them."""
 
 import base64

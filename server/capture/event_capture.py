@@ -154,7 +154,7 @@ class Capture:
     ) -> None:
         kept = await run_apart(lambda: cleaner.clean(said))
         # A transcript may have one thing more than once; the last is the most complete.
-        messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+        messages = [as_captured(each) for each in {each.id: each for each in kept}.values()]
         if not messages:
             return
         stored = await self._memory.store(call.host, thread_id, messages)
@@ -194,7 +194,8 @@ def _read_texts(call: HookCall) -> Iterator[TranscriptMessage]:
         yield TranscriptMessage(f"{call.name}-reply", "assistant", [text_part(call.reply)])
 
 
-def _as_message(said: TranscriptMessage) -> CapturedMessage:
+def as_captured(said: TranscriptMessage) -> CapturedMessage:
+    """A message of a transcript as it is stored."""
     return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": _read_time(said.at)}
 
 

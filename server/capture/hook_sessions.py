@@ -19,6 +19,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
+from layerlore.server.relay.hook_events import MOST_TOLD
 from layerlore.server.relay.launch import hook_folder, socket_folders
 from layerlore.server.relay.spool import SPOOL, erase_set_aside, list_set_aside, list_waiting
 from layerlore.server.settings.settings import Settings
@@ -29,7 +30,6 @@ KEPT_DAYS = 90
 """How long the file of a session is kept after its last event."""
 _DAY_SECONDS = 86_400
 _MOST_KEPT = 500
-_MOST_TOLD = 5_000
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Session:
     def note_told(self, marks: Iterable[str]) -> None:
         """Note lines that the session's model has before it."""
         # The oldest marks go first, since the model has most likely lost those lines too.
-        self.told = [*self.told, *sorted(marks)][-_MOST_TOLD:]
+        self.told = [*self.told, *sorted(marks)][-MOST_TOLD:]
 
     def note_shown(self, tokens: int, now: int) -> None:
         self.shown += 1

@@ -22,7 +22,6 @@ from layerlore.server.capture.event_capture import run_apart
 from layerlore.server.capture.host_events import HookCall
 from layerlore.server.capture.memory_notes import (
     INDEX,
-    MOST_BYTES,
     MOST_FILES,
     MemoryFolder,
     list_memory_files,
@@ -38,7 +37,7 @@ from layerlore.server.capture.memory_section import (
     name_owner,
     put_section,
 )
-from layerlore.server.process.safe_files import UnsafeFile, read_regular, remove_file, replacing
+from layerlore.server.process.safe_files import UnsafeFile, remove_file, replacing
 from layerlore.server.settings.project import find_repository
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Message, Origin, Scope
@@ -162,14 +161,11 @@ async def _keep_section(engine: Engine, scope: Scope, path: Path, top: Path | No
 def _read(path: Path, top: Path | None) -> str | None:
     """The text of a file that we write; None if there is none. Raises UnsafeFile, OSError, UnicodeDecodeError."""
     try:
-        content = read_regular(str(path), MOST_BYTES + 1, follow=top is None)
+        return read_text(path, follow=top is None)
     except FileNotFoundError:
         if path.is_symlink():
             raise UnsafeFile(str(path), "it is a link that leads nowhere") from None
         return None
-    if len(content) > MOST_BYTES:
-        raise UnsafeFile(str(path), f"it has more than {MOST_BYTES:,} bytes")
-    return content.decode()
 
 
 class _Changed(Exception):

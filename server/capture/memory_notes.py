@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
 from layerlore.memory.rules.validation import parse_time
 from layerlore.memory.text.trust import Trust
 from layerlore.server.capture.memory_section import SectionDamaged, drop_section, find_section
@@ -43,17 +43,7 @@ _BOLD_LEVEL = 7
 _MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 
-class UnreadMemoryFile:
-    """A file that is not read, and why."""
-
-    __slots__ = ("path", "why")
-
-    def __init__(self, path: str, why: str) -> None:
-        self.path = path
-        self.why = why
-
-
-MemoryNotes = Iterator[ForeignNote | UnreadMemoryFile]
+MemoryNotes = Iterator[ForeignNote | UnreadableItem]
 
 
 def find_memory_kind(path: Path) -> MemoryFolder | Literal["section"] | None:
@@ -87,11 +77,11 @@ def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
             text = read_text(file, follow=file is path)
             notes = [*read_notes(text, file, of)]
         except (OSError, UnicodeDecodeError, SectionDamaged) as error:
-            yield UnreadMemoryFile(str(file), _why(error))
+            yield UnreadableItem(str(file), _why(error))
             continue
         yield from notes
     if len(files) > MOST_FILES:
-        yield UnreadMemoryFile(str(path), f"it has more than {MOST_FILES:,} files; the others are left out")
+        yield UnreadableItem(str(path), f"it has more than {MOST_FILES:,} files; the others are left out")
 
 
 def list_memory_files(folder: Path, of: MemoryFolder) -> list[Path]:
@@ -111,7 +101,7 @@ def read_section(path: Path) -> MemoryNotes:
     except SectionDamaged as error:
         raise InvalidInput(f"{path}: {error}") from None
     except UnicodeDecodeError as error:
-        yield UnreadMemoryFile(str(path), _why(error))
+        yield UnreadableItem(str(path), _why(error))
         return
     if section is None:
         raise InvalidInput(

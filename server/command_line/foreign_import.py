@@ -7,11 +7,11 @@ from layerlore.extraction.kinds.titles import shorten
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
-from layerlore.memory.moving.foreign_notes import ForeignNote, put_notes
+from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem, put_notes
 from layerlore.memory.moving.line_forms import ImportReport
 from layerlore.memory.parts.message_shapes import parse_messages
 from layerlore.memory.rules.validation import Limits, check_id
-from layerlore.server.foreign.chat_exports import ForeignConversation, UnreadableItem
+from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.rules.ages import parse_expiry
 from layerlore.memory.rules.validation import parse_time
@@ -28,14 +28,6 @@ class ForeignConversation:
     messages: list[Json]
     metadata: Json = field(default_factory=dict)
     resource: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableItem:
-    """Something that cannot be read."""
-
-    where: str
-    why: str
 
 
 Foreign = Iterator[ForeignConversation | ForeignNote | UnreadableItem]

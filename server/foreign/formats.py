@@ -7,12 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from layerlore.memory.moving.foreign_notes import ForeignNote
-from layerlore.server.capture.host_lines import TranscriptMessage, as_object
+from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
+from layerlore.server.capture.event_capture import as_captured
+from layerlore.server.capture.host_lines import as_object
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.memory_notes import (
-    MemoryNotes,
-    UnreadMemoryFile,
     find_memory_kind,
     is_claude_memory,
     read_claude_memory,
@@ -25,9 +24,7 @@ from layerlore.server.foreign import chat_exports, note_files
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
-    UnreadableItem,
     find_files,
-    read_ms,
 )
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
@@ -63,7 +60,7 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
             said, cursor = found
             kept = cleaner.clean(said)
             # The last of equal ids is the most complete, as hosts write a message again when it grows.
-            messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+            messages: list[Json] = [{**as_captured(each)} for each in {each.id: each for each in kept}.values()]
             if messages:
                 yield ForeignConversation(session, "", messages)
 
@@ -101,10 +98,6 @@ def _identify(file: Path) -> tuple[str, str]:
             folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
     # A sub-agent's file names the session of its parent, so the file's own name counts then.
     return (session if session and session in file.name else file.stem), folder
-
-
-def _as_message(said: TranscriptMessage) -> Json:
-    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": read_ms(said.at)}
 
 
 Format = Literal[
@@ -252,15 +245,10 @@ def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadP
         case "claude-code" | "codex":
             return read_transcripts(path, rules)
         case "claude-memory" | "codex-memory":
-            return _name_unread(read_memory(path, of))
+            return read_memory(path, of)
         case "section":
-            return _name_unread(read_section(path))
+            return read_section(path)
     raise InvalidInput(f"{of} is read line by line")
-
-
-def _name_unread(found: MemoryNotes) -> Foreign:
-    for each in found:
-        yield UnreadableItem(each.path, each.why) if isinstance(each, UnreadMemoryFile) else each
 
 
 def _read_conversations(path: Path, progress: ReadProgress) -> Foreign:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from layerlore.memory.moving.foreign_notes import ForeignNote
+from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.capture.memory_notes import find_time, read_front
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
-    UnreadableItem,
     as_list,
     as_object,
     as_text,

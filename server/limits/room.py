@@ -10,8 +10,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
 from layerlore.server.access.protocol_errors import RETRY_AFTER, TOO_MUCH
+from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.storage.core.errors import LayerloreError, StorageBusy
 
+CALL_METHODS = ("tools/call", "resources/read", "prompts/get", "completion/complete", STORE_METHOD, SHOW_METHOD)
+"""The requests that read or write the memory."""
 RETRY_AFTER_META = f"layerlore/{RETRY_AFTER}"
 
 

@@ -31,9 +31,9 @@ from layerlore.server.access.gate import Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
 from layerlore.server.access.protected_resource import Endpoint
 from layerlore.server.limits.accounts import Account, Accounts, Bucket
-from layerlore.server.limits.room import Room, TooMuch, content_length, refusal_error, refusal_result
+from layerlore.server.limits.room import CALL_METHODS, Room, TooMuch, content_length, refusal_error, refusal_result
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
-from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
+from layerlore.server.relay.hook_events import STORE_METHOD
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers
 from layerlore.storage.core import metrics
@@ -91,7 +91,6 @@ MOST_WAITING = 256
 """The most requests of one principal that may wait; more are refused."""
 BESIDES_PER_CALL = 2
 """Other requests that are allowed for each allowed call."""
-_CALLS = ("tools/call", "resources/read", "prompts/get", "completion/complete", STORE_METHOD, SHOW_METHOD)
 _NEVER_REFUSED = ("ping",)
 _MOST_DEBT = 2.0  # seconds of debt for what cannot be refused, beyond those that a call waits
 _AGAIN_SECONDS = 1.0  # when to try again if no turn was free, at the latest
@@ -279,7 +278,7 @@ def _leave(account: Account) -> None:
 
 
 def _category(method: str) -> str:
-    if method in _CALLS:
+    if method in CALL_METHODS:
         return "calls"
     return "besides"
 

@@ -15,6 +15,8 @@ REMOTE_FLAGS = {"--http": "url", "--key-file": "key_file"}
 STORE_METHOD = "layerlore/hooks/store"
 SHOW_METHOD = "layerlore/hooks/show"
 """The methods of such a server that hooks call."""
+MOST_TOLD = 5_000
+"""The marks that are kept of the lines that a session's model was shown."""
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 

@@ -15,17 +15,15 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ErrorData
 
 from layerlore.server.access.caller import principal_of
-from layerlore.server.limits.room import TooMuch
+from layerlore.server.limits.room import CALL_METHODS, TooMuch
 from layerlore.server.process.logs import LoggedRequest, logged_request
 from layerlore.server.process.sdk_private import is_tool_error
-from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 from layerlore.storage.core.traces import find_trace_id
 
 log = logging.getLogger(__name__)
 
-RECORDED = ("tools/call", "resources/read", "prompts/get", "completion/complete", STORE_METHOD, SHOW_METHOD)
 UNKNOWN = "unknown"
 TRACE_ID_META = "layerlore/trace_id"
 _ID_CHARS = 64
@@ -77,7 +75,7 @@ class CallRecords:
         self._names = frozenset(names)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is None or ctx.method not in RECORDED:
+        if ctx.request_id is None or ctx.method not in CALL_METHODS:
             return await call_next(ctx)
         tool = self._name(ctx)
         request = LoggedRequest(str(ctx.request_id)[:_ID_CHARS], principal_of(ctx).tenant, tool)

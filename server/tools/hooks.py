@@ -15,7 +15,7 @@ from layerlore.memory.rules.validation import check_id, describe_choices, parse_
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.access.caller import RequestContext, admit
 from layerlore.server.access.credentials import READ, Right
-from layerlore.server.relay.hook_events import HOOK_EVENTS, SHOW_METHOD, STORE_METHOD
+from layerlore.server.relay.hook_events import HOOK_EVENTS, MOST_TOLD, SHOW_METHOD, STORE_METHOD
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.storage.core.errors import InvalidInput
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WRITE: frozenset[Right] = frozenset({"write"})
-_MOST_TOLD = 5_000
 
 
 class StoreParams(RequestParams):
@@ -48,7 +47,7 @@ class ShowParams(RequestParams):
     thread_id: str
     question: str = ""
     max_tokens: Annotated[int, Field(ge=1, le=20_000)]
-    told: list[str] = Field(default_factory=list, max_length=_MOST_TOLD)
+    told: list[str] = Field(default_factory=list, max_length=MOST_TOLD)
     gone: Annotated[int, Field(ge=0)] = 0
 
 
