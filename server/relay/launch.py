@@ -183,16 +183,15 @@ def _hash(value: object) -> str:
 
 def socket_folders(folder: str) -> list[str]:
     """Where the sockets for a data folder may be: beside the database or, where that path is too long for a socket's
-    address, in the folder for temporary files."""
+    address, in a folder for temporary files. That of the environment may be too long itself."""
     beside = os.path.join(folder, "local")
     if sys.platform == "win32":
         return [beside]
-    return [beside, os.path.join(os.environ.get("TMPDIR") or "/tmp", f"layerlore-{os.getuid()}")]  # noqa: S108 - for its owner only
+    temporary = dict.fromkeys((os.environ.get("TMPDIR") or "/tmp", "/tmp"))  # noqa: S108 - for its owner only
+    return [beside, *(os.path.join(each, f"layerlore-{os.getuid()}") for each in temporary)]
 
 
 def _choose_base(folder: str, name: str) -> str:
     bases = [os.path.join(each, name) for each in socket_folders(folder)]
     # The address of a Unix socket is limited to about a hundred bytes.
-    if len(os.fsencode(bases[0])) <= _LONGEST_ADDRESS:
-        return bases[0]
-    return bases[-1]
+    return next((base for base in bases if len(os.fsencode(base)) <= _LONGEST_ADDRESS), bases[-1])

@@ -112,6 +112,14 @@ def test_the_data_folder_is_the_one_of_the_settings() -> None:
     assert data_folder(os.environ) == platformdirs.user_data_dir("layerlore", appauthor=False)
 
 
+def test_beside_a_folder_for_temporary_files_that_is_too_long_as_well_the_socket_is_in_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
+    found = base({"data_dir": str(tmp_path / ("long" * 30))})
+    assert found.startswith(f"/tmp/layerlore-{os.getuid()}/")
+
+
 def test_a_path_that_is_too_long_for_a_socket_has_its_socket_elsewhere(tmp_path: Path) -> None:
     found = base({"data_dir": str(tmp_path / ("long" * 30))})
     assert len(f"{found}.sock") < 104
