@@ -267,19 +267,19 @@ async def test_a_model_is_shown_what_fits_its_prompt_once_and_nothing_where_noth
         assert "gate E8" in shared.shown("UserPromptSubmit", "asking", **request)
 
 
-async def test_gemini_cli_looking_whether_to_compact_is_no_compaction(shared: HookedMachine) -> None:
-    shared.write("told", claude(1, "user", "The ferry to Hydra leaves from gate E8 at seven."))
-    shared.hook("claude-code", "Stop", "told")
-    async with shared.settled():
+async def test_gemini_cli_looking_whether_to_compact_is_no_compaction(machine: HookedMachine) -> None:
+    machine.write("told", claude(1, "user", "The ferry to Hydra leaves from gate E8 at seven."))
+    machine.hook("claude-code", "Stop", "told")
+    async with machine.settled():
         request = {"prompt": "From which gate does the Hydra ferry leave?"}
         # A hook that gave up showed nothing, and the next one does.
         with anyio.fail_after(PATIENCE):
-            while "gate E8" not in str(shared.hook("gemini-cli", "BeforeAgent", "asking", **request)):
+            while "gate E8" not in str(machine.hook("gemini-cli", "BeforeAgent", "asking", **request)):
                 pass
     for trigger, is_shown_again in (("auto", False), ("manual", True)):
-        shared.hook("gemini-cli", "PreCompress", "asking", trigger=trigger)
-        async with shared.settled():
-            answer = shared.hook("gemini-cli", "BeforeAgent", "asking", **request)
+        machine.hook("gemini-cli", "PreCompress", "asking", trigger=trigger)
+        async with machine.settled():
+            answer = machine.hook("gemini-cli", "BeforeAgent", "asking", **request)
             assert ("gate E8" in str(answer)) is is_shown_again
 
 
@@ -427,14 +427,14 @@ async def test_a_prompt_that_the_host_writes_after_its_hooks_is_stored_before_th
     assert await shared.said("prompt") == [("user", "Build it.")]
 
 
-async def test_an_event_whose_hook_ended_before_it_reached_the_server_is_stored(shared: HookedMachine) -> None:
-    transcript = shared.write("unreached", claude(1, "user", "Build it."))
-    given = {"session_id": "unreached", "transcript_path": str(transcript), "cwd": str(shared.project)}
-    async with shared.host():
+async def test_an_event_whose_hook_ended_before_it_reached_the_server_is_stored(machine: HookedMachine) -> None:
+    transcript = machine.write("unreached", claude(1, "user", "Build it."))
+    given = {"session_id": "unreached", "transcript_path": str(transcript), "cwd": str(machine.project)}
+    async with machine.host():
         handed = {"host": "claude-code", "event": "Stop", "given": given, "flags": {}, "variables": {}}
-        hand_over(shared.hooks, {**handed, "folder": str(shared.project)})
+        hand_over(machine.hooks, {**handed, "folder": str(machine.project)})
         with anyio.fail_after(PATIENCE):
-            while not (said := await shared.said("unreached")):
+            while not (said := await machine.said("unreached")):
                 pass
         assert said == [("user", "Build it.")]
 

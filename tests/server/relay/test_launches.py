@@ -4,6 +4,8 @@ import json
 import os
 import stat
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
@@ -148,17 +150,21 @@ def test_a_folder_that_somebody_else_made_or_linked_has_no_socket_for_us(
     assert stat.S_IMODE(ours.stat().st_mode) == 0o700
 
 
-def test_kept_answers_stay_few_and_what_is_no_answer_is_not_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where the path of the data folder is too long
-    launch = read_launch({}, {**HOME, "LAYERLORE_DATA_DIR": str(tmp_path)})
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's address."""
+    with tempfile.TemporaryDirectory(prefix="layerlore-", dir="/tmp" if sys.platform != "win32" else None) as folder:
+        yield Path(folder)
+
+
+def test_kept_answers_stay_few_and_what_is_no_answer_is_not_given(short_folder: Path) -> None:
+    launch = read_launch({}, {**HOME, "LAYERLORE_DATA_DIR": str(short_folder)})
     assert launch is not None
     prepare_folder(launch.base)
     kept = KeptAnswers(launch, cold=True)
     for number in range(MOST_ANSWERS + 1):
         kept.keep("tools/list", {"cursor": str(number)}, "{}")
-    (file,) = tmp_path.glob("*/*.answers")
+    (file,) = short_folder.glob("*/*.answers")
     assert len(json.loads(file.read_text())) == MOST_ANSWERS
     assert kept.find("tools/list", {"cursor": "0"}) is None
     assert kept.find("tools/list", {"cursor": str(MOST_ANSWERS)}) == "{}"
@@ -166,9 +172,8 @@ def test_kept_answers_stay_few_and_what_is_no_answer_is_not_given(
     assert KeptAnswers(launch, cold=True).find("tools/list", {"cursor": "1"}) is None
 
 
-def test_a_host_that_shows_pages_gets_its_own_kept_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where the path of the data folder is too long
-    launch = read_launch({}, {**HOME, "LAYERLORE_DATA_DIR": str(tmp_path)})
+def test_a_host_that_shows_pages_gets_its_own_kept_answers(short_folder: Path) -> None:
+    launch = read_launch({}, {**HOME, "LAYERLORE_DATA_DIR": str(short_folder)})
     assert launch is not None
     prepare_folder(launch.base)
     shows = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
