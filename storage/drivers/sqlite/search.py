@@ -42,7 +42,16 @@ NEAREST = text(_NEAREST_CODES.format(among=""))
 NEAREST_AMONG = text(_NEAREST_CODES.format(among="AND row_id IN (SELECT value FROM json_each(:row_ids))"))
 
 
-async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: bytes, most: int) -> RowIdArray:
+async def nearest(
+    tx: Tx,
+    scope_token: str,
+    other_token: str,
+    model: str,
+    code: bytes,
+    most: int,
+    statement: TextClause = NEAREST,
+) -> RowIdArray:
+    """``statement`` is for a library that compares codes in another way."""
     # A transaction that only reads has the codes at hand.
     cache: CodeCache | None = getattr(tx, "codes", None)
     if cache is not None:
@@ -51,7 +60,7 @@ async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: 
         if (kept := [each for each in held if each is not None]) and len(kept) == len(held):
             return pick_nearest(kept, code, most)
     row_ids = await tx.scalars(
-        NEAREST, scope_token=scope_token, other_token=other_token, model=model, code=code, most=most
+        statement, scope_token=scope_token, other_token=other_token, model=model, code=code, most=most
     )
     return np.array(row_ids, np.int64)
 
