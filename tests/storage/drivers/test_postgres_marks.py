@@ -13,7 +13,7 @@ from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.index import vectors
 from layerlore.storage.jobs import job_rows
 
-from ..building import ANA, NOW
+from ...conformance.building import ANA, NOW
 
 pytestmark = pytest.mark.anyio
 
