@@ -136,6 +136,7 @@ _NEAREST = f"""
 VECTORS = SimpleNamespace(
     nearest=partial(sqlite_search.nearest, statement=text(_NEAREST.format(among=""))),
     NEAREST_AMONG=text(_NEAREST.format(among="AND row_id IN (SELECT value FROM json_each(:row_ids))")),
+    PUT=sqlite_search.PUT,
     of_rows=sqlite_search.of_rows,
     as_code=sqlite_search.as_code,
 )

@@ -42,8 +42,15 @@ NEAREST = text(_NEAREST_CODES.format(among=""))
 NEAREST_AMONG = text(_NEAREST_CODES.format(among="AND row_id IN (SELECT value FROM json_each(:row_ids))"))
 
 
+PUT = text(
+    "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
+    " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
+)
+
+
 async def nearest(
     tx: Tx,
+    tenant_id: str,
     scope_token: str,
     other_token: str,
     model: str,
