@@ -1,5 +1,6 @@
 """Which embedder the settings name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from layerlore.memory.embedding.minilm import MiniLmEmbedder
@@ -9,10 +10,11 @@ from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.memory.settings.context_settings import EmbeddingSettings
 
 
-def make_embedder(settings: EmbeddingSettings, *, unpack_into: Path | None = None) -> Embedder | None:
+def make_embedder(settings: EmbeddingSettings, *, unpack_into: Sequence[Path] = ()) -> Embedder | None:
     """The embedder, not loaded yet; None for ``none``. It never fails: what is wrong shows when it is loaded.
 
-    ``unpack_into``: a folder where the built-in one may keep its tables, so that they take less memory.
+    ``unpack_into``: folders where the built-in one may keep its tables, so that they take less memory. It takes the first
+    one that it may write.
     """
     match settings.embedder:
         case "none":

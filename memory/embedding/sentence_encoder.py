@@ -189,8 +189,8 @@ class UseEmbedder:
     squeezed = False
     calibration = USE_MULTILINGUAL
 
-    def __init__(self, unpack_into: Path | None = None) -> None:
-        self._folder = unpack_into
+    def __init__(self, unpack_into: Sequence[Path] = ()) -> None:
+        self._folders = unpack_into
         self._model: Any = None
         self._loading = threading.Lock()
         self._loaded = False
@@ -204,11 +204,11 @@ class UseEmbedder:
                 self._loaded = True
 
     def _open(self) -> Any:
-        if self._folder is not None:
+        for folder in self._folders:
             try:
-                return UnpackedModel(self._folder)
+                return UnpackedModel(folder)
             except (OSError, ValueError) as error:
-                log.info("the embedder takes more memory: it cannot be unpacked into %s (%s)", self._folder, error)
+                log.info("the embedder cannot be unpacked into %s (%s)", folder, error)
         # More threads gain nothing on texts of this length and take the cores from everything else.
         return USE(threads=1)
 

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,13 @@ SCORES, LETTER_RULES = "scores", "letter_rules"
 
 _MODULE = "layerlore.memory.embedding.table_files"
 _SECONDS = 120.0
+_ABANDONED_SECONDS = 600.0
 
 
 def unpack_apart(folder: Path) -> None:
     """Have another process unpack the tables into ``folder``; do it here where none can be had. Raises OSError."""
+    # Found here at once where it may not be written, and not by a process that takes a second to start.
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     # No modules of the folder that it runs in. On stdio, our own standard streams belong to the protocol.
     program = [sys.executable, "-P", "-m", _MODULE, str(folder)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -78,8 +82,12 @@ def unpack(folder: Path) -> None:
 
 def _remove_old(folder: Path) -> None:
     """Files that other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
+    long_ago = time.time() - _ABANDONED_SECONDS
     for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
         with contextlib.suppress(OSError):
+            # Another process may be writing to it right now.
+            if left.name.startswith(".") and left.stat().st_mtime > long_ago:
+                continue
             shutil.rmtree(left)
 
 

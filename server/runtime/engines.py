@@ -6,7 +6,9 @@ A command loads this without the SDK, which takes half a second.
 import asyncio
 import time
 from dataclasses import replace
+from pathlib import Path
 
+import platformdirs
 import uuid_utils
 
 from layerlore.memory.embedding import choice
@@ -21,9 +23,6 @@ from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.index.vectors import dimension_of
-
-EMBEDDER_FOLDER = "embedder"
-"""Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
 
 
 async def close_engine(engine: Engine) -> None:
@@ -100,10 +99,19 @@ def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
     )
 
 
+def _embedder_folders(settings: Settings) -> list[Path]:
+    """Where the built-in embedder's tables may be unpacked: once for all data folders of a user, else in the data folder.
+    They may be deleted at any time."""
+    shared = platformdirs.user_cache_path("layerlore", appauthor=False)
+    # A user without a home folder has no cache either: its path would be below the working directory.
+    bases = [shared, settings.data_dir] if shared.is_absolute() else [settings.data_dir]
+    return [base / "embedder" for base in bases]
+
+
 async def _embedding(settings: Settings, database: Database) -> EmbeddingService | None:
     if settings.memory == "off":
         return None
-    embedder = choice.make_embedder(settings.embedding, unpack_into=settings.data_dir / EMBEDDER_FOLDER)
+    embedder = choice.make_embedder(settings.embedding, unpack_into=_embedder_folders(settings))
     if embedder is None:
         return None
     embedding = EmbeddingService(

@@ -177,7 +177,7 @@ WRITES_FILES = {
     "server.command_line.commands.demo": "a temporary folder of its own",
     "server.command_line.commands.forget": "a temporary folder of its own",
     "server.stdio.streams": "a pipe that is open already",
-    "memory.embedding.table_files": "our own data folder",
+    "memory.embedding.table_files": "our own cache folder",
     "storage.drivers.sqlite.": "the database and its backups",
 }
 _WRITING_METHODS = ("write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "mkfifo")

@@ -22,6 +22,7 @@ from layerlore.storage.drivers.measurement import measured_transaction, measured
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, quick_check
+from layerlore.storage.drivers.sqlite.dialect import MEMORY
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.group_commit import BUSY, Writer
 from layerlore.storage.drivers.sqlite.hints import SqliteHints, data_version
@@ -34,7 +35,6 @@ log = logging.getLogger(__name__)
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
-MEMORY = ":memory:"
 
 R = TypeVar("R")
 

@@ -1,5 +1,6 @@
 """The built-in embedder on unpacked tables gives exactly what its package gives."""
 
+import os
 import random
 import sys
 from collections.abc import Callable
@@ -70,8 +71,11 @@ def test_a_folder_is_made_once_and_kept(folder: Path, unpacked: UnpackedModel) -
 def test_what_other_versions_left_is_removed(tmp_path: Path) -> None:
     for left in ("use-multilingual-v3-0.0.0-1", f".{FORMAT}.half"):
         (tmp_path / left).mkdir()
+        os.utime(tmp_path / left, (0, 0))
+    # Another process may still be writing this one.
+    (tmp_path / f".{FORMAT}.new").mkdir()
     UnpackedModel(tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == [FORMAT]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [f".{FORMAT}.new", FORMAT]
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\x93NUMPY")])
@@ -84,7 +88,15 @@ def test_damaged_files_are_made_again(folder: Path, packed: USE, damage: Callabl
 def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: USE) -> None:
     place = tmp_path / "file"
     place.write_text("")
-    assert np.allclose(UseEmbedder(place).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
+    assert np.allclose(UseEmbedder([place]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
+
+
+def test_the_tables_are_in_the_first_folder_that_it_may_write(tmp_path: Path) -> None:
+    place, second = tmp_path / "file", tmp_path / "second"
+    place.write_text("")
+    UseEmbedder([place, second, tmp_path / "third"]).load()
+    assert (second / FORMAT).is_dir()
+    assert not (tmp_path / "third").exists()
 
 
 def test_it_is_unpacked_here_where_no_other_process_can_be_started(
