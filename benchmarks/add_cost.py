@@ -14,20 +14,15 @@ from typing import Any
 import asyncpg
 
 from benchmarks.cpu_parts import replace_everywhere
+from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, in_process, ours
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite import transaction as sqlite_transaction
 from layerlore.storage.drivers.sqlite.group_commit import commit_group
 
 _WARM_UP = 12
-_QUIET_SECONDS = 3.0
+_QUIET_SECONDS = 2.0
 _BYTES = 391
-_WORDS = (
-    "The planning group met in Lisbon on Tuesday and agreed that the harbour survey begins before the spring tide; "
-    "Marta books the two boats, Oskar asks the port office for the permit, and the depth readings go into the shared "
-    "sheet every evening. If the weather closes the bay, the team measures the inner basin first and repeats the outer "
-    "line a week later. Budget for fuel stays as before. "
-)
 _SIZES = """
     SELECT relname, pg_relation_size(oid) + coalesce(pg_relation_size(nullif(reltoastrelid, 0)), 0)
     FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i')
@@ -86,14 +81,14 @@ def count_calls() -> Calls:
         return commit_group(connection, *args)
 
     execute, many = sqlite_transaction.SqliteTx._execute, sqlite_transaction.SqliteTx.many
-    setattr(sqlite_transaction.SqliteTx, "_execute", note_statements)
-    setattr(sqlite_transaction.SqliteTx, "many", note_many)
+    sqlite_transaction.SqliteTx._execute = note_statements  # type: ignore[method-assign]
+    sqlite_transaction.SqliteTx.many = note_many  # type: ignore[method-assign]
     replace_everywhere("layerlore", commit_group, note_commit)
     return calls
 
 
-async def _add(connection: Connection, number: int, thread: str) -> None:
-    text = f"{number}: {_WORDS}"[:_BYTES]
+async def _add(connection: Connection, sample: SampleText, number: int, thread: str) -> None:
+    text = sample.text(40, 40)[:_BYTES]
     role = "assistant" if number % 2 else "user"
     await connection.call("add_messages", thread_id=thread, messages=[{"role": role, "content": text}])
 
@@ -122,7 +117,7 @@ def _sqlite_state(file: Path) -> State:
 
 
 async def measure(database: str, adds: int, pause: float, threads: int, shown: int) -> None:
-    calls = count_calls()
+    calls, sample = count_calls(), SampleText(1)
     with tempfile.TemporaryDirectory(prefix="layerlore-add-", ignore_cleanup_errors=True) as folder:
         launch = ours(Path(folder), database=database)
         file = Path(folder) / "memory.db"
@@ -137,17 +132,19 @@ async def measure(database: str, adds: int, pause: float, threads: int, shown: i
 
         async with in_process(launch) as connection:
             for number in range(_WARM_UP):
-                await _add(connection, number, f"thread {number // 2 % threads}")
+                await _add(connection, sample, number, f"thread {number // 2 % threads}")
             before, sizes_before = await state()
             calls.clear()
             for number in range(adds):
-                await _add(connection, _WARM_UP + number, f"thread {number // 2 % threads}")
+                await _add(connection, sample, _WARM_UP + number, f"thread {number // 2 % threads}")
                 await asyncio.sleep(pause)
             after, sizes_after = await state()
             counted = Counter(calls.statements)
             print(f"{adds} adds of {_BYTES} bytes, one each {pause:g} s, in {threads} threads. For one of them:")
-            print(f"  statements {counted.total() / adds:.1f}, round trips {calls.round_trips / adds:.1f}, "
-                  f"commits {calls.commits() / adds:.2f}")
+            print(
+                f"  statements {counted.total() / adds:.1f}, round trips {calls.round_trips / adds:.1f}, "
+                f"commits {calls.commits() / adds:.2f}"
+            )
         for name, value in after.items():
             print(f"  {name} {(value - before[name]) / adds:,.2f}")
         grown = {name: (size - sizes_before.get(name, 0)) / adds for name, size in sizes_after.items()}
@@ -165,7 +162,9 @@ def main() -> None:
     parser.add_argument("--adds", type=int, default=40)
     parser.add_argument("--pause", type=float, default=0.5, help="seconds between two adds")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--statements", type=int, default=0, help="how many statements to list, the most frequent first")
+    parser.add_argument(
+        "--statements", type=int, default=0, help="how many statements to list, the most frequent first"
+    )
     given = parser.parse_args()
     asyncio.run(measure(given.database, given.adds, given.pause, given.threads, given.statements))
 

@@ -563,7 +563,7 @@ CREATE TABLE search_rows (
     content_words INTEGER DEFAULT 0 NOT NULL,
     PRIMARY KEY (tenant_id, agent_id, resource_id, thread_uid, seq, chunk)
 );
-CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes) WITH (fastupdate = off);
+CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes) WITH (fastupdate = on, gin_pending_list_limit = 64);
 CREATE INDEX search_rows_stale ON search_rows (row_id) WHERE text_version < 4;
 
 CREATE TABLE search_vectors (
