@@ -220,8 +220,8 @@ class PostgresDatabase:
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "write") as connection:
                 await connection.execute(begin)
+                tx = PostgresTx(connection, is_pooled=self._is_pooled)
                 try:
-                    tx = PostgresTx(connection, is_pooled=self._is_pooled)
                     value = await work(tx)
                     await tx.send_waiting()
                 except BaseException:

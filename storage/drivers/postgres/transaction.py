@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeAlias, cast
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
-from sqlalchemy import Executable, SelectBase
+from sqlalchemy import Executable
 
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import KINDS, scope_token
-from layerlore.storage.core.statements import Compiled, compiled
+from layerlore.storage.core.statements import compiled
 from layerlore.storage.core.transaction import Backend, Row
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.backend import DIALECT
@@ -84,8 +84,11 @@ def _size(row: Row) -> int:
     return sum(len(value) for value in row if isinstance(value, str))
 
 
+_WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
+
+
 class PostgresTx:
-    """Runs statements on one connection, inside its transaction."""
+    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row."""
 
     backend: Backend = backend
 
@@ -95,7 +98,6 @@ class PostgresTx:
         self._is_pooled = is_pooled
         self._waiting: dict[object, tuple[Executable, list[Any]]] = {}
         self.wrote = False
-        """Whether it may have changed rows."""
 
     async def send_waiting(self) -> None:
         """Run the statements that wait, in one round trip."""
@@ -105,19 +107,16 @@ class PostgresTx:
         self._waiting.clear()
         await self._connection.execute(_joined(statements), *itertools.chain.from_iterable(arguments))
 
-    async def _begin(self, statement: Executable) -> Compiled:
-        await self.send_waiting()
-        # A lock changes no row. What calls a function is a text, and may write.
-        if not isinstance(statement, SelectBase):
-            self.wrote = True
-        return compiled(statement, DIALECT)
-
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
-        sql = await self._begin(statement)
-        return cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+        await self.send_waiting()
+        sql = compiled(statement, DIALECT)
+        rows = cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+        self.wrote = self.wrote or (sql.writes and bool(rows))
+        return rows
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
-        sql = await self._begin(statement)
+        await self.send_waiting()
+        sql = compiled(statement, DIALECT)
         arguments = sql.arguments(values)
         if self._is_pooled:
             # asyncpg numbers the statements of a cursor, and several servers would use one number on one connection.
@@ -138,12 +137,17 @@ class PostgresTx:
             ask = max(1, min(2 * ask, _READ_CHARS // max(1, size)))
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
-        sql = await self._begin(statement)
-        return cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+        await self.send_waiting()
+        sql = compiled(statement, DIALECT)
+        row = cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+        self.wrote = self.wrote or (sql.writes and row is not None)
+        return row
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
-        sql = await self._begin(statement)
-        return await self._connection.fetchval(sql.sql, *sql.arguments(values))
+        row = await self.one(statement, **values)
+        if row is None:
+            return None
+        return row[0]
 
     async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
         return [row[0] for row in await self.all(statement, **values)]
@@ -152,15 +156,17 @@ class PostgresTx:
         await self.send_waiting()
         sql = compiled(statement, DIALECT)
         status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
-        count = status.rpartition(" ")[2]
-        if count.isdigit():
-            self.wrote |= count != "0"
-            return int(count)
-        return 0
+        tag, _, count = status.rpartition(" ")
+        if not count.isdigit():
+            return 0
+        if int(count) and tag.startswith(_WRITING_TAGS):
+            self.wrote = True
+        return int(count)
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         if not rows:
             return
+        # It does not say how many rows it changed, and is used for writing alone.
         self.wrote = True
         sql = compiled(statement, DIALECT)
         # Two statements that run as one do not see each other's rows, so each has a table of its own.
