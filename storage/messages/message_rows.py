@@ -33,7 +33,6 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
 from layerlore.storage.threads import events, threads
-from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import mend
 
 MEDIA = ("image", "file")
@@ -90,11 +89,7 @@ def _without_long(text: str) -> tuple[str, list[str]]:
 def _media_in(parts: list[Json]) -> list[Json]:
     found: list[Json] = []
     for part in parts:
-        result: Any
-        if part["type"] == "tool_result":
-            result = part.get("result")
-        else:
-            result = None
+        result: Any = part.get("result") if part["type"] == "tool_result" else None
         if isinstance(result, list):
             inside = result
         else:
@@ -267,7 +262,6 @@ class MessageRow(NamedTuple):
 
 
 COLUMNS = tuple(messages.c[name] for name in MessageRow._fields)
-_visible = messages.c.deletion_uid.is_(None)
 
 
 class _Known(NamedTuple):
@@ -457,7 +451,7 @@ async def append(
         await tx.many(_INSERT, rows)
     await lexical.put(tx, scope, indexed)
     await _pass_on_replaced(tx, scope, thread, known, drafts, stored, now)
-    happened = _list_events(stored) if origin is not None else []
+    happened = events.list_changes((each.status, each.seq) for each in stored) if origin is not None else []
     after = replace(
         thread,
         next_event_seq=thread.next_event_seq + len(happened),
@@ -498,18 +492,9 @@ async def _pass_on_replaced(
         await derivations.replaced(tx, scope, thread, other, now=now)
 
 
-def _list_events(stored: Sequence[Stored]) -> list[NewEvent]:
-    """The events for the thread's log: the seqs of what was added, and of what was replaced."""
-    found = []
-    for type_, status in (("messages_added", "added"), ("messages_replaced", "replaced")):
-        seqs = [each.seq for each in stored if each.status == status]
-        if seqs:
-            found.append(NewEvent(type_, {"seqs": seqs}))
-    return found
-
-
 async def _count(tx: Tx, of: dict[str, Any], after: Thread, more_events: int) -> None:
-    totals = {
+    row = {
+        **of,
         "new_next_seq": after.next_seq,
         "new_last_created_at": after.last_created_at,
         "new_message_count": after.message_count,
@@ -518,7 +503,7 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread, more_events: int) ->
         "more_events": more_events,
         "now": after.updated_at,
     }
-    await tx.many(_TOTALS, [{**of, **totals}])
+    await tx.many(_TOTALS, [row])
 
 
 def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
@@ -612,11 +597,3 @@ async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known,
     if not lost or to_json(without(draft.parts, lost)) != old.parts:
         return False
     return lost == await find_erased_calls(tx, scope, thread.thread_uid, lost)
-
-
-_IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))
-
-
-async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
-    """Which of these ids a thread has visible messages of."""
-    return sorted(await tx.scalars(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))

@@ -1,6 +1,6 @@
 """The log of changes of threads and resources, and what a watcher reads of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -72,6 +72,14 @@ _TAKE_OF_RESOURCE = insert_or_update(
 _INSERT_OF_RESOURCE = insert(resource_events).values(
     **{name: bindparam(name) for name in (*_SCOPE, *_WRITTEN, "thread_uid")},
 )
+
+
+def list_changes(messages: Iterable[tuple[str, int]]) -> list[NewEvent]:
+    """The events of an append, from the status and the seq of each message: which were added, and which replaced."""
+    seqs: dict[str, list[int]] = {"added": [], "replaced": []}
+    for status, seq in messages:
+        seqs.setdefault(status, []).append(seq)
+    return [NewEvent(f"messages_{status}", {"seqs": seqs[status]}) for status in ("added", "replaced") if seqs[status]]
 
 
 async def record(
