@@ -107,8 +107,8 @@ async def on_postgres(embedder: str, messages: int, rounds: int) -> None:
         try:
             await admin.execute(f"CREATE ROLE {OWNER} LOGIN NOSUPERUSER")
             await admin.execute(f"CREATE DATABASE {OWNER} OWNER {OWNER}")
-            # Without a vacuum in between, what grows is what was written.
-            for setting in ("log_statement = 'all'", "autovacuum = off"):
+            # Without a vacuum and without images of whole pages after a checkpoint, what grows is what was written.
+            for setting in ("log_statement = 'all'", "autovacuum = off", "full_page_writes = off"):
                 await admin.execute(f"ALTER SYSTEM SET {setting}")
             await admin.execute("SELECT pg_reload_conf()")
             url = server.get_uri().replace("postgres:@", f"{OWNER}:@").replace("/postgres?", f"/{OWNER}?")
