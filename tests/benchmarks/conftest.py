@@ -118,9 +118,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
         "hostile": start(
             folder, "hostile", "--images", "2", "--seconds", "1", "--lead", "1", "--rate", "6", "--quiet", "2"
         ),
-        "durability": start(
-            folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "3"
-        ),
     }
     yield started
     for run in started.values():
