@@ -99,8 +99,8 @@ async def find_lacking(tx: Tx, scope: Scope, model: str, row_ids: Sequence[int])
 
 
 async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
-    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped; counts what
-    was stored."""
+    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped. Counts the
+    rows that had none: of two processes at the same rows both may count them, and one vector is stored."""
     by_row = {vector.row_id: vector for vector in vectors}
     lacking = await tx.all(_LACKING_LOCKED, **of_scope(scope), row_ids=list(by_row), model=model)
     rows = [
