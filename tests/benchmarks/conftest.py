@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # the benchmarks belong to the repository and are not installed
 
-PATIENCE = 600.0  # seconds: only a hang takes so long
+PATIENCE = 1200.0  # seconds: only a hang takes so long
 
 SET = [
     {
