@@ -4,12 +4,7 @@ from pathlib import Path
 
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.dialect import Dialect, OpenOptions, find_dialect
-
-FORMS = (
-    "sqlite:///absolute/path.db, sqlite:///~/path.db, sqlite://relative/path.db, sqlite://:memory:, "
-    "or postgresql://user:password@host:5432/database"
-)
+from layerlore.storage.drivers.dialect import FORMS, Dialect, OpenOptions, choose_dialect
 
 
 def dialect_of(url: str) -> Dialect:
@@ -17,8 +12,7 @@ def dialect_of(url: str) -> Dialect:
 
     Raises InvalidInput for a URL of no known form, which is not repeated, since it may hold a password.
     """
-    scheme, separator, rest = url.partition("://")
-    dialect = find_dialect(scheme) if not url or (scheme and separator and rest.strip("/")) else None
+    dialect = choose_dialect(url)
     if dialect is None:
         raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
     return dialect

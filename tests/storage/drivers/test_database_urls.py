@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.drivers.database import FORMS, open_database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import FORMS
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.postgres_errors import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
