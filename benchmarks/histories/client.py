@@ -15,14 +15,9 @@ import anyio
 import httpx2
 
 from benchmarks.histories.operations import Action, Operation, Outcome, write_operation
+from benchmarks.load.wire import RETRY_DATA, RETRY_META
+from benchmarks.noisy_caller import META, PROTOCOL
 
-PROTOCOL = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": PROTOCOL,
-    "io.modelcontextprotocol/clientInfo": {"name": "history", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-RETRY_META, RETRY_DATA = "layerlore/retry_after_seconds", "retry_after_seconds"
 MESSAGES, DOCUMENT = "messages", "document"
 STALE = "expected_version="
 """The beginning of the refusal to change a document that another client has changed."""
