@@ -23,7 +23,6 @@ TOO_MUCH = -32005
 """The code of a request that may be sent again later, one of those that the protocol leaves to servers (-32000 to -32019)."""
 RETRY_AFTER = "retry_after_seconds"
 """Where such an error says when."""
-
 _ParamsT = TypeVar("_ParamsT", bound=RequestParams)
 _ResultT = TypeVar("_ResultT", bound=Result)
 Answer = Callable[[RequestContext, _ParamsT], Awaitable[_ResultT]]
@@ -115,6 +114,18 @@ def answer_unavailable() -> Response:
     """503: the credential cannot be checked now."""
     body = {"error": "temporarily_unavailable", "error_description": "credentials cannot be checked now; try again"}
     return JSONResponse(body, 503, {"Retry-After": str(RETRY_SECONDS), "Cache-Control": "no-store"})
+
+
+def ending_error() -> MCPError:
+    """The server has ended before the call had an answer. It may have been done; another replica takes it again."""
+    text = "The server is shutting down and has cancelled the call."
+    return MCPError(TOO_MUCH, text, {RETRY_AFTER: RETRY_SECONDS})
+
+
+def answer_ending() -> Response:
+    """503 with ``ending_error``, for a request that was given up as a whole."""
+    body = {"jsonrpc": "2.0", "id": None, "error": ending_error().error.model_dump(mode="json", exclude_none=True)}
+    return JSONResponse(body, 503, {"Retry-After": str(RETRY_SECONDS), "Connection": "close"})
 
 
 def _challenge(status: int, error: str, text: str, metadata_url: str) -> Response:

@@ -10,13 +10,11 @@ from typing import Any, Final
 
 import anyio
 import uvicorn
-from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import INTERNAL_ERROR
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -25,6 +23,7 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from layerlore.server.access.exposure import AllowedHeaders, HostGuard
 from layerlore.server.access.gate import Gate
+from layerlore.server.access.protocol_errors import answer_ending, ending_error
 from layerlore.server.http.connections import ConnectionLimits, Connections, raise_open_files
 from layerlore.server.http.http_worker import SharedConnection, WorkerLink
 from layerlore.server.http.request_guards import BodyGuard, SingleHeaders, describe_failure, open_listener
@@ -222,23 +221,54 @@ class CallsInFlight:
             finally:
                 self._scopes.discard(scope)
         # Reached only when the shutdown has cancelled the scope: the client gets an answer all the same.
-        raise MCPError(INTERNAL_ERROR, "The server is shutting down and has cancelled the call.")
+        raise ending_error()
+
+
+class _Answer:
+    """The response to one POST request."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._asked = (scope, receive, send)
+        self._has_begun = False
+        self._is_given_up = False
+
+    async def send(self, message: Message) -> None:
+        self._has_begun = True
+        if not self._is_given_up:
+            await self._asked[2](message)
+
+    async def give_up(self) -> None:
+        if not self._has_begun:
+            self._is_given_up = True
+            await answer_ending()(*self._asked)
 
 
 class PostsInFlight:
-    """ASGI middleware that counts the POST requests whose response is not complete yet."""
+    """ASGI middleware that keeps the POST requests whose response is not complete yet."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.count = 0
+        self._answers: set[_Answer] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self._answers)
+
+    async def give_up(self) -> None:
+        """Answer each request that has no response yet with 503: its client tries again, perhaps with another replica."""
+        for answer in [*self._answers]:
+            await answer.give_up()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        counted = scope["type"] == "http" and scope["method"] == "POST"
-        self.count += counted
-        try:
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
+            return
+        answer = _Answer(scope, receive, send)
+        self._answers.add(answer)
+        try:
+            await self._app(scope, receive, answer.send)
         finally:
-            self.count -= counted
+            self._answers.discard(answer)
 
 
 class DrainingServer(uvicorn.Server):
@@ -322,6 +352,7 @@ class DrainingServer(uvicorn.Server):
         await self._drain(self._drain_seconds)
         self._calls.cancel()
         await self._drain(CANCEL_SECONDS)
+        await self._posts.give_up()
         await anyio.sleep(0.05)  # for an answer on its way to an SSE stream
         AppStatus.should_exit = True
         await super().shutdown(sockets)

@@ -26,6 +26,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDepr
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 KEY = "mk_0123456789"
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
 ROUTES = [
@@ -199,12 +204,7 @@ async def test_a_signal_ends_the_server_whatever_is_open_and_calls_in_flight_fin
 async def test_streams_that_stay_open_do_not_hold_up_the_end(sample: Any) -> None:
     """Their clients do not hang up, unlike the official one at the end of a listen stream."""
     initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    listen = {**PING, "method": "subscriptions/listen", "params": {"_meta": meta, "notifications": {}}}
+    listen = {**PING, "method": "subscriptions/listen", "params": {"_meta": MODERN_META, "notifications": {}}}
     modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
     async with (
         sample.http() as server,
@@ -255,21 +255,27 @@ async def test_a_call_that_takes_too_long_gets_an_error_before_the_end(sample: A
     assert "Traceback" not in sample.stderr
 
 
-async def test_a_call_that_nothing_can_cancel_does_not_hold_up_the_exit(sample: Any) -> None:
-    async def call(url: str) -> None:
-        with pytest.raises(BaseExceptionGroup):
-            async with Client(url + "/mcp") as client:
-                await client.call_tool("stuck", {"seconds": 600})
+async def test_a_call_that_nothing_can_cancel_is_answered_with_503_and_does_not_hold_up_the_exit(sample: Any) -> None:
+    answers: list[httpx2.Response] = []
 
-    async with sample.http(drain_seconds=0.1) as server, anyio.create_task_group() as tasks:
-        tasks.start_soon(call, server.url)
+    async def call(url: str) -> None:
+        call = {"name": "stuck", "arguments": {"seconds": 600}, "_meta": MODERN_META}
+        headers = {**ACCEPT, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "stuck"}
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
+            answers.append(await client.post("/mcp", json={**PING, "method": "tools/call", "params": call}))
+
+    async with sample.http(drain_seconds=0.1) as server:
         with anyio.fail_after(PATIENCE):
-            async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
-                while sample.marks != ["entered", "stuck"]:
-                    await client.get("/health")
-        server.process.terminate()
-        await server.ended()
-        tasks.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, server.url)
+                async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+                    while sample.marks != ["entered", "stuck"]:
+                        await client.get("/health")
+                server.process.terminate()
+            await server.ended()
+    (answer,) = answers
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json()["error"]["data"] == {"retry_after_seconds": 2}
 
 
 async def test_the_server_can_be_ended_from_inside_with_an_exit_code(sample: Any) -> None:
