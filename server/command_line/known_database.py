@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
@@ -41,7 +42,9 @@ async def open_known_database(settings: Settings, *, off: str, absent: str) -> A
 async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]:
     """Open a database, creating it if need be; close it afterwards. Raises StorageUnavailable, DatabaseTooNew or
     InvalidInput."""
-    database = await open_database(settings.database.get_secret_value(), settings.database_file)
+    database = await open_database(
+        settings.database.get_secret_value(), settings.database_file, shards=shard_urls(settings.shards)
+    )
     try:
         yield database
     finally:

@@ -19,6 +19,7 @@ from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
@@ -52,6 +53,7 @@ async def open_engine(settings: Settings) -> Engine:
         listen_url=settings.postgres.listen_url.get_secret_value(),
         idle_seconds=settings.postgres.idle_seconds,
         lock_seconds=settings.postgres.lock_seconds,
+        shards=shard_urls(settings.shards) if settings.memory != "off" else None,
     )
     try:
         key = await database.read_installation(hmac_key)

@@ -63,10 +63,11 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, MetricsSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
+from layerlore.server.settings.shards import ShardList
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
-from layerlore.storage.drivers.database_url import check_roles
+from layerlore.storage.drivers.database_url import check_roles, has_roles
 
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
@@ -218,6 +219,14 @@ class BridgeSettings(Section):
         description="A PEM file of the private authority that vouches for that server. Empty: the system's authorities.",
     )
 
+    @field_validator("shards")
+    @classmethod
+    def _of_roles(cls, shards: ShardList, info: ValidationInfo) -> ShardList:
+        database: SecretStr | None = info.data.get("database")
+        if shards and database is not None and not has_roles(database.get_secret_value()):
+            raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
+        return shards
+
     @model_validator(mode="after")
     def _fits_together(self) -> "BridgeSettings":
         if self.key.get_secret_value() and self.key_file:
@@ -302,6 +311,13 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
+    shards: ShardList = Field(
+        default=(),
+        description="More Postgres clusters, each with a name, a url and, as for `postgres`, an owner_url and a listen_url. "
+        "Tenants are on the cluster of `database` until `layerlore tenants move` moves them (docs/scaling.md). All servers "
+        "of an installation need the same list. In a variable, as JSON.",
+        examples=["[[shards]]", 'name = "eu-2"', 'url = "postgresql://layerlore@db2:5432/layerlore"'],
+    )
     retention: RetentionRules = RetentionRules()
     recall: RecallRules = RecallRules()
     working_memory: WorkingMemoryRules = WorkingMemoryRules()

@@ -37,6 +37,13 @@ class Placed(Protocol):
 Whose = TypeVar("Whose", bound=Scope | Tenant | Placed)
 
 
+def bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
+    """The scope or the tenant that a transaction for this is bound to."""
+    if isinstance(whose, Scope | Tenant):
+        return whose
+    return whose.scope
+
+
 class Tx(Protocol):
     """An open transaction. Statements are SQLAlchemy constructs; parameters go by name."""
 
@@ -219,6 +226,21 @@ class Database(Protocol):
     def unfit(self) -> str:
         """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
         no such second line."""
+
+    @property
+    def home(self) -> "Database":
+        """Where the keys and the spending of all tenants are. It is itself, unless the tenants are on several clusters."""
+        ...
+
+    @property
+    def clusters(self) -> "Sequence[Database]":
+        """A database for each cluster, the home cluster first: its functions of the installation see that cluster's rows.
+        It is itself alone, unless the tenants are on several clusters."""
+        ...
+
+    async def cluster_of(self, tenant: Tenant) -> "Database":
+        """The one of ``clusters`` that a tenant is on."""
+        ...
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs

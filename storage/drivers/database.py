@@ -2,10 +2,13 @@
 
 import asyncio
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database_url import ShardUrls, has_roles
 from layerlore.storage.drivers.sqlite.database import MEMORY, SqliteDatabase
 
 FORMS = (
@@ -41,11 +44,6 @@ def is_in_memory(url: str, default: Path) -> bool:
     return sqlite_path(url, default) == MEMORY
 
 
-def has_roles(url: str) -> bool:
-    """Whether one role may own the tables of this database, and another serve. A file has no roles."""
-    return url.startswith(("postgresql://", "postgres://"))
-
-
 async def open_database(
     url: str,
     default: Path,
@@ -56,11 +54,13 @@ async def open_database(
     listen_url: str = "",
     idle_seconds: float = 3.0,
     lock_seconds: float = 8.0,
+    shards: Mapping[str, ShardUrls] | None = None,
 ) -> Database:
     """Open the database that ``url`` names, its tables brought up to date.
 
     ``listen_url``: of the same Postgres past a pooler, for the connection that listens for changes of others.
     ``idle_seconds`` and ``lock_seconds``: when Postgres ends a transaction that does nothing, and a wait for a lock.
+    ``shards``: more Postgres clusters of the installation, by their names; ``url`` is then the home cluster.
 
     Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
     """
@@ -69,8 +69,17 @@ async def open_database(
         # asyncpg takes a while to load, which must not hold up the event loop.
         postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
         patience = postgres.Patience(idle_seconds, lock_seconds)
-        opened: Database = await postgres.PostgresDatabase.open(
-            url, pool_size=pool_size, listen_url=listen_url, patience=patience
-        )
+
+        async def open_cluster(given: ShardUrls, shard: str | None) -> Any:
+            return await postgres.PostgresDatabase.open(
+                given.url, pool_size=pool_size, listen_url=given.listen, patience=patience, shard=shard
+            )
+
+        home = ShardUrls(url, listen_url)
+        if shards:
+            sharded = importlib.import_module("layerlore.storage.drivers.sharded")
+            opened: Database = await sharded.open_sharded(open_cluster, home, shards)
+        else:
+            opened = await open_cluster(home, None)
         return opened
     return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

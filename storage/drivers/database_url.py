@@ -1,5 +1,6 @@
 """The URL that names the database: whether it can be read, and what of it may be shown."""
 
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 from layerlore.storage.core import linear_re
@@ -8,6 +9,14 @@ from layerlore.storage.drivers.postgres.url import read_url
 FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
 _SCHEMES = ("sqlite", "postgresql", "postgres")
 _HOST = linear_re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardUrls:
+    """The URLs of one more Postgres cluster. ``listen``: past a pooler, for the connection that listens; "": the same."""
+
+    url: str
+    listen: str = ""
 
 
 def check(url: str) -> None:
@@ -19,6 +28,11 @@ def check(url: str) -> None:
         read_url(url)
     if url and scheme != "sqlite" and not _can_be_taken_apart(url):
         raise ValueError("the URL cannot be read: special characters in its user and password must be percent-encoded")
+
+
+def has_roles(url: str) -> bool:
+    """Whether one role may own the tables of this database, and another serve. A file has no roles."""
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def check_roles(url: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -17,7 +17,8 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
-from layerlore.storage.core.transaction import Backend, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.transaction import Backend, Database, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
 from layerlore.storage.drivers.measurement import measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
@@ -170,6 +171,17 @@ class SqliteDatabase:
             raise
         # A database in memory belongs to one connection: its reads take turns with its writes.
         return cls(path, writer, started or [writer], file)
+
+    @property
+    def home(self) -> Database:
+        return self
+
+    @property
+    def clusters(self) -> Sequence[Database]:
+        return (self,)
+
+    async def cluster_of(self, tenant: Tenant) -> Database:
+        return self
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
