@@ -219,14 +219,6 @@ class BridgeSettings(Section):
         description="A PEM file of the private authority that vouches for that server. Empty: the system's authorities.",
     )
 
-    @field_validator("shards")
-    @classmethod
-    def _of_roles(cls, shards: ShardList, info: ValidationInfo) -> ShardList:
-        database: SecretStr | None = info.data.get("database")
-        if shards and database is not None and not has_roles(database.get_secret_value()):
-            raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
-        return shards
-
     @model_validator(mode="after")
     def _fits_together(self) -> "BridgeSettings":
         if self.key.get_secret_value() and self.key_file:
@@ -348,6 +340,14 @@ class Settings(BaseSettings):
     local: LocalSettings = LocalSettings()
     capture: CaptureSettings = CaptureSettings()
     bridge: BridgeSettings = BridgeSettings()
+
+    @field_validator("shards")
+    @classmethod
+    def _of_roles(cls, shards: ShardList, info: ValidationInfo) -> ShardList:
+        database: SecretStr | None = info.data.get("database")
+        if shards and database is not None and not has_roles(database.get_secret_value()):
+            raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
+        return shards
 
     @field_validator("jwt")
     @classmethod

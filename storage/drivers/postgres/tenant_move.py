@@ -54,7 +54,7 @@ _ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 14))"
 _UNPARK = f"UPDATE jobs SET due_at = due_at - {PARKED_MS} WHERE tenant_id = $1 AND due_at >= {PARKED_MS}"  # noqa: S608
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = $1 AND application_name = 'layerlore'
+WHERE datname = current_database() AND usename = current_user AND application_name = 'layerlore'
 """
 
 
@@ -88,13 +88,13 @@ async def move_tenant(clusters: Mapping[str, ClusterUrls], tenant_id: str, targe
             }
             lock = await stack.enter_async_context(_connected(clusters[HOME].owner))
             await stack.enter_async_context(_alone(lock, tenant_id))
-            await _expect_sharded_servers(opened[HOME], clusters[HOME])
+            await _expect_sharded_servers(clusters[HOME].serving)
             await _Move(opened, Tenant(tenant_id), target, report).run()
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             raise StorageBusy("Postgres holds a lock that the move needs; run the command again", 1) from error
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StorageUnavailable(
-                f"the move was interrupted ({type(error).__name__}: {error}); run the command again to finish it"
+                f"the move was interrupted ({type(error).__name__}); run the command again to finish it"
             ) from error
 
 
@@ -131,20 +131,16 @@ async def _alone(connection: Connection, tenant_id: str) -> AsyncIterator[None]:
         yield
 
 
-async def _expect_sharded_servers(home: Connection, urls: ClusterUrls) -> None:
+async def _expect_sharded_servers(serving_url: str) -> None:
     """Raises Conflict if a server is connected that knows only of the home cluster: it would go on writing there."""
-    role = await _role_of(urls.serving)
-    others = await home.fetchval(_OTHERS, role)
+    # Only the same role sees the names of its connections.
+    async with _connected(serving_url) as connection:
+        others = await connection.fetchval(_OTHERS)
     if others:
         raise Conflict(
             f"{others} connections to the home cluster are of servers that know of no other cluster: restart them with "
             "the [[shards]] of these settings first"
         )
-
-
-async def _role_of(url: str) -> str:
-    async with _connected(url) as connection:
-        return str(await connection.fetchval("SELECT current_user"))
 
 
 class _Move:
