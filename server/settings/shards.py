@@ -49,6 +49,14 @@ def _distinct(shards: Sequence[ShardSettings]) -> Sequence[ShardSettings]:
 ShardList = Annotated[tuple[ShardSettings, ...], BeforeValidator(read_json), AfterValidator(_distinct)]
 
 
+def as_owners(shards: Sequence[ShardSettings]) -> tuple[ShardSettings, ...]:
+    """The shards as the role that owns the tables reaches them; without an owner_url that is the role that serves."""
+    return tuple(
+        shard.model_copy(update={"url": shard.owner_url if shard.owner_url.get_secret_value() else shard.url})
+        for shard in shards
+    )
+
+
 def shard_urls(shards: Sequence[ShardSettings]) -> dict[str, ShardUrls]:
     """The URLs of the shards, as a server opens them."""
     return {shard.name: ShardUrls(shard.url.get_secret_value(), shard.listen_url.get_secret_value()) for shard in shards}

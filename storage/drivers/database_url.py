@@ -11,6 +11,10 @@ _SCHEMES = ("sqlite", "postgresql", "postgres")
 _HOST = linear_re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
 
+HOME = ""
+"""The name of the home cluster among the clusters of an installation."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardUrls:
     """The URLs of one more Postgres cluster. ``listen``: past a pooler, for the connection that listens; "": the same."""

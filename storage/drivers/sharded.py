@@ -25,8 +25,9 @@ from layerlore.storage.core.transaction import (
     Whose,
     bound,
 )
+from layerlore.storage.drivers.database_url import HOME
 from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase
-from layerlore.storage.drivers.postgres.places import HOME, find_place
+from layerlore.storage.drivers.postgres.places import find_place
 
 R = TypeVar("R")
 

@@ -7,9 +7,9 @@ from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.roles import role_of
 
 
-async def migrate_as_owner(url: str, owner_url: str) -> str:
+async def migrate_as_owner(url: str, owner_url: str, shard: str | None = None) -> str:
     """Update the tables as the role of ``owner_url``, and give the role of ``url``, which serves, the rights it needs.
-    Returns the owner's name.
+    ``shard``: the cluster's name in an installation of several. Returns the owner's name.
 
     Raises InvalidInput if the two roles cannot be owner and server of the tables, StorageUnavailable or DatabaseTooNew.
     """
@@ -34,7 +34,7 @@ async def migrate_as_owner(url: str, owner_url: str) -> str:
             f"--owner-url: the tables belong to {owner}, not to {own}; as a superuser, in this database: "
             f"REASSIGN OWNED BY {owner} TO {own}, then run this command again"
         )
-    database = await PostgresDatabase.open(owner_url, pool_size=1)
+    database = await PostgresDatabase.open(owner_url, pool_size=1, shard=shard)
     try:
         await database.grant(role)
     finally:

@@ -158,7 +158,7 @@ async def _create(database: Database, key: ApiKey, digest: str) -> None:
         await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys create", key.created_at)
-    await database.write(write, Tenant(key.tenant_id))
+    await database.home.write(write, Tenant(key.tenant_id))
 
 
 async def _listed(database: Database) -> list[ApiKey]:
@@ -177,7 +177,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
             await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys revoke", now)
-    await database.write(write, Tenant(key.tenant_id))
+    await database.home.write(write, Tenant(key.tenant_id))
     return key
 
 

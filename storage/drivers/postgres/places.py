@@ -6,12 +6,10 @@ from sqlalchemy import text
 
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.database_url import HOME
 
 SHARDED = "layerlore shards"
 """The name that connections of a server on several clusters have. Those of a server that knows of one are "layerlore"."""
-HOME = ""
-"""The name of the home cluster among the shards."""
-
 _PLACE = text("SELECT shard FROM tenant_places WHERE tenant_id = :tenant_id")
 _PLACES = text("SELECT tenant_id, shard FROM tenant_places WHERE shard <> ''")
 

@@ -15,7 +15,7 @@ import asyncpg
 
 from layerlore.storage.core.errors import Conflict, InvalidInput, StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.drivers.postgres.places import HOME
+from layerlore.storage.drivers.database_url import HOME
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
 from layerlore.storage.drivers.postgres.tenant_copy import (
     PARKED_MS,
