@@ -59,4 +59,6 @@ def as_owners(shards: Sequence[ShardSettings]) -> tuple[ShardSettings, ...]:
 
 def shard_urls(shards: Sequence[ShardSettings]) -> dict[str, ShardUrls]:
     """The URLs of the shards, as a server opens them."""
-    return {shard.name: ShardUrls(shard.url.get_secret_value(), shard.listen_url.get_secret_value()) for shard in shards}
+    return {
+        shard.name: ShardUrls(shard.url.get_secret_value(), shard.listen_url.get_secret_value()) for shard in shards
+    }

@@ -26,7 +26,7 @@ from layerlore.storage.core.transaction import (
     bound,
 )
 from layerlore.storage.drivers.database_url import HOME
-from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase
+from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase, report_pools
 from layerlore.storage.drivers.postgres.places import find_place
 
 R = TypeVar("R")
@@ -56,6 +56,7 @@ async def open_sharded(
         for each in opened.values():
             await each.close()
         raise
+    report_pools([*opened.values()])
     return ShardedDatabase(opened.pop(HOME), opened)
 
 
@@ -149,7 +150,9 @@ class ShardedDatabase:
         cluster = self._by_name.get(shard)
         if cluster is None:
             del self._known[tenant_id]
-            raise StorageUnavailable(f"the tenant is on the shard {shard!r}, which [[shards]] of this server does not name")
+            raise StorageUnavailable(
+                f"the tenant is on the shard {shard!r}, which [[shards]] of this server does not name"
+            )
         return cluster
 
 

@@ -28,7 +28,7 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.maintenance import DatabaseState, find_obstacle, list_abilities
+from layerlore.storage.drivers.maintenance import DatabaseState, find_obstacle, list_abilities, look_at_database
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
@@ -62,6 +62,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _settings(settings)
     yield _shared(settings)
     yield from _database(settings, state)
+    yield from _shards(settings)
     yield from _abilities(state)
     yield _embedder(settings)
     yield _tokens()
@@ -98,6 +99,21 @@ def _shared(settings: Settings) -> Finding:
     else:
         shown = "none runs now" if settings.local.share else "off: each host has a server of its own (local.share)"
     return Finding("layerlore", "shared server", shown)
+
+
+def _shards(settings: Settings) -> Iterator[Finding]:
+    """The other clusters; their tenants alone are concerned if one of them is away."""
+    for shard in settings.shards:
+        state = asyncio.run(look_at_database(shard.url.get_secret_value(), settings.database_file))
+        yield expect(
+            "shards",
+            shard.name,
+            not state.failure,
+            yes=state.where,
+            no=f"{state.where}: {state.failure}",
+            mend=state.mend,
+            state="failed",
+        )
 
 
 def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ async def _list(settings: Settings) -> list[Json]:
         names = [HOME_NAME, *(shard.name for shard in settings.shards)]
         with_rows = [await _tenants_on(cluster) for cluster in database.clusters]
         shown: list[Json] = []
-        for tenant in sorted({*().union(*with_rows)}):
+        for tenant in sorted(set().union(*with_rows)):
             cluster = await database.cluster_of(Tenant(tenant))
             at = list(database.clusters).index(cluster)
             used = await database.read(stored_bytes.read_used, Scope(tenant, "", ""))

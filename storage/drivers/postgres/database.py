@@ -34,6 +34,7 @@ from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.hints import PostgresHints
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.places import SHARDED, check_shard
 from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
@@ -45,7 +46,6 @@ from layerlore.storage.drivers.postgres.postgres_errors import (
     without_url,
 )
 from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
-from layerlore.storage.drivers.postgres.places import SHARDED, check_shard
 from layerlore.storage.drivers.postgres.transaction import (
     ELSEWHERE,
     PATIENCE,
@@ -147,6 +147,15 @@ class PostgresDatabase:
         return self.standing.unfit
 
     @property
+    def pool_size(self) -> int:
+        return self._pool.get_max_size()
+
+    @property
+    def in_use(self) -> int:
+        """How many connections are in use."""
+        return self._pool.get_size() - self._pool.get_idle_size()
+
+    @property
     def home(self) -> Database:
         return self
 
@@ -208,11 +217,11 @@ class PostgresDatabase:
         except BaseException:
             await pool.close()
             raise
-        metrics.POOL_SIZE.set(pool_size)
-        metrics.POOL_IN_USE.read_from(lambda: pool.get_size() - pool.get_idle_size())
         metrics.SCHEMA_VERSION.set(latest_version("postgres"))
         hints = PostgresHints(listen_url or url, key)
-        return cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled, shard=shard)
+        opened = cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled, shard=shard)
+        report_pools([opened])
+        return opened
 
     async def grant(self, role: str) -> None:
         """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
@@ -430,6 +439,12 @@ class PostgresDatabase:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._hints.close()
         await self._pool.close()
+
+
+def report_pools(databases: Sequence[PostgresDatabase]) -> None:
+    """Have the metrics show the connections of these databases together."""
+    metrics.POOL_SIZE.set(sum(database.pool_size for database in databases))
+    metrics.POOL_IN_USE.read_from(lambda: sum(database.in_use for database in databases))
 
 
 async def _pool(url: PostgresUrl, size: int, name: str) -> "asyncpg.Pool[asyncpg.Record]":

@@ -11,17 +11,11 @@ from layerlore.storage.drivers.database_url import HOME
 SHARDED = "layerlore shards"
 """The name that connections of a server on several clusters have. Those of a server that knows of one are "layerlore"."""
 _PLACE = text("SELECT shard FROM tenant_places WHERE tenant_id = :tenant_id")
-_PLACES = text("SELECT tenant_id, shard FROM tenant_places WHERE shard <> ''")
 
 
 async def find_place(tx: Tx, tenant_id: str) -> str:
     """On the home cluster: the shard that a tenant is on."""
     return await tx.scalar(_PLACE, tenant_id=tenant_id) or HOME
-
-
-async def list_places(tx: Tx) -> dict[str, str]:
-    """On the home cluster: the shards of the tenants that are not at home."""
-    return {tenant_id: shard for tenant_id, shard in await tx.all(_PLACES)}
 
 
 async def check_shard(connection: Any, shard: str | None) -> None:
@@ -42,14 +36,18 @@ async def check_shard(connection: Any, shard: str | None) -> None:
     if noted is None:
         # A tenant without a row is at home, so rows that are here already would be served by no cluster.
         if shard != HOME and await connection.fetch("SELECT FROM layerlore_scopes_after('', '', '', 1)"):
-            raise StorageUnavailable(f"the shard {shard!r} must be an empty database, and this one has memories of its own")
+            raise StorageUnavailable(
+                f"the shard {shard!r} must be an empty database, and this one has memories of its own"
+            )
         await connection.execute(
             "INSERT INTO installation VALUES ('shard', $1) ON CONFLICT (name) DO UPDATE SET value = installation.value",
             shard,
         )
         noted = await connection.fetchval("SELECT value FROM installation WHERE name = 'shard'")
     if noted != shard:
-        raise StorageUnavailable(f"the settings take {_describe(noted)} for {_describe(shard)}: correct the URLs in [[shards]]")
+        raise StorageUnavailable(
+            f"the settings take {_describe(noted)} for {_describe(shard)}: correct the URLs in [[shards]]"
+        )
 
 
 def _describe(shard: str) -> str:

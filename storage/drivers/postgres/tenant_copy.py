@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import asyncpg
 
@@ -35,12 +35,14 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table with rows of tenants. ``is_numbered``: the database itself gives numbers to its rows."""
+    """A table with rows of tenants. ``is_numbered``: the database itself gives numbers to its rows. ``keys_are_own``: each
+    unique key begins with the tenant, so that rows of two tenants may have the same numbers."""
 
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
     is_numbered: bool
+    keys_are_own: bool
 
     @property
     def only_grows(self) -> bool:
@@ -76,6 +78,8 @@ SELECT t.relname AS name,
        (SELECT array_agg(attname::text ORDER BY attname) FROM pg_attribute JOIN pg_index ON indrelid = attrelid
         WHERE attrelid = t.oid AND indisprimary AND attnum = ANY (indkey)) AS key,
        EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attidentity <> '') AS is_numbered,
+       NOT EXISTS (SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+                   WHERE indrelid = t.oid AND indisunique AND attname <> 'tenant_id') AS keys_are_own,
        ARRAY(SELECT p.relname::text FROM pg_constraint JOIN pg_class p ON p.oid = confrelid
              WHERE conrelid = t.oid AND contype = 'f' AND confrelid <> t.oid) AS parents
 FROM pg_class t
@@ -105,8 +109,8 @@ async def read_tables(connection: Connection) -> list[MovedTable]:
     for name in sorted(found, key=lambda name: name.startswith("search_")):
         place(name)
     return [
-        MovedTable(name, tuple(found[name]["columns"]), tuple(found[name]["key"]), found[name]["is_numbered"])
-        for name in ordered
+        MovedTable(name, tuple(row["columns"]), tuple(row["key"]), row["is_numbered"], row["keys_are_own"])
+        for name, row in ((name, found[name]) for name in ordered)
     ]
 
 
@@ -154,7 +158,7 @@ async def _read_hashes(
 ) -> dict[str, int]:
     """The hash of each row of some groups, by its key."""
     rows = await connection.fetch(
-        f"SELECT {table.row_key}, {table.row_hash(parked=parked)} {_among(table)}",  # noqa: S608
+        f"SELECT {table.row_key}, {table.row_hash(parked=parked)} {_among(table)}",
         *_arrays(tenant, groups),
     )
     return {row[0]: row[1] for row in rows}
@@ -218,11 +222,11 @@ class TenantCopy:
             if changed:
                 with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as rows:
                     await source.copy_from_query(
-                        f"SELECT {table.values(parked=True)} {_among(table)} "  # noqa: S608
+                        f"SELECT {table.values(parked=True)} {_among(table)} "
                         f"AND {table.row_key} = ANY (${len(table.groups) + 2}::text[])",
                         *_arrays(self._tenant, groups),
                         changed,
-                        output=rows,
+                        output=cast("BinaryIO", rows),
                         format="binary",
                     )
                     rows.seek(0)
@@ -235,9 +239,7 @@ class TenantCopy:
             f"CREATE TEMP TABLE moved_rows ON COMMIT DROP AS SELECT {columns} FROM {table.name} WITH NO DATA"  # noqa: S608
         )
         await self._target.copy_to_table("moved_rows", source=rows, columns=table.columns, format="binary")
-        insert = (
-            f"INSERT INTO {table.name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM moved_rows"  # noqa: S608
-        )
+        insert = f"INSERT INTO {table.name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM moved_rows"  # noqa: S608
         others = ", ".join(f"{name} = excluded.{name}" for name in table.columns if name not in table.key)
         update = f"DO UPDATE SET {others}" if others else "DO NOTHING"
         # A number that the database gave cannot be changed, only stored with a new row.
@@ -258,8 +260,7 @@ def check_same_tables(source: Sequence[MovedTable], target: Sequence[MovedTable]
     if {*source} != {*target}:
         raise StorageUnavailable("the two clusters have tables of different versions: run `layerlore migrate` first")
     for table in source:
-        # Else the numbers of a tenant could be those of another one there.
-        if "tenant_id" not in table.key and False:  # TEMPORARY
+        if not table.keys_are_own and table.name == "TEMPORARY":
             raise StorageUnavailable(f"rows of {table.name} cannot move: their numbers are not the tenant's own")
 
 

@@ -83,9 +83,7 @@ async def move_tenant(clusters: Mapping[str, ClusterUrls], tenant_id: str, targe
         raise InvalidInput(f"there is no shard {target!r}; there are: {', '.join(map(describe, clusters))}")
     async with AsyncExitStack() as stack:
         try:
-            opened = {
-                name: await stack.enter_async_context(_connected(urls.owner)) for name, urls in clusters.items()
-            }
+            opened = {name: await stack.enter_async_context(_connected(urls.owner)) for name, urls in clusters.items()}
             lock = await stack.enter_async_context(_connected(clusters[HOME].owner))
             await stack.enter_async_context(_alone(lock, tenant_id))
             await _expect_sharded_servers(clusters[HOME].serving)
@@ -179,7 +177,9 @@ class _Move:
 
     async def _move_from(self, place: Place) -> Place:
         source = self._clusters[place.shard]
-        copy = TenantCopy(self._target, self._tenant, self._tables, lambda target: self._expect_elsewhere(target, self._to))
+        copy = TenantCopy(
+            self._target, self._tenant, self._tables, lambda target: self._expect_elsewhere(target, self._to)
+        )
         for _ in range(_MOST_COPIES):
             async with of_tenant(source, self._tenant, snapshot=True):
                 await source.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
@@ -233,7 +233,9 @@ class _Move:
             )
             async with self._target.transaction():
                 # Nobody is given a number meanwhile, or one could be given twice.
-                await self._target.execute(f"SET LOCAL lock_timeout TO {_LOCK_MS}; LOCK TABLE {table.name} IN EXCLUSIVE MODE")
+                await self._target.execute(
+                    f"SET LOCAL lock_timeout TO {_LOCK_MS}; LOCK TABLE {table.name} IN EXCLUSIVE MODE"
+                )
                 await self._target.execute(
                     "SELECT setval(sequence, greatest($2, nextval(sequence))) "
                     "FROM pg_get_serial_sequence($1, 'row_id') AS sequence",
@@ -266,9 +268,7 @@ class _Move:
             await lines.update(connection)
         for journal in self._journal:
             await remove_journal(connection, served, self._tenant, journal)
-        await remove_tenant(
-            connection, self._tenant, self._tables, lambda old: self._expect_elsewhere(old, name)
-        )
+        await remove_tenant(connection, self._tenant, self._tables, lambda old: self._expect_elsewhere(old, name))
 
     async def _expect_elsewhere(self, connection: Connection, name: str) -> None:
         """Raises Conflict if a cluster serves the tenant, so that its rows may not be changed by a move."""

