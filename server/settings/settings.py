@@ -63,7 +63,7 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, MetricsSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
-from layerlore.server.settings.shards import ShardList
+from layerlore.server.settings.shards import ShardList, ShardSettings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
@@ -304,7 +304,7 @@ class Settings(BaseSettings):
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     shards: ShardList = Field(
-        default=(),
+        default=[],
         description="More Postgres clusters, each with a name, a url and, as for `postgres`, an owner_url and a listen_url. "
         "Tenants are on the cluster of `database` until `layerlore tenants move` moves them (docs/scaling.md). All servers "
         "of an installation need the same list. In a variable, as JSON.",
@@ -343,7 +343,7 @@ class Settings(BaseSettings):
 
     @field_validator("shards")
     @classmethod
-    def _of_roles(cls, shards: ShardList, info: ValidationInfo) -> ShardList:
+    def _of_roles(cls, shards: list[ShardSettings], info: ValidationInfo) -> list[ShardSettings]:
         database: SecretStr | None = info.data.get("database")
         if shards and database is not None and not has_roles(database.get_secret_value()):
             raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")

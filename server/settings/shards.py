@@ -39,22 +39,22 @@ class ShardSettings(Section):
     listen_url: Annotated[SecretStr, AfterValidator(_of_postgres)] = SecretStr("")
 
 
-def _distinct(shards: Sequence[ShardSettings]) -> Sequence[ShardSettings]:
+def _distinct(shards: list[ShardSettings]) -> list[ShardSettings]:
     names = [shard.name for shard in shards]
     if len({*names}) < len(names):
         raise ValueError("two shards have the same name")
     return shards
 
 
-ShardList = Annotated[tuple[ShardSettings, ...], BeforeValidator(read_json), AfterValidator(_distinct)]
+ShardList = Annotated[list[ShardSettings], BeforeValidator(read_json), AfterValidator(_distinct)]
 
 
-def as_owners(shards: Sequence[ShardSettings]) -> tuple[ShardSettings, ...]:
+def as_owners(shards: Sequence[ShardSettings]) -> list[ShardSettings]:
     """The shards as the role that owns the tables reaches them; without an owner_url that is the role that serves."""
-    return tuple(
+    return [
         shard.model_copy(update={"url": shard.owner_url if shard.owner_url.get_secret_value() else shard.url})
         for shard in shards
-    )
+    ]
 
 
 def shard_urls(shards: Sequence[ShardSettings]) -> dict[str, ShardUrls]:
