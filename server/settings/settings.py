@@ -67,7 +67,7 @@ from layerlore.server.settings.shards import ShardList, ShardSettings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
-from layerlore.storage.drivers.database_url import check_roles, has_roles
+from layerlore.storage.drivers.database_url import check_roles
 
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
@@ -345,8 +345,11 @@ class Settings(BaseSettings):
     @classmethod
     def _of_roles(cls, shards: list[ShardSettings], info: ValidationInfo) -> list[ShardSettings]:
         database: SecretStr | None = info.data.get("database")
-        if shards and database is not None and not has_roles(database.get_secret_value()):
-            raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
+        if shards and database is not None:
+            url = database.get_secret_value()
+            if not url:
+                raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
+            check_roles(url)
         return shards
 
     @field_validator("jwt")

@@ -9,7 +9,7 @@ inputs (after a busy lock or a lost connection), so scope, ids and the time are 
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,3 +278,18 @@ class Database(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class OneCluster:
+    """The part of a ``Database`` whose tenants are all in one place, for its class to inherit."""
+
+    @property
+    def home(self) -> Database:
+        return cast("Database", self)
+
+    @property
+    def clusters(self) -> Sequence[Database]:
+        return (cast("Database", self),)
+
+    async def cluster_of(self, tenant: Tenant) -> Database:
+        return cast("Database", self)

@@ -1,7 +1,8 @@
 """Updates the tables as the role that owns them, and lets another role serve."""
 
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database_url import check, has_roles
+from layerlore.storage.drivers.database import has_roles
+from layerlore.storage.drivers.database_url import check
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.roles import role_of
 

@@ -28,7 +28,10 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.maintenance import DatabaseState, find_obstacle, list_abilities, look_at_database
+from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import DatabaseState
+from layerlore.storage.drivers.folders import find_obstacle
+from layerlore.storage.drivers.maintenance import look_at_database
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
@@ -63,7 +66,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _shared(settings)
     yield from _database(settings, state)
     yield from _shards(settings)
-    yield from _abilities(state)
+    yield from _abilities(settings)
     yield _embedder(settings)
     yield _tokens()
     yield from _http(settings)
@@ -179,8 +182,8 @@ def _schema(state: DatabaseState) -> Finding:
     )
 
 
-def _abilities(state: DatabaseState) -> Iterator[Finding]:
-    for each in list_abilities(state.kind):
+def _abilities(settings: Settings) -> Iterator[Finding]:
+    for each in dialect_of(settings.database.get_secret_value()).abilities():
         if each.has:
             yield Finding(each.section, each.name, each.value)
         else:

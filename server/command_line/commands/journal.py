@@ -34,7 +34,7 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database_url import has_roles
+from layerlore.storage.drivers.database import has_roles
 
 T = TypeVar("T")
 

@@ -63,7 +63,7 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     """
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {_NO_KEYS}")
-    if is_in_memory(settings.database.get_secret_value(), settings.database_file):
+    if is_in_memory(settings.database.get_secret_value()):
         raise InvalidInput("the database is in memory: a key in it would vanish when this command ends")
     # Only the digest is stored; the secret itself exists in this process alone.
     key_id, secret = make_key()

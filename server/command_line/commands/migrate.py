@@ -9,7 +9,7 @@ import typer
 from layerlore.server.command_line.known_database import look_at_own_database, open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database_url import HOME
+from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.table_owner import migrate_as_owner
 
 

@@ -1,7 +1,6 @@
 """``layerlore tenants``: which cluster each tenant is on, and moves between them."""
 
 import asyncio
-import importlib
 import sys
 from typing import Annotated, Any
 
@@ -16,7 +15,8 @@ from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database_url import HOME
+from layerlore.storage.drivers.dialect import HOME
+from layerlore.storage.drivers.shards.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.messages.tenant_memories import tenants_after
 
 _HEADINGS = ("tenant", "cluster", "bytes", "")
@@ -77,24 +77,22 @@ def move(
     settings = read_settings(flags)
     if not settings.shards:
         raise InvalidInput("the settings name no [[shards]], so there is no other cluster (docs/scaling.md)")
-    # asyncpg takes a while to load.
-    moves = importlib.import_module("layerlore.storage.drivers.postgres.tenant_move")
     serving = settings.database.get_secret_value()
-    clusters = {HOME: moves.ClusterUrls(settings.postgres.owner_url.get_secret_value() or serving, serving)}
+    clusters = {HOME: ClusterUrls(settings.postgres.owner_url.get_secret_value() or serving, serving)}
     for each in settings.shards:
         url = each.url.get_secret_value()
-        clusters[each.name] = moves.ClusterUrls(each.owner_url.get_secret_value() or url, url)
+        clusters[each.name] = ClusterUrls(each.owner_url.get_secret_value() or url, url)
     target = HOME if shard == HOME_NAME else shard
-    asyncio.run(_move(settings, moves, clusters, tenant, target))
+    asyncio.run(_move(settings, clusters, tenant, target))
     sys.stdout.write(f"{tenant} is on {shard}\n")
     return 0
 
 
-async def _move(settings: Settings, moves: Any, clusters: dict[str, Any], tenant: str, target: str) -> None:
+async def _move(settings: Settings, clusters: dict[str, ClusterUrls], tenant: str, target: str) -> None:
     # It brings the tables of each cluster up to date, and checks that each is the one that the settings name.
     async with open_known_database(settings, off="nothing can move", absent="nothing can move"):
         pass
-    await moves.move_tenant(clusters, tenant, target, _say)
+    await move_tenant(clusters, tenant, target, _say)
 
 
 def _say(step: str) -> None:

@@ -20,8 +20,8 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.traces import span
 from layerlore.storage.core.transaction import (
     Backend,
-    Database,
     ErasedBytes,
+    OneCluster,
     P,
     ScopedFunction,
     StoreFunction,
@@ -116,7 +116,7 @@ class _Mark:
         self.wrote = False  # whether the unit came as far as its COMMIT with something written
 
 
-class PostgresDatabase:
+class PostgresDatabase(OneCluster):
     """Open with ``open``; any number of replicas may share the database."""
 
     backend: Backend = backend
@@ -154,17 +154,6 @@ class PostgresDatabase:
     def in_use(self) -> int:
         """How many connections are in use."""
         return self._pool.get_size() - self._pool.get_idle_size()
-
-    @property
-    def home(self) -> Database:
-        return self
-
-    @property
-    def clusters(self) -> Sequence[Database]:
-        return (self,)
-
-    async def cluster_of(self, tenant: Tenant) -> Database:
-        return self
 
     def unchecked(self) -> "PostgresDatabase":
         """The same connections, for rows of a tenant that stay on this cluster wherever the tenant is served."""

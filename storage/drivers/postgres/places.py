@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.drivers.database_url import HOME
+from layerlore.storage.drivers.dialect import HOME
 
 SHARDED = "layerlore shards"
 """The name that connections of a server on several clusters have. Those of a server that knows of one are "layerlore"."""

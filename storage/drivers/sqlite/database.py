@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -17,11 +17,10 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
-from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.transaction import (
     Backend,
-    Database,
     ErasedBytes,
+    OneCluster,
     P,
     ScopedFunction,
     StoreFunction,
@@ -32,6 +31,7 @@ from layerlore.storage.drivers.measurement import measured_transaction, measured
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, quick_check
+from layerlore.storage.drivers.sqlite.dialect import MEMORY
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.group_commit import BUSY, Writer
 from layerlore.storage.drivers.sqlite.hints import SqliteHints, data_version
@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
-MEMORY = ":memory:"
 
 R = TypeVar("R")
 
@@ -107,7 +106,7 @@ def _read_unit(
             connection.execute("ROLLBACK")
 
 
-class SqliteDatabase:
+class SqliteDatabase(OneCluster):
     """Open with ``open``; several processes may share the file."""
 
     backend: Backend = backend
@@ -180,17 +179,6 @@ class SqliteDatabase:
             raise
         # A database in memory belongs to one connection: its reads take turns with its writes.
         return cls(path, writer, started or [writer], file)
-
-    @property
-    def home(self) -> Database:
-        return self
-
-    @property
-    def clusters(self) -> Sequence[Database]:
-        return (self,)
-
-    async def cluster_of(self, tenant: Tenant) -> Database:
-        return self
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs

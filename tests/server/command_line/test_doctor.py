@@ -21,10 +21,11 @@ from layerlore.server.command_line.commands.doctor import MODEL_KEYS, run_doctor
 from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_url import check, without_password
+from layerlore.storage.drivers.database_url import check
 from layerlore.storage.drivers.maintenance import look_at_database
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.dialect import without_password
 from layerlore.storage.drivers.sqlite import driver
 
 Report = dict[tuple[str, str], dict[str, str]]

@@ -9,10 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.drivers.database import FORMS, open_database, sqlite_path
+from layerlore.storage.drivers.database import FORMS, open_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.postgres_errors import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.drivers.sqlite.dialect import path_of
 
 from ..building import draft, examples, say
 
@@ -35,12 +36,10 @@ PASSWORD = "corr3ct-h0rse"
         ("sqlite:///~/path.db", str(Path("~/path.db").expanduser())),
         ("sqlite://~/path.db", str(Path("~/path.db").expanduser())),
         ("sqlite:///a folder/päth%20.db", "/a folder/päth%20.db"),
-        ("postgresql://user:password@host:5432/database", None),
-        ("postgres://host/database", None),
     ],
 )
-def test_the_known_forms_name_a_file_or_postgres(url: str, path: str | None) -> None:
-    assert sqlite_path(url, DEFAULT) == path
+def test_every_form_of_a_sqlite_url_names_its_file(url: str, path: str) -> None:
+    assert path_of(url, DEFAULT) == path
 
 
 @pytest.mark.parametrize(

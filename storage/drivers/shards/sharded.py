@@ -25,7 +25,7 @@ from layerlore.storage.core.transaction import (
     Whose,
     bound,
 )
-from layerlore.storage.drivers.database_url import HOME
+from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase, report_pools
 from layerlore.storage.drivers.postgres.places import find_place
 

@@ -16,9 +16,10 @@ import asyncpg
 
 from layerlore.storage.core.errors import Conflict, InvalidInput, StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.drivers.database_url import HOME
+from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
-from layerlore.storage.drivers.postgres.tenant_copy import (
+from layerlore.storage.drivers.postgres.url import read_url
+from layerlore.storage.drivers.shards.tenant_copy import (
     PARKED_MS,
     Connection,
     MovedTable,
@@ -30,7 +31,6 @@ from layerlore.storage.drivers.postgres.tenant_copy import (
     remove_journal,
     remove_tenant,
 )
-from layerlore.storage.drivers.postgres.url import read_url
 
 CONNECT_SECONDS = 10.0
 _FEW_ROWS = 200
@@ -60,7 +60,7 @@ WHERE datname = current_database() AND usename = current_user AND application_na
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantPlace:
     """Where a tenant is, by the number of moves."""
 
     shard: str
@@ -165,18 +165,18 @@ class _Move:
         if place.shard != self._to:
             await self._finish(await self._move_from(place))
 
-    async def _decided(self) -> Place:
+    async def _decided(self) -> TenantPlace:
         """Where the tenant is, by the newest decision that any cluster knows of."""
-        newest = Place(HOME, 0)
+        newest = TenantPlace(HOME, 0)
         for connection in self._clusters.values():
             row = await connection.fetchrow(_PLACE, self._tenant.tenant_id)
             if row is not None and row["epoch"] > newest.epoch:
-                newest = Place(row["shard"], row["epoch"])
+                newest = TenantPlace(row["shard"], row["epoch"])
         if newest.shard not in self._clusters:
             raise StorageUnavailable(f"the tenant is on the shard {newest.shard!r}, which [[shards]] does not name")
         return newest
 
-    async def _move_from(self, place: Place) -> Place:
+    async def _move_from(self, place: TenantPlace) -> TenantPlace:
         source = self._clusters[place.shard]
         copy = TenantCopy(
             self._target, self._tenant, self._tables, lambda target: self._expect_elsewhere(target, self._to)
@@ -199,9 +199,9 @@ class _Move:
                 await asyncio.sleep(1)
         raise StorageBusy("a write of the tenant is under way for long; run the command again", 10)
 
-    async def _switch(self, source: Connection, place: Place, copy: TenantCopy) -> Place:
+    async def _switch(self, source: Connection, place: TenantPlace, copy: TenantCopy) -> TenantPlace:
         """Keep writes out, copy the last rows, and decide."""
-        moved = Place(self._to, place.epoch + 1)
+        moved = TenantPlace(self._to, place.epoch + 1)
         async with source.transaction():
             await source.execute(
                 f"SET LOCAL lock_timeout TO {_LOCK_MS}; SET LOCAL idle_in_transaction_session_timeout TO {_IDLE_MS}"
@@ -247,7 +247,7 @@ class _Move:
                     newest or 0,
                 )
 
-    async def _finish(self, place: Place) -> None:
+    async def _finish(self, place: TenantPlace) -> None:
         """After a decision: tell the home cluster and all others, serve the tenant in its new place, remove the old rows."""
         tenant_id, served = self._tenant.tenant_id, self._clusters[place.shard]
         for name, connection in self._clusters.items():

@@ -1,0 +1,148 @@
+"""The kinds of databases by the scheme of their URL: the two that come along, and those of other packages.
+
+Another package registers its kind as an entry point of the group ``layerlore.databases``: the scheme is its name, and an
+object that fulfils ``Dialect`` its value. `docs/databases.md` is the guide for the author of one.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from layerlore.storage.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    # A URL is checked before the first answer of a server, which does not wait for SQLAlchemy.
+    from layerlore.storage.core.transaction import Database
+
+GROUP = "layerlore.databases"
+_BUILT_IN = {
+    "sqlite": "layerlore.storage.drivers.sqlite.dialect",
+    "postgresql": "layerlore.storage.drivers.postgres.dialect",
+    "postgres": "layerlore.storage.drivers.postgres.dialect",
+}
+_ATTRIBUTE = "DIALECT"
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """One thing that a database can do, or (``has`` False) cannot; ``mend`` says how it could."""
+
+    section: str
+    name: str
+    value: str
+    has: bool = True
+    mend: str = ""
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """The state of a database. ``failure`` says why it cannot be used. ``version``: of its schema, 0 before the first start;
+    ``latest``: the newest that this layerlore knows. ``place`` says for people where it is; ``file`` is its file, if it has
+    one that is there. ``mend``: how to fix what makes it unusable; ``way_out``: what to do about damage."""
+
+    kind: str
+    where: str
+    latest: int
+    version: int = 0
+    exists: bool = True
+    failure: str = ""
+    server: str = ""
+    damage: tuple[str, ...] = ()
+    mend: str = ""
+    way_out: str = ""
+    place: str = ""
+    file: Path | None = None
+
+
+HOME = ""
+"""The name of the home cluster among the clusters of an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardUrls:
+    """The URLs of one more cluster. ``listen``: past a pooler, for the connection that listens; "": the same."""
+
+    url: str
+    listen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """What the settings say of a database beside its URL. A kind ignores what it has no use for.
+
+    ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``, ``idle_seconds``
+    and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing, and a wait for a lock.
+    ``listen_url``: of the same server past a pooler, for the connection that listens for changes of others. ``shards``: more
+    clusters of the installation, by their names; the URL is then the home cluster's.
+    """
+
+    default_file: Path
+    synchronous: str = "FULL"
+    readers: int = 2
+    pool_size: int = 10
+    listen_url: str = ""
+    idle_seconds: float = 3.0
+    lock_seconds: float = 8.0
+    shards: Mapping[str, ShardUrls] = field(default_factory=dict)
+
+
+class Dialect(Protocol):
+    """A kind of database: what its URL means, how it is opened, and what ``layerlore doctor`` shows of it. Its module loads
+    quickly: the driver is loaded by ``open``."""
+
+    @property
+    def form(self) -> str:
+        """The forms of its URL, as an error lists them."""
+        ...
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether one role may own the tables, and another serve. A file has no roles."""
+        ...
+
+    def check(self, url: str) -> None:
+        """Raises ValueError, whose text repeats nothing of the URL, for one that cannot be read."""
+        ...
+
+    def is_in_memory(self, url: str) -> bool:
+        """Whether the database that a URL names ends with the process."""
+        ...
+
+    async def open(self, url: str, options: OpenOptions) -> "Database":
+        """Open the database, its tables brought up to date. Raises InvalidInput for a URL that names none,
+        StorageUnavailable, DatabaseTooNew or DatabaseTooOld."""
+        ...
+
+    async def look(self, url: str, default_file: Path, *, whole: bool) -> DatabaseState:
+        """The state of the database, which is neither made nor changed; at most some ten seconds unless the ``whole`` of it
+        is checked for damage. Raises InvalidInput for a URL that names none."""
+        ...
+
+    def abilities(self) -> list[Ability]:
+        """The abilities of such databases on this machine."""
+        ...
+
+
+@cache
+def find_dialect(scheme: str) -> Dialect | None:
+    """The kind of database that a URL's scheme names; the empty one means SQLite. None if no package here knows it.
+
+    Raises InvalidInput if the package that knows it cannot be loaded.
+    """
+    module = _BUILT_IN.get(scheme or "sqlite")
+    if module is not None:
+        return cast("Dialect", getattr(importlib.import_module(module), _ATTRIBUTE))
+    # Reads the metadata of every package that is installed, so that it is not loaded for the kinds that come along.
+    metadata = importlib.import_module("importlib.metadata")
+    for entry in metadata.entry_points(group=GROUP, name=scheme):
+        try:
+            return cast("Dialect", entry.load())
+        except (ImportError, AttributeError) as error:
+            raise InvalidInput(
+                f"the package that serves databases of the scheme {scheme} cannot be loaded: {error}"
+            ) from error
+    return None

@@ -1,0 +1,95 @@
+"""Postgres as a kind of database: what its URL means. Its driver is loaded when a database is opened."""
+
+import asyncio
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from urllib.parse import parse_qs, urlsplit
+
+from layerlore.storage.core import linear_re
+from layerlore.storage.drivers.dialect import Ability, DatabaseState, OpenOptions, ShardUrls
+from layerlore.storage.drivers.migrations.runner import latest_version
+from layerlore.storage.drivers.postgres.url import read_url
+
+if TYPE_CHECKING:
+    from layerlore.storage.core.transaction import Database
+
+_HOST = linear_re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+
+
+class PostgresDialect:
+    """Connects to a server."""
+
+    form = "postgresql://user:password@host:5432/database"
+    has_roles = True
+
+    def check(self, url: str) -> None:
+        read_url(url)
+        if not _can_be_taken_apart(url):
+            raise ValueError(
+                "the URL cannot be read: special characters in its user and password must be percent-encoded"
+            )
+
+    def is_in_memory(self, url: str) -> bool:
+        return False
+
+    async def open(self, url: str, options: OpenOptions) -> "Database":
+        # asyncpg takes a while to load, which must not hold up the event loop.
+        module = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
+        patience = module.Patience(options.idle_seconds, options.lock_seconds)
+
+        async def open_cluster(given: ShardUrls, shard: str | None) -> "Database":
+            opened = await module.PostgresDatabase.open(
+                given.url, pool_size=options.pool_size, listen_url=given.listen, patience=patience, shard=shard
+            )
+            return cast("Database", opened)
+
+        home = ShardUrls(url, options.listen_url)
+        if not options.shards:
+            return await open_cluster(home, None)
+        several = importlib.import_module("layerlore.storage.drivers.shards.sharded")
+        return cast("Database", await several.open_sharded(open_cluster, home, options.shards))
+
+    async def look(self, url: str, default_file: Path, *, whole: bool) -> DatabaseState:
+        roles = importlib.import_module("layerlore.storage.drivers.postgres.roles")
+        found = await roles.look_at_server(url)
+        where = without_password(url)
+        return DatabaseState(
+            "postgres",
+            where,
+            latest_version("postgres"),
+            version=found.version,
+            server=found.server,
+            failure=found.failure,
+            mend="start its server, or correct the URL",
+            place=where,
+        )
+
+    def abilities(self) -> list[Ability]:
+        return [
+            Ability("search", "full text", "tsvector"),
+            Ability("search", "vectors", "compared by Postgres itself, without an extension"),
+        ]
+
+
+def _can_be_taken_apart(url: str) -> bool:
+    """Whether the parts of a URL are where they belong, so that none of them holds a piece of the password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    # An @ behind the hosts means that the password has a / ? or # that is not encoded.
+    return "@" not in parts.path + parts.query + parts.fragment and all(_HOST.fullmatch(host) for host in hosts)
+
+
+def without_password(url: str) -> str:
+    """A URL's user, hosts, ports and database, and nothing else of it; for a URL that passed the check."""
+    parts = urlsplit(url)
+    login, _, hosts = parts.netloc.rpartition("@")
+    user = login.partition(":")[0]
+    hosts = hosts or ",".join(parse_qs(parts.query).get("host", []))
+    return f"postgresql://{user}{'@' if user else ''}{hosts}{parts.path}"
+
+
+DIALECT = PostgresDialect()

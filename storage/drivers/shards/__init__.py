@@ -1,0 +1,1 @@
+"""Tenants of one installation on several Postgres clusters."""
