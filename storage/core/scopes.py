@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar, get_args
 from sqlalchemy import ColumnElement, Executable, FromClause, Table, and_, bindparam, select, tuple_
 
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.statements import insert_or_update
-from layerlore.storage.core.tables import SCOPE, jobs, resources
+from layerlore.storage.core.statements import VectorOf, WithIds, insert_or_update
+from layerlore.storage.core.tables import SCOPE, jobs, resources, search_vectors
 from layerlore.storage.core.transaction import Row, Tx
 
 Values = dict[str, Any]
@@ -29,8 +29,15 @@ def named_in_scope(table: Table) -> ColumnElement[bool]:
     """Rows of the scope that are already named by their ids: written so that no index on the scope can serve, which
     SQLite's planner would otherwise walk for the whole scope."""
     return and_(
-        *(table.c[name].op("||")("") == bindparam(name) for name in ("tenant_id", "agent_id", "resource_id")),
+        WithIds(table.c.tenant_id) == bindparam("tenant_id"),
+        *(table.c[name].op("||")("") == bindparam(name) for name in ("agent_id", "resource_id")),
     )
+
+
+def vector_of(rows: FromClause) -> ColumnElement[bool]:
+    """Vectors of the rows of the index."""
+    same_tenant = VectorOf(search_vectors.c.tenant_id, rows.c.tenant_id)
+    return and_(same_tenant, search_vectors.c.row_id == rows.c.row_id)
 
 
 def in_thread(table: FromClause) -> ColumnElement[bool]:

@@ -17,27 +17,33 @@ from sqlalchemy import (
     Insert,
     Table,
     Text,
+    TextClause,
     alias,
     bindparam,
 )
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import ARRAY, BigInteger, Integer
+from sqlalchemy.types import ARRAY, BigInteger, Boolean, Integer
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """SQL for one driver, the names of its parameters in order, and the values that the statement itself brings."""
+    """SQL for one driver, the names of its parameters in order, and the values that the statement itself brings.
+    ``writes``: whether it may change rows."""
 
     sql: str
     names: tuple[str, ...]
     values: Mapping[str, Any]
+    writes: bool
 
     def arguments(self, given: Mapping[str, Any]) -> list[Any]:
         """The driver's positional arguments. Raises KeyError for a parameter that neither side has."""
         return [given[name] if name in given else self.values[name] for name in self.names]
 
+
+WRITES = "writes"
+"""The option of a statement that says whether it changes rows, where its SQL alone does not show that."""
 
 _compiled: dict[tuple[Executable, Dialect], Compiled] = {}
 
@@ -52,8 +58,16 @@ def compiled(statement: Executable, dialect: Dialect) -> Compiled:
         names = tuple(result.positiontup or ())
         # Values that the statement brings itself. A required one has to come from the caller.
         own = {name: value for name, value in result.params.items() if not result.binds[name].required}
-        found = _compiled[statement, dialect] = Compiled(str(result), names, own)
+        found = _compiled[statement, dialect] = Compiled(str(result), names, own, _writes(statement, result))
     return found
+
+
+def _writes(statement: Executable, result: SQLCompiler) -> bool:
+    known = statement.get_execution_options().get(WRITES)
+    if known is not None:
+        return bool(known)
+    # SQL that was written as text may do anything.
+    return statement.is_dml or isinstance(statement, TextClause) or any(cte.element.is_dml for cte in result.ctes or ())
 
 
 class IsAnyOf(ColumnElement[bool]):
@@ -151,6 +165,38 @@ class JsonText(ColumnElement[Any]):
     def __init__(self, column: ColumnElement[Any], place: int) -> None:
         self.column = column
         self.place = place
+
+
+class WithIds(ColumnElement[Any]):
+    """A column in a condition on rows that are named by their ids. Postgres finds them by the tenant and the id. SQLite
+    finds them by the id alone, and may not walk an index on the column instead."""
+
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.column = column
+        self.type = column.type
+
+
+class VectorOf(ColumnElement[bool]):
+    """Whether a row of ``search_vectors`` is a tenant's. On Postgres its key leads with the tenant. On SQLite it hangs on
+    the id of its row of ``search_rows``, as the words of the full-text index do, and stores no tenant: always true."""
+
+    inherit_cache = True
+    type = Boolean()
+
+    def __init__(self, column: ColumnElement[Any], tenant_id: ColumnElement[Any]) -> None:
+        self.is_same = column == tenant_id
+
+
+class RowPlace(ColumnElement[Any]):
+    """Where the database keeps a row of the table: names it for one statement, whatever the table's key is."""
+
+    inherit_cache = True
+    type = BigInteger()
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
 
 
 class ByteLength(ColumnElement[int]):

@@ -105,12 +105,13 @@ class SearchIndex(Protocol):
 
 
 class VectorIndex(Protocol):
-    """The nearest codes, the statement that finds them among given rows, and a code as the database takes it."""
+    """The nearest codes, the statement that finds them among given rows, the one that stores a vector unless the same is
+    there (another process may have stored it meanwhile), and a code as the database takes it."""
 
     async def nearest(
-        self, tx: Tx, scope_token: str, other_token: str, model: str, code: bytes, most: int
+        self, tx: Tx, tenant_id: str, scope_token: str, other_token: str, model: str, code: bytes, most: int
     ) -> RowIdArray:
-        """The ``most`` rows under either token whose codes differ from ``code`` in the fewest bits, nearest first; of
+        """The ``most`` rows of the tenant under either token whose codes differ from ``code`` in the fewest bits, nearest first; of
         equally near ones the oldest first."""
         ...
 
@@ -122,6 +123,9 @@ class VectorIndex(Protocol):
 
     @property
     def NEAREST_AMONG(self) -> TextClause: ...  # noqa: N802
+
+    @property
+    def PUT(self) -> TextClause: ...  # noqa: N802
 
     def as_code(self, code: bytes) -> Any: ...
 

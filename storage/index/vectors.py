@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BigInteger, bindparam, delete, exists, func, literal_column, not_, select, text, tuple_, update
+from sqlalchemy import BigInteger, bindparam, delete, exists, func, literal_column, not_, select, update
 
 from layerlore.storage.core.index_rows import RowIdArray, round_vectors, to_list, widen_vectors
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token
-from layerlore.storage.core.statements import any_of, insert_or_ignore, insert_or_update, refused
+from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token, vector_of
+from layerlore.storage.core.statements import RowPlace, VectorOf, any_of, insert_or_ignore, insert_or_update, refused
 from layerlore.storage.core.tables import SCOPE, installation, search_rows, search_vectors
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index.lexical import TEXT_VERSION, kind_of
@@ -81,13 +81,8 @@ class StaleRow:
     seq: int
 
 
-# Another process may have stored the same vector meanwhile.
-_INSERT = text(
-    "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
-    " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
-)
 _scope_columns = [search_rows.c[name] for name in SCOPE]
-_has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model"))
+_has_one = exists().where(vector_of(search_rows), search_vectors.c.model == bindparam("model"))
 
 _LACKING = (
     select(search_rows.c.row_id, search_rows.c.role)
@@ -110,7 +105,8 @@ async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequenc
     stored = 0
     for row_id, role in await tx.all(_LACKING_LOCKED, **of_scope(scope), row_ids=list(by_row), model=model):
         stored += await tx.run(
-            _INSERT,
+            tx.backend.vectors.PUT,
+            tenant_id=scope.tenant_id,
             row_id=row_id,
             model=model,
             scope_token=scope_token(scope, kind_of(role)),
@@ -126,7 +122,7 @@ async def nearest(
 ) -> RowIdArray:
     """The ids of the rows of the scope whose codes differ from ``code`` in the fewest bits, nearest first; of equally
     near ones the oldest first."""
-    return await tx.backend.vectors.nearest(tx, **_tokens(scope, kinds), model=model, code=code, most=most)
+    return await tx.backend.vectors.nearest(tx, **_part(scope, kinds), model=model, code=code, most=most)
 
 
 async def nearest_among(
@@ -143,7 +139,7 @@ async def nearest_among(
     equally near ones the oldest first."""
     found = await tx.scalars(
         tx.backend.vectors.NEAREST_AMONG,
-        **_tokens(scope, kinds),
+        **_part(scope, kinds),
         model=model,
         code=tx.backend.vectors.as_code(code),
         most=most,
@@ -157,10 +153,19 @@ def _tokens(scope: Scope, kinds: Sequence[Kind] = KINDS) -> dict[str, str]:
     return {"scope_token": scope_token(scope, kinds[0]), "other_token": scope_token(scope, kinds[-1])}
 
 
+def _part(scope: Scope, kinds: Sequence[Kind] = KINDS) -> dict[str, str]:
+    """The tenant and the tokens whose codes a statement compares."""
+    return {"tenant_id": scope.tenant_id, **_tokens(scope, kinds)}
+
+
+_of_tenant = VectorOf(search_vectors.c.tenant_id, bindparam("tenant_id"))
+
+
 # Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.
 _OF_ROWS = (
     select(search_vectors.c.row_id, search_vectors.c.vector, search_vectors.c.dimension)
     .where(
+        _of_tenant,
         any_of(search_vectors.c.row_id, "row_ids"),
         search_vectors.c.model == bindparam("model"),
         search_vectors.c.scope_token.op("||")("").in_([bindparam("scope_token"), bindparam("other_token")]),
@@ -174,22 +179,21 @@ async def of_rows(
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
     """The vectors that these rows have: row ids, ascending, and as many rows of float32. The rows are there, as the
     transaction sees it, or have gone since it asked for their ids."""
-    tokens = _tokens(scope)
 
     async def read(wanted: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:
-        rows = await tx.all(_OF_ROWS, row_ids=to_list(wanted), model=model, **tokens)
+        rows = await tx.all(_OF_ROWS, row_ids=to_list(wanted), model=model, **_part(scope))
         if not rows:
             return np.empty(0, np.int64), np.empty((0, 0), np.float32)
         found, blobs, dimensions = zip(*rows, strict=True)
         return np.array(found, np.int64), _read_vectors(blobs, dimensions[0])
 
-    return await tx.backend.vectors.of_rows(tx, [*tokens.values()], model, np.asarray(row_ids, np.int64), read)
+    return await tx.backend.vectors.of_rows(tx, [*_tokens(scope).values()], model, np.asarray(row_ids, np.int64), read)
 
 
 _total = select(func.count()).select_from(search_rows)
 _done = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
 _TOTAL = _total.where(in_scope(search_rows))
-_DONE = _done.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
+_DONE = _done.where(_of_tenant, search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
 _COUNT = (("count", "bigint"),)
 _TOTAL_EVERYWHERE = Look("layerlore_count_rows", _total, _COUNT)
 _DONE_EVERYWHERE = Look("layerlore_count_vectors", _done, _COUNT)
@@ -198,7 +202,7 @@ _DONE_EVERYWHERE = Look("layerlore_count_vectors", _done, _COUNT)
 async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
     """How far the rows of a scope have vectors of the model."""
     total: int = await tx.scalar(_TOTAL, **of_scope(scope))
-    done: int = await tx.scalar(_DONE, model=model, **_tokens(scope))
+    done: int = await tx.scalar(_DONE, model=model, **_part(scope))
     return Progress(total, done)
 
 
@@ -288,12 +292,13 @@ async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
 
 
 # Postgres has no DELETE with a LIMIT, so a subquery picks the rows.
-_key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
+_place = RowPlace(search_vectors)
 _FORGET = Look(
     "layerlore_forget_vectors",
     delete(search_vectors).where(
-        _key.in_(
-            select(search_vectors.c.row_id, search_vectors.c.model)
+        _place.in_(
+            select(_place)
+            .select_from(search_vectors)
             .where(not_(any_of(search_vectors.c.model, "keep")))
             .limit(bindparam("most", type_=BigInteger()))
         )

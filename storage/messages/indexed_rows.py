@@ -37,8 +37,9 @@ from layerlore.storage.core.scopes import (
     of_thread,
     read_note_place,
     same_thread,
+    vector_of,
 )
-from layerlore.storage.core.statements import JsonText, any_of, json_items
+from layerlore.storage.core.statements import JsonText, WithIds, any_of, json_items
 from layerlore.storage.core.tables import SCOPE, THREAD, entry_sources, messages, search_rows, search_vectors, threads
 from layerlore.storage.core.tables import entries as entries_table
 from layerlore.storage.core.transaction import Row, Tx
@@ -74,7 +75,8 @@ _neighbours = select(_near.c.row_id).join_from(
     isouter=True,
 )
 _AROUND = select(*(search_rows.c[name] for name in IndexedRow._fields)).where(
-    search_rows.c.row_id.in_(union_all(select(_asked.c.row_id), _neighbours))
+    WithIds(search_rows.c.tenant_id) == bindparam("tenant_id"),
+    search_rows.c.row_id.in_(union_all(select(_asked.c.row_id), _neighbours)),
 )
 _in_order = itemgetter(*(IndexedRow._fields.index(name) for name in ("thread_uid", "seq", "chunk")))
 
@@ -160,13 +162,7 @@ _UNEMBEDDED = (
         search_rows,
         same_thread(_recent, search_rows) & (search_rows.c.seq >= _recent.c.from_seq),
     )
-    .where(
-        not_(
-            exists().where(
-                search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model")
-            )
-        )
-    )
+    .where(not_(exists().where(vector_of(search_rows), search_vectors.c.model == bindparam("model"))))
     .order_by(search_rows.c.row_id.desc())
     .limit(bindparam("most"))
 )

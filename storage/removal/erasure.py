@@ -36,8 +36,18 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.json_text import value_of
 from layerlore.storage.core.records import Scope, Tenant, Thread
-from layerlore.storage.core.scopes import KINDS, PROFILE_PLACE, in_scope, note_places, of_scope, of_thread, scope_token
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.scopes import (
+    KINDS,
+    PROFILE_PLACE,
+    in_scope,
+    named_in_scope,
+    note_places,
+    of_scope,
+    of_thread,
+    scope_token,
+    vector_of,
+)
+from layerlore.storage.core.statements import VectorOf, any_of
 from layerlore.storage.core.tables import (
     SCOPE,
     THREAD,
@@ -126,7 +136,8 @@ def _count(table: Table, *where: ColumnElement[bool]) -> Select[Any]:
 
 
 _ALL = {table: _count(table, in_scope(table)) for table in (*OWNED, search_rows)}
-_ALL_VECTORS = _count(search_vectors, any_of(search_vectors.c.scope_token, "tokens"))
+_of_tenant = VectorOf(search_vectors.c.tenant_id, bindparam("tenant_id"))
+_ALL_VECTORS = _count(search_vectors, _of_tenant, any_of(search_vectors.c.scope_token, "tokens"))
 
 
 async def count(tx: Tx, scope: Scope) -> Counts:
@@ -135,7 +146,7 @@ async def count(tx: Tx, scope: Scope) -> Counts:
     for table, statement in _ALL.items():
         counts[table.name] = await _number(tx, statement, **of_scope(scope))
     tokens = [scope_token(scope, kind) for kind in KINDS]
-    counts["search_vectors"] = await _number(tx, _ALL_VECTORS, tokens=tokens)
+    counts["search_vectors"] = await _number(tx, _ALL_VECTORS, tenant_id=scope.tenant_id, tokens=tokens)
     # The + leaves out the tables without rows.
     return +counts
 
@@ -168,7 +179,7 @@ _OF_THREADS = {table: _count(table, of_threads(table)) for table in OF_THREAD}
 _ROWS = _count(search_rows, in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
 _VECTORS = (
     select(func.count())
-    .select_from(search_vectors.join(search_rows, search_rows.c.row_id == search_vectors.c.row_id))
+    .select_from(search_vectors.join(search_rows, vector_of(search_rows)))
     .where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
 )
 _PROFILES = _count(
@@ -352,7 +363,10 @@ _INDEX_ROWS = (
     .where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
     .limit(bindparam("most"))
 )
-_ERASE_INDEX = tuple(delete(table).where(any_of(table.c.row_id, "row_ids")) for table in (search_vectors, search_rows))
+_ERASE_INDEX = (
+    delete(search_vectors).where(_of_tenant, any_of(search_vectors.c.row_id, "row_ids")),
+    delete(search_rows).where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids")),
+)
 _ERASE_SOME = tuple(
     delete(table).where(
         tuple_(*table.primary_key).in_(select(*table.primary_key).where(of_threads(table)).limit(bindparam("most")))
@@ -396,7 +410,7 @@ async def _purge_thread(tx: Tx, scope: Scope, thread_uid: str, most: int) -> int
     row_ids = await tx.scalars(_INDEX_ROWS, **of_scope(scope), uids=indexed, most=most)
     if row_ids:
         for statement in _ERASE_INDEX:
-            await tx.run(statement, row_ids=row_ids)
+            await tx.run(statement, **of_scope(scope), row_ids=row_ids)
     erased = len(row_ids)
     for statement in _ERASE_SOME:
         if erased >= most:

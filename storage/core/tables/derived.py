@@ -216,15 +216,17 @@ search_rows = Table(
     Column("content_words", Integer, nullable=False, server_default=text("0")),
 )
 
-# The vectors of the rows, one for each model; ``code`` is one bit a dimension, whether it is above zero.
+# The vectors of the rows, one for each model; ``code`` is one bit a dimension, whether it is above zero. SQLite stores no
+# tenant here: a vector hangs on its row's id, which leads the key there.
 search_vectors = Table(
     "search_vectors",
     search_rows.metadata,
+    Column("tenant_id", Text, nullable=False),
     Column("row_id", BigInteger, nullable=False),
     Column("model", Text, nullable=False),
     Column("scope_token", Text, nullable=False),
     Column("dimension", Integer, nullable=False),
     Column("code", LargeBinary, nullable=False),  # bit varying on Postgres
     Column("vector", LargeBinary, nullable=False),  # numbers of 16 bits, little endian
-    PrimaryKeyConstraint("row_id", "model"),
+    PrimaryKeyConstraint("tenant_id", "row_id", "model"),
 )

@@ -539,11 +539,12 @@ CREATE TABLE steps (
 CREATE INDEX steps_by_message ON steps (tenant_id, agent_id, resource_id, thread_uid, message_seq) WHERE message_seq IS NOT NULL;
 CREATE INDEX steps_by_operation ON steps (tenant_id, agent_id, resource_id, thread_uid, operation_id, seq);
 
--- The search index: a row's id is never given again, and its words are its lexemes.
+-- The search index: a row's id is never given again, and its words are its lexemes. The words of all tenants are in one
+-- index, as only an extension could put the tenant before them: each query begins with the token of its scope.
 CREATE TEXT SEARCH DICTIONARY layerlore_stem (TEMPLATE = snowball, language = 'english');
 
 CREATE TABLE search_rows (
-    row_id BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
+    row_id BIGINT GENERATED ALWAYS AS IDENTITY,
     tenant_id TEXT NOT NULL,
     agent_id TEXT NOT NULL,
     resource_id TEXT NOT NULL,
@@ -561,21 +562,26 @@ CREATE TABLE search_rows (
     asks INTEGER DEFAULT 0 NOT NULL,
     empty INTEGER DEFAULT 0 NOT NULL,
     content_words INTEGER DEFAULT 0 NOT NULL,
-    PRIMARY KEY (tenant_id, agent_id, resource_id, thread_uid, seq, chunk)
+    PRIMARY KEY (tenant_id, agent_id, resource_id, thread_uid, seq, chunk),
+    UNIQUE (tenant_id, row_id)
 );
+-- For the passes over the rows of all tenants.
+CREATE INDEX search_rows_in_order ON search_rows (row_id);
 CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes) WITH (fastupdate = off);
 CREATE INDEX search_rows_stale ON search_rows (row_id) WHERE text_version < 4;
 
 CREATE TABLE search_vectors (
-    row_id BIGINT NOT NULL REFERENCES search_rows (row_id) ON DELETE CASCADE,
+    tenant_id TEXT NOT NULL,
+    row_id BIGINT NOT NULL,
     model TEXT NOT NULL,
     scope_token TEXT NOT NULL,
     dimension INTEGER NOT NULL,
     code BIT VARYING NOT NULL,
     vector BYTEA NOT NULL,
-    PRIMARY KEY (row_id, model)
+    PRIMARY KEY (tenant_id, row_id, model),
+    FOREIGN KEY (tenant_id, row_id) REFERENCES search_rows (tenant_id, row_id) ON DELETE CASCADE
 );
-CREATE INDEX search_vectors_codes ON search_vectors (scope_token, model) INCLUDE (row_id, code);
+CREATE INDEX search_vectors_codes ON search_vectors (tenant_id, scope_token, model) INCLUDE (row_id, code);
 
 -- The rows of the index go with the message or the entry that they were made from.
 CREATE FUNCTION forget_search_rows_of_message() RETURNS trigger
@@ -640,7 +646,7 @@ CREATE TABLE last_writes (
 -- The journal only grows. Pruning says so by a setting of its transaction; a role without the right to delete cannot
 -- make use of that.
 CREATE TABLE journal (
-    row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    row_id BIGINT GENERATED ALWAYS AS IDENTITY,
     tenant_id TEXT NOT NULL,
     agent_id TEXT NOT NULL,
     resource_mark TEXT NOT NULL,
@@ -650,8 +656,11 @@ CREATE TABLE journal (
     tool TEXT NOT NULL,
     counts TEXT NOT NULL,
     outcome TEXT NOT NULL,
-    reason TEXT
+    reason TEXT,
+    PRIMARY KEY (tenant_id, row_id)
 );
+-- For an operator who reads the newest lines of all tenants.
+CREATE INDEX journal_in_order ON journal (row_id);
 CREATE INDEX journal_by_time ON journal (tenant_id, at);
 
 CREATE FUNCTION journal_only_grows() RETURNS trigger
@@ -810,7 +819,8 @@ $do$;
 
 -- The scope's token is what a vector's codes are found by.
 CREATE POLICY bound ON search_vectors USING (
-    scope_token = ANY ((SELECT string_to_array(current_setting('layerlore.tokens', true), ' '))::text[]));
+    tenant_id = (SELECT nullif(current_setting('layerlore.tenant', true), ''))
+    AND scope_token = ANY ((SELECT string_to_array(current_setting('layerlore.tokens', true), ' '))::text[]));
 
 DO $do$
 DECLARE name TEXT;
@@ -956,7 +966,7 @@ AS $body$
 #variable_conflict use_column
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
-RETURN QUERY WITH gone AS (DELETE FROM search_vectors WHERE (search_vectors.row_id, search_vectors.model) IN (SELECT search_vectors.row_id, search_vectors.model 
+RETURN QUERY WITH gone AS (DELETE FROM search_vectors WHERE search_vectors.ctid IN (SELECT search_vectors.ctid AS anon_1 
 FROM search_vectors 
 WHERE NOT search_vectors.model = ANY($1::TEXT[]) 
  LIMIT $2::BIGINT) RETURNING 1) SELECT count(*) FROM gone;
@@ -1014,7 +1024,7 @@ RETURN QUERY SELECT search_rows.row_id, search_rows.tenant_id, search_rows.agent
 FROM search_rows 
 WHERE search_rows.row_id > $1::BIGINT AND search_rows.row_id <= $2::BIGINT AND NOT (EXISTS (SELECT * 
 FROM search_vectors 
-WHERE search_vectors.row_id = search_rows.row_id AND search_vectors.model = $3::VARCHAR)) ORDER BY search_rows.row_id 
+WHERE search_vectors.tenant_id = search_rows.tenant_id AND search_vectors.row_id = search_rows.row_id AND search_vectors.model = $3::VARCHAR)) ORDER BY search_rows.row_id 
  LIMIT $4::BIGINT;
 PERFORM set_config('layerlore.across', '', true);
 END

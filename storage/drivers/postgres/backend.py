@@ -13,7 +13,18 @@ from layerlore.storage.core import linear_re
 from layerlore.storage.core.index_rows import Packed
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Json, Scope
-from layerlore.storage.core.statements import ByteLength, BytewiseText, IsAnyOf, JsonItems, JsonText, Upsert
+from layerlore.storage.core.statements import (
+    WRITES,
+    ByteLength,
+    BytewiseText,
+    IsAnyOf,
+    JsonItems,
+    JsonText,
+    RowPlace,
+    Upsert,
+    VectorOf,
+    WithIds,
+)
 from layerlore.storage.core.tables import stored_bytes
 from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
 from layerlore.storage.drivers.postgres import search as postgres_search
@@ -42,6 +53,21 @@ def _json_items(element: JsonItems, compiler: SQLCompiler, **options: Any) -> st
 @compiles(JsonText, "postgresql")
 def _json_text(element: JsonText, compiler: SQLCompiler, **options: Any) -> str:
     return f"({compiler.process(element.column, **options)} ->> {element.place})"
+
+
+@compiles(WithIds, "postgresql")
+def _with_ids(element: WithIds, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.column, **options)
+
+
+@compiles(VectorOf, "postgresql")
+def _vector_of(element: VectorOf, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.is_same, **options)
+
+
+@compiles(RowPlace, "postgresql")
+def _row_place(element: RowPlace, compiler: SQLCompiler, **options: Any) -> str:
+    return f"{element.table.name}.ctid"
 
 
 @compiles(ByteLength, "postgresql")
@@ -91,7 +117,7 @@ _FOLD_BYTES = select(
         func.txid_current(),
         literal(0, BigInteger),
     )
-)
+).execution_options(**{WRITES: True})
 _WHOLE_TENANT = ""
 
 
@@ -148,7 +174,8 @@ async def fold_bytes(tx: Tx, owner: Scope) -> None:
 def call_of(function: str, statement: Select[Any] | Delete) -> TextClause:
     """The statement that calls the function, with the parameters of the look's own statement."""
     names = ", ".join(f":{name}" for name in _as_function(statement)[0])
-    return text(f"SELECT * FROM {function}({names})")  # noqa: S608 - constants
+    call = text(f"SELECT * FROM {function}({names})")  # noqa: S608 - constants
+    return call.execution_options(**{WRITES: isinstance(statement, Delete)})
 
 
 def definition(look: Look) -> str:

@@ -74,11 +74,9 @@ class _ConnectionGone(ConnectionError):
     """asyncpg got a request on a connection that is closed."""
 
 
-# Nothing for a unit that wrote nothing.
 _MARK = """
 INSERT INTO last_writes (slot, unit, written_at)
-SELECT $1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-WHERE pg_current_xact_id_if_assigned() IS NOT NULL
+VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at
 """
 # The seconds that a look waits for a connection: fewer than those after which it counts as failed.
@@ -259,13 +257,14 @@ class PostgresDatabase(OneCluster):
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "write") as connection:
+                tx = PostgresTx(connection, is_pooled=self._is_pooled, access="READ WRITE", shard=self.shard)
                 try:
                     await connection.execute(begin)
-                    value = await work(
-                        PostgresTx(connection, is_pooled=self._is_pooled, access="READ WRITE", shard=self.shard)
-                    )
-                    # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
-                    mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
+                    value = await work(tx)
+                    if tx.wrote:
+                        # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
+                        await connection.execute(_MARK, mark.slot, mark.unit)
+                    mark.wrote = tx.wrote
                 except BaseException:
                     if not _is_gone(connection):
                         await connection.execute("ROLLBACK")

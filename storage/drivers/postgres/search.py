@@ -38,7 +38,7 @@ _POSTINGS = text("SELECT word, row_ids FROM layerlore_postings(:words, :scope, :
 
 _NEAREST_CODES = """
     SELECT row_id FROM search_vectors
-    WHERE scope_token IN (:scope_token, :other_token) AND model = :model {among}
+    WHERE tenant_id = :tenant_id AND scope_token IN (:scope_token, :other_token) AND model = :model {among}
     ORDER BY bit_count(code # CAST(:code AS bit varying)), row_id
     LIMIT CAST(:most AS bigint)
 """
@@ -46,10 +46,17 @@ NEAREST = text(_NEAREST_CODES.format(among=""))
 NEAREST_AMONG = text(_NEAREST_CODES.format(among="AND row_id = ANY(CAST(:row_ids AS bigint[]))"))
 
 
-async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: bytes, most: int) -> RowIdArray:
-    row_ids = await tx.scalars(
-        NEAREST, scope_token=scope_token, other_token=other_token, model=model, code=as_code(code), most=most
-    )
+PUT = text(
+    "INSERT INTO search_vectors (tenant_id, row_id, model, scope_token, dimension, code, vector)"
+    " VALUES (:tenant_id, :row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
+)
+
+
+async def nearest(
+    tx: Tx, tenant_id: str, scope_token: str, other_token: str, model: str, code: bytes, most: int
+) -> RowIdArray:
+    tokens = {"scope_token": scope_token, "other_token": other_token}
+    row_ids = await tx.scalars(NEAREST, tenant_id=tenant_id, **tokens, model=model, code=as_code(code), most=most)
     return np.array(row_ids, np.int64)
 
 

@@ -99,8 +99,11 @@ def _size(row: Row) -> int:
     return sum(len(value) for value in row if isinstance(value, str))
 
 
+_WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
+
+
 class PostgresTx:
-    """Runs statements on one connection, inside its transaction."""
+    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row."""
 
     backend: Backend = backend
 
@@ -118,10 +121,13 @@ class PostgresTx:
         self._is_pooled = is_pooled
         self._access: Access = access
         self._shard = shard
+        self.wrote = False
 
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
         sql = compiled(statement, DIALECT)
-        return cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+        rows = cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+        self.wrote = self.wrote or (sql.writes and bool(rows))
+        return rows
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
         sql = compiled(statement, DIALECT)
@@ -146,11 +152,15 @@ class PostgresTx:
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
         sql = compiled(statement, DIALECT)
-        return cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+        row = cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+        self.wrote = self.wrote or (sql.writes and row is not None)
+        return row
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
-        sql = compiled(statement, DIALECT)
-        return await self._connection.fetchval(sql.sql, *sql.arguments(values))
+        row = await self.one(statement, **values)
+        if row is None:
+            return None
+        return row[0]
 
     async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
         return [row[0] for row in await self.all(statement, **values)]
@@ -158,14 +168,18 @@ class PostgresTx:
     async def run(self, statement: Executable, /, **values: Any) -> int:
         sql = compiled(statement, DIALECT)
         status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
-        count = status.rpartition(" ")[2]
-        if count.isdigit():
-            return int(count)
-        return 0
+        tag, _, count = status.rpartition(" ")
+        if not count.isdigit():
+            return 0
+        if int(count) and tag.startswith(_WRITING_TAGS):
+            self.wrote = True
+        return int(count)
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         sql = compiled(statement, DIALECT)
         await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
+        # It does not say how many rows it changed, and is used for writing alone.
+        self.wrote = self.wrote or bool(rows)
 
     async def enter(self, scope: Scope) -> None:
         bind = binding(scope)

@@ -260,7 +260,7 @@ def check_same_tables(source: Sequence[MovedTable], target: Sequence[MovedTable]
     if {*source} != {*target}:
         raise StorageUnavailable("the two clusters have tables of different versions: run `layerlore migrate` first")
     for table in source:
-        if not table.keys_are_own and table.name == "TEMPORARY":
+        if not table.keys_are_own:
             raise StorageUnavailable(f"rows of {table.name} cannot move: their numbers are not the tenant's own")
 
 

@@ -11,7 +11,16 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from layerlore.storage.core.index_rows import Packed
 from layerlore.storage.core.records import Json, Scope
-from layerlore.storage.core.statements import ByteLength, IsAnyOf, JsonItems, JsonText, Upsert
+from layerlore.storage.core.statements import (
+    ByteLength,
+    IsAnyOf,
+    JsonItems,
+    JsonText,
+    RowPlace,
+    Upsert,
+    VectorOf,
+    WithIds,
+)
 from layerlore.storage.core.tables import stored_bytes
 from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
 from layerlore.storage.drivers.sqlite import driver
@@ -126,6 +135,22 @@ def _json_items(element: JsonItems, compiler: SQLCompiler, **options: Any) -> st
 @compiles(JsonText, "sqlite")
 def _json_text(element: JsonText, compiler: SQLCompiler, **options: Any) -> str:
     return f"json_extract({compiler.process(element.column, **options)}, '$[{element.place}]')"
+
+
+@compiles(WithIds, "sqlite")
+def _with_ids(element: WithIds, compiler: SQLCompiler, **options: Any) -> str:
+    # With a sign no index serves the column.
+    return f"+{compiler.process(element.column, **options)}"
+
+
+@compiles(VectorOf, "sqlite")
+def _vector_of(element: VectorOf, compiler: SQLCompiler, **options: Any) -> str:
+    return "1"
+
+
+@compiles(RowPlace, "sqlite")
+def _row_place(element: RowPlace, compiler: SQLCompiler, **options: Any) -> str:
+    return f"{element.table.name}.rowid"
 
 
 @compiles(ByteLength, "sqlite")

@@ -42,7 +42,15 @@ NEAREST = text(_NEAREST_CODES.format(among=""))
 NEAREST_AMONG = text(_NEAREST_CODES.format(among="AND row_id IN (SELECT value FROM json_each(:row_ids))"))
 
 
-async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: bytes, most: int) -> RowIdArray:
+PUT = text(
+    "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
+    " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
+)
+
+
+async def nearest(
+    tx: Tx, tenant_id: str, scope_token: str, other_token: str, model: str, code: bytes, most: int
+) -> RowIdArray:
     # A transaction that only reads has the codes at hand.
     cache: CodeCache | None = getattr(tx, "codes", None)
     if cache is not None:

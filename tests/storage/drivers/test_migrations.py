@@ -230,8 +230,11 @@ async def test_a_database_of_before_the_baseline_is_refused_and_left_alone(
     assert await tables(database_url, server) == before
 
 
-A_VECTOR = "INSERT INTO search_vectors SELECT row_id, 'm', 's', 8, @code, @vector FROM search_rows"
-OF_DIALECT = {"sqlite": {"@code": "x'01'", "@vector": "x'01'"}, "postgres": {"@code": "B'1'", "@vector": "'\\x01'"}}
+A_VECTOR = "INSERT INTO search_vectors SELECT @key, 'm', 's', 8, @code, @vector FROM search_rows"
+OF_DIALECT = {
+    "sqlite": {"@key": "row_id", "@code": "x'01'", "@vector": "x'01'"},
+    "postgres": {"@key": "tenant_id, row_id", "@code": "B'1'", "@vector": "'\\x01'"},
+}
 AN_ENTRY = """
 INSERT INTO entries (tenant_id, agent_id, resource_id, entry_id, content, content_hash, status, origin, trust, model,
     prompt, created_at, seen_at)
