@@ -16,7 +16,7 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.dialect import HOME
-from layerlore.storage.drivers.shards.tenant_move import ClusterUrls, move_tenant
+from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
 from layerlore.storage.messages.tenant_memories import tenants_after
 
 _HEADINGS = ("tenant", "cluster", "bytes", "")

@@ -47,7 +47,7 @@ class PostgresDialect:
         home = ShardUrls(url, options.listen_url)
         if not options.shards:
             return await open_cluster(home, None)
-        several = importlib.import_module("layerlore.storage.drivers.shards.sharded")
+        several = importlib.import_module("layerlore.storage.drivers.postgres.sharded")
         return cast("Database", await several.open_sharded(open_cluster, home, options.shards))
 
     async def look(self, url: str, default_file: Path, *, whole: bool) -> DatabaseState:

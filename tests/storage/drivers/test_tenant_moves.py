@@ -16,7 +16,7 @@ from layerlore.storage.core.records import ApiKey, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.dialect import ShardUrls
-from layerlore.storage.drivers.shards.tenant_move import ClusterUrls, move_tenant
+from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
 
 from ..building import NOW, draft, everything, having, rows, say

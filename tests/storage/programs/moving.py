@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from layerlore.storage.drivers.shards.tenant_move import ClusterUrls, move_tenant
+from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 
 
 async def main(clusters: dict[str, str], tenant: str, target: str, last: int) -> None:

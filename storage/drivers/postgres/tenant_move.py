@@ -19,10 +19,10 @@ from layerlore.storage.core.records import Tenant
 from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
 from layerlore.storage.drivers.postgres.url import read_url
-from layerlore.storage.drivers.shards.tenant_copy import (
+from layerlore.storage.drivers.postgres.tenant_copy import (
     PARKED_MS,
     Connection,
-    MovedTable,
+    TenantTable,
     TenantCopy,
     bind,
     check_same_tables,
@@ -149,8 +149,8 @@ class _Move:
         self._to = target
         self._target = clusters[target]
         self._report = report
-        self._tables: list[MovedTable] = []
-        self._journal: list[MovedTable] = []
+        self._tables: list[TenantTable] = []
+        self._journal: list[TenantTable] = []
 
     async def run(self) -> None:
         tables = await read_tables(self._target)

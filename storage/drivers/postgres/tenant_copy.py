@@ -34,7 +34,7 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class MovedTable:
+class TenantTable:
     """A table with rows of tenants. ``is_numbered``: the database itself gives numbers to its rows. ``keys_are_own``: each
     unique key begins with the tenant, so that rows of two tenants may have the same numbers."""
 
@@ -89,7 +89,7 @@ ORDER BY t.relname
 """
 
 
-async def read_tables(connection: Connection) -> list[MovedTable]:
+async def read_tables(connection: Connection) -> list[TenantTable]:
     """The tables whose rows go with a tenant, each behind those that its rows refer to."""
     found = {
         row["name"]: row
@@ -109,7 +109,7 @@ async def read_tables(connection: Connection) -> list[MovedTable]:
     for name in sorted(found, key=lambda name: name.startswith("search_")):
         place(name)
     return [
-        MovedTable(name, tuple(row["columns"]), tuple(row["key"]), row["is_numbered"], row["keys_are_own"])
+        TenantTable(name, tuple(row["columns"]), tuple(row["key"]), row["is_numbered"], row["keys_are_own"])
         for name, row in ((name, found[name]) for name in ordered)
     ]
 
@@ -130,7 +130,7 @@ async def bind(connection: Connection, tenant: Tenant) -> None:
     )
 
 
-async def _read_groups(connection: Connection, table: MovedTable, tenant: Tenant, *, parked: bool) -> dict[Group, Any]:
+async def _read_groups(connection: Connection, table: TenantTable, tenant: Tenant, *, parked: bool) -> dict[Group, Any]:
     """How many rows each group has, and their hash."""
     names = "".join(f"{group}, " for group in table.groups)
     rows = await connection.fetch(
@@ -141,7 +141,7 @@ async def _read_groups(connection: Connection, table: MovedTable, tenant: Tenant
     return {tuple(row)[:-2]: tuple(row)[-2:] for row in rows}
 
 
-def _among(table: MovedTable) -> str:
+def _among(table: TenantTable) -> str:
     """The rows of the tenant in some groups, whose names come as one array for each part of them, from $2 on."""
     arrays = ", ".join(f"${at}::text[]" for at, _ in enumerate(table.groups, 2))
     names = ", ".join(f"g{at}" for at, _ in enumerate(table.groups))
@@ -154,7 +154,7 @@ def _arrays(tenant: Tenant, groups: Sequence[Group]) -> list[Any]:
 
 
 async def _read_hashes(
-    connection: Connection, table: MovedTable, tenant: Tenant, groups: Sequence[Group], *, parked: bool
+    connection: Connection, table: TenantTable, tenant: Tenant, groups: Sequence[Group], *, parked: bool
 ) -> dict[str, int]:
     """The hash of each row of some groups, by its key."""
     rows = await connection.fetch(
@@ -165,7 +165,7 @@ async def _read_hashes(
 
 
 async def _remove_rows(
-    connection: Connection, table: MovedTable, tenant: Tenant, groups: Sequence[Group], keys: Sequence[str]
+    connection: Connection, table: TenantTable, tenant: Tenant, groups: Sequence[Group], keys: Sequence[str]
 ) -> None:
     if keys:
         await connection.execute(
@@ -180,7 +180,7 @@ class TenantCopy:
     """The copy of a tenant on ``target``. ``guard`` is called first in each transaction there: it raises if the tenant is
     on that cluster by now."""
 
-    def __init__(self, target: Connection, tenant: Tenant, tables: Sequence[MovedTable], guard: Guard) -> None:
+    def __init__(self, target: Connection, tenant: Tenant, tables: Sequence[TenantTable], guard: Guard) -> None:
         self._target = target
         self._tenant = tenant
         self._tables = tables
@@ -190,7 +190,7 @@ class TenantCopy:
         """Make the copy what the source's open transaction sees. Returns how many rows differed."""
         return sum([await self._update_table(source, table) for table in self._tables])
 
-    async def _update_table(self, source: Connection, table: MovedTable) -> int:
+    async def _update_table(self, source: Connection, table: TenantTable) -> int:
         there = await _read_groups(source, table, self._tenant, parked=True)
         async with of_tenant(self._target, self._tenant):
             here = await _read_groups(self._target, table, self._tenant, parked=False)
@@ -207,7 +207,7 @@ class TenantCopy:
             changed += await self._update_groups(source, table, batch)
         return changed
 
-    async def _update_groups(self, source: Connection, table: MovedTable, groups: Sequence[Group]) -> int:
+    async def _update_groups(self, source: Connection, table: TenantTable, groups: Sequence[Group]) -> int:
         wanted = await _read_hashes(source, table, self._tenant, groups, parked=True)
         async with of_tenant(self._target, self._tenant):
             await self._guard(self._target)
@@ -233,7 +233,7 @@ class TenantCopy:
                     await self._store(table, groups, [key for key in changed if key in present], rows)
         return len(gone) + len(changed)
 
-    async def _store(self, table: MovedTable, groups: Sequence[Group], present: Sequence[str], rows: Any) -> None:
+    async def _store(self, table: TenantTable, groups: Sequence[Group], present: Sequence[str], rows: Any) -> None:
         columns = ", ".join(table.columns)
         await self._target.execute(
             f"CREATE TEMP TABLE moved_rows ON COMMIT DROP AS SELECT {columns} FROM {table.name} WITH NO DATA"  # noqa: S608
@@ -255,7 +255,7 @@ class TenantCopy:
         await self._target.execute(insert)
 
 
-def check_same_tables(source: Sequence[MovedTable], target: Sequence[MovedTable]) -> None:
+def check_same_tables(source: Sequence[TenantTable], target: Sequence[TenantTable]) -> None:
     """Raises StorageUnavailable if the two clusters have tables of different versions."""
     if {*source} != {*target}:
         raise StorageUnavailable("the two clusters have tables of different versions: run `layerlore migrate` first")
@@ -264,7 +264,7 @@ def check_same_tables(source: Sequence[MovedTable], target: Sequence[MovedTable]
             raise StorageUnavailable(f"rows of {table.name} cannot move: their numbers are not the tenant's own")
 
 
-async def remove_journal(source: Connection, target: Connection, tenant: Tenant, journal: MovedTable) -> int:
+async def remove_journal(source: Connection, target: Connection, tenant: Tenant, journal: TenantTable) -> int:
     """Remove the lines of the journal from a cluster that the tenant is no more on, as far as the target has the same.
     Returns how many."""
     async with of_tenant(source, tenant):
@@ -281,7 +281,7 @@ async def remove_journal(source: Connection, target: Connection, tenant: Tenant,
     return removed
 
 
-async def remove_tenant(connection: Connection, tenant: Tenant, tables: Sequence[MovedTable], guard: Guard) -> int:
+async def remove_tenant(connection: Connection, tenant: Tenant, tables: Sequence[TenantTable], guard: Guard) -> int:
     """Remove a tenant's rows from a cluster that it is no more on. Returns how many."""
     removed = 0
     # Rows before those that they refer to; last the bytes, which every removal counts down.
