@@ -79,10 +79,10 @@ def postgres() -> str:
     database = Settings.model_fields["database"]
     section = dict(sections(Settings))["postgres"]
     lines = [POSTGRES_HEAD, *_comment(_described(database)), f'database = "{POSTGRES_URL}"', ""]
-    lines += _toml_table("postgres", _text_of(section)) + _settings(section)
-    for field in Settings.model_fields.values():
+    for name, field in Settings.model_fields.items():
         if _is_tables(field):
-            lines += [*_comment(_described(field)), *(f"#{example}" for example in field.examples or []), ""]
+            lines += [*_comment(_described(field)), *_examples(field, ""), f"#{name} = {_toml_default(field)}", ""]
+    lines += _toml_table("postgres", _text_of(section)) + _settings(section)
     return "\n".join(lines).rstrip() + "\n"
 
 
