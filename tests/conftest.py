@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -357,6 +357,34 @@ async def database(database_url: str) -> AsyncIterator[Database]:
         opened = await PostgresDatabase.open(database_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def nothing_is_open(database_url: str) -> Callable[[Database], Awaitable[None]]:
+    """Fails where a connection is in a transaction once everything begun has come to its end."""
+
+    async def check(database: Database) -> None:
+        if isinstance(database, SqliteDatabase):
+            await database._writer.finish()
+            for thread in (database._writer_thread, *database._readers):
+                assert not await thread.hop(lambda connection: connection.in_transaction)
+            assert database._idle.qsize() == len(database._readers)
+            assert await database.integrity_problems() == []
+            return
+        assert isinstance(database, PostgresDatabase)
+        if database._units:
+            await asyncio.wait(database._units, timeout=20)
+        onlooker = await asyncpg.connect(database_url)
+        try:
+            states = await onlooker.fetch(
+                "SELECT state FROM pg_stat_activity WHERE application_name = 'layerlore' AND usename = current_user"
+            )
+            assert states
+            assert {row["state"] for row in states} == {"idle"}
+        finally:
+            await onlooker.close()
+
+    return check
 
 
 @pytest.fixture(scope="session")

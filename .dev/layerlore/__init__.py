@@ -6,8 +6,8 @@ The path serves the interpreter; the links beside this file serve tools that rea
 import os
 
 _root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# The second has what lies beside those folders in the wheel.
-__path__ = [_root, os.path.join(_root, ".dev", "wheel")]
+# The second has what lies beside those folders in the wheel, the third the tests that are published, ``conformance``.
+__path__ = [_root, os.path.join(_root, ".dev", "wheel"), os.path.join(_root, "tests")]
 
 from layerlore.server.process.version import VERSION  # noqa: E402 - found through the path above
 

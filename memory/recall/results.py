@@ -261,15 +261,19 @@ def pick_winners(
     totals = parts.sum(axis=0)
     best = totals.max(initial=0.0)
     relevance = max((each.relevance for each in verdicts if each.confidence != "nothing"), default=0.0)
-    winners: list[Winner] = []
-    for message in np.flatnonzero(totals).tolist():
-        query = int(parts[:, message].argmax())
-        row, score = int(rows[query, message]), relevance * float(totals[message] / best)
-        if gathered.passing[row] and score >= (min_score or 0.0):
-            winners.append(Winner(row, score, query, float(rankings[query, message])))
-    winners.sort(key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row]))
+    messages = np.flatnonzero(totals)
+    queries = parts[:, messages].argmax(axis=0)
+    of_message = rows[queries, messages]
+    scores = relevance * (totals[messages] / best)
+    # In ascending order of these keys, of which the last counts first.
+    order = np.lexsort((-pool.row_ids[of_message], -pool.said_at[of_message], -scores))
+    order = order[gathered.passing[of_message[order]] & (scores[order] >= (min_score or 0.0))][:limit]
+    winners = [
+        Winner(int(of_message[at]), float(scores[at]), int(queries[at]), float(rankings[queries[at], messages[at]]))
+        for at in order.tolist()
+    ]
     # No more than ``limit`` would have been shown, so no more count as held back.
-    return winners[:limit], min(limit, len(seen)) - len(winners[:limit])
+    return winners, min(limit, len(seen)) - len(winners)
 
 
 def _share(ranked: Ranking, *, alone: bool) -> Floats:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Json, StoredJson
 
@@ -29,20 +28,11 @@ _PART: dict[str, tuple[tuple[str, type], ...]] = {
     "tool_result": (("tool_call_id", str),),
     "custom": (),
 }
-# Most messages are one text, written as it is: it need not be parsed.
-_ONE_TEXT = linear_re.compile(r'\[\{"type":"text","text":"([^"\\\x00-\x1f]*)"\}\]')
 _BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 
 def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:
     """A message's parts, as ``loads`` reads them; a note in their place if they are damaged."""
-    # A damaged cell need not hold text.
-    if isinstance(stored, str):
-        plain = _ONE_TEXT.fullmatch(stored)
-    else:
-        plain = None
-    if plain is not None:
-        return [{"type": "text", "text": plain[1]}]
     # Sound JSON may still be no list of parts: then `_whole` raises or answers False.
     try:
         parts = loads(stored)

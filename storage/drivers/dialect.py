@@ -1,7 +1,7 @@
 """The kinds of databases by the scheme of their URL: the two that come along, and those of other packages.
 
 Another package registers its kind as an entry point of the group ``layerlore.databases``: the scheme is its name, and an
-object that fulfils ``Dialect`` its value. `docs/databases.md` is the guide for the author of one.
+object that fulfils ``Dialect`` its value.
 """
 
 import importlib

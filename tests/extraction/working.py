@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.extraction.chat.chat_port import Chat
 from layerlore.extraction.jobs.worker import JobWorker, Pace
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material

@@ -1,11 +1,16 @@
-"""The alerts and the dashboard in `configs/`: they only use metrics and labels that the server has."""
+"""The alerts and the dashboard in `configs/`: they only use metrics and labels that the server has, and others' parsers take
+them."""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import promql_parser
 import pytest
+from grafana_foundation_sdk.cog import plugins
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from ruamel.yaml import YAML
 from source_tree import ROOT
 
@@ -23,9 +28,13 @@ def alerts() -> list[dict[str, Any]]:
     return [dict(rule) for rule in group["rules"]]
 
 
-def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((CONFIGS / "grafana-dashboard.json").read_text(encoding="utf-8"))["panels"]
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CONFIGS / "grafana-dashboard.json").read_text(encoding="utf-8"))
     return found
+
+
+def panels() -> list[dict[str, Any]]:
+    return [dict(panel) for panel in dashboard()["panels"]]
 
 
 def expressions() -> Iterator[str]:
@@ -56,6 +65,58 @@ def test_every_metric_and_label_of_an_expression_exists(expression: str) -> None
 )
 def test_an_unknown_metric_or_label_is_found(expression: str) -> None:
     assert len(unknown_parts(expression)) == 1
+
+
+def parse(expression: str) -> promql_parser.Expr:
+    # Grafana puts an interval here before Prometheus sees the expression.
+    return promql_parser.parse(expression.replace("$__rate_interval", "1m"))
+
+
+@pytest.mark.parametrize("expression", [*expressions()])
+def test_prometheus_own_grammar_takes_every_expression(expression: str) -> None:
+    parse(expression)
+
+
+@pytest.mark.parametrize("expression", ["sum(layerlore_calls_total", "rate(layerlore_calls_total)", "increse(up[5m])"])
+def test_an_expression_that_prometheus_would_refuse_is_found(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"unclosed|expected type|unknown function"):
+        parse(expression)
+
+
+def test_prometheus_reads_the_time_that_an_alert_waits() -> None:
+    for waits in (rule["for"] for rule in alerts() if "for" in rule):
+        assert 0 < promql_parser.parse_duration(waits).total_seconds() <= 3600
+
+
+def unread_parts(given: Any, read: Any, place: str = "dashboard") -> list[str]:
+    """What Grafana's own classes did not keep of a dashboard."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        missing = [f"{place}.{name}" for name in given.keys() - read.keys()]
+        shared = given.keys() & read.keys()
+        return missing + [part for name in shared for part in unread_parts(given[name], read[name], f"{place}.{name}")]
+    if isinstance(given, list) and isinstance(read, list) and len(given) == len(read):
+        return [
+            part
+            for n, pair in enumerate(zip(given, read, strict=True))
+            for part in unread_parts(*pair, f"{place}[{n}]")
+        ]
+    return [] if given == read else [place]
+
+
+def as_grafana_reads(given: dict[str, Any]) -> Any:
+    plugins.register_default_plugins()
+    return json.loads(JSONEncoder().encode(Dashboard.from_json(given)))
+
+
+def test_grafana_knows_every_part_of_the_dashboard() -> None:
+    given = dashboard()
+    assert unread_parts(given, as_grafana_reads(given)) == []
+
+
+def test_a_part_that_grafana_does_not_know_is_found() -> None:
+    given = dashboard()
+    given["panels"][1]["targets"][0]["exprs"] = "up"
+    assert unread_parts(given, as_grafana_reads(given)) == ["dashboard.panels[1].targets[0].exprs"]
 
 
 def test_every_alert_says_what_is_wrong_and_how_urgent_it_is() -> None:

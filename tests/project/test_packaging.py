@@ -30,8 +30,9 @@ def test_the_wheel_holds_exactly_the_tracked_files_under_our_own_name(tmp_path: 
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES).split("\n")
-    tracked = {f"layerlore/{name}" for name in listed if name and (ROOT / name).exists()}
+    folders = (*PACKAGES, "tests/conformance")
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders).split("\n")
+    tracked = {f"layerlore/{name.removeprefix('tests/')}" for name in listed if name and (ROOT / name).exists()}
     assert packed == tracked | {f"layerlore/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
 
 

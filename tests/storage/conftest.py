@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage.core.transaction import Database
-
-from .running import Runs
-
 Line = dict[str, Any]
 
 
@@ -52,9 +48,3 @@ async def forking() -> AsyncIterator[Forking]:
     assert process.stdin is not None
     process.stdin.close()
     assert await asyncio.wait_for(process.wait(), 60) == 0
-
-
-@pytest.fixture
-def runs(database: Database) -> Runs:
-    """What callers do with runs, and the clock that they see."""
-    return Runs(database)

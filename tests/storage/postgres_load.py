@@ -10,7 +10,7 @@ from layerlore.storage.messages import message_rows
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.threads import Description
 
-from .building import ANA, NOW, draft, everything, search_text, uid
+from ..conformance.building import ANA, NOW, draft, everything, search_text, uid
 
 WRITERS = 16
 

@@ -6,9 +6,9 @@ from typing import Any
 import anyio
 import jsonschema
 import pytest
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.extraction.jobs.host_jobs import LEASE_MS, host_kinds
 from layerlore.extraction.kinds.kind import MODEL_KINDS
 from layerlore.server.runtime import runtime

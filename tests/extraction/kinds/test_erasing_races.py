@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 
 import anyio
 import pytest
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.extraction.kinds.kind import JobKind
 from layerlore.memory.removal.erasure import erase, finish_erasures
 from layerlore.memory.settings.note_settings import EntryRules, ObservationRules

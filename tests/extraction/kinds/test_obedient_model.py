@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from injections import PAYLOADS, check_seen
 from scripted_chat import ScriptedChat
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.extraction.kinds.entries import LABELS, EntryExtractor
 from layerlore.extraction.kinds.kind import AnswerRefused
 from layerlore.extraction.kinds.profile import ProfileWriter

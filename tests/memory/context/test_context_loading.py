@@ -10,7 +10,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.threads import threads
 
-from ...storage.building import ANA, draft, say
+from ...conformance.building import ANA, draft, say
 
 pytestmark = pytest.mark.anyio
 

@@ -1,9 +1,9 @@
 """Evidence as a caller of the tools meets it: what is kept, what is marked, and what an error says."""
 
 import pytest
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.storage.core.transaction import Tx
 
 from ...server.tools.calling import Json, Tools

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.memory.context.caches import (
     ExtractCache,
     ObservationCache,

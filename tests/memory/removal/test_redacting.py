@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from seeing_all import see_all
 from sqlalchemy import insert, text
 from told_embedder import ToldEmbedder
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Redaction, said
 from layerlore.memory.language.search_words import split_words

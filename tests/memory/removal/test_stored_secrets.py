@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from secret_formats import FORMATS, made_up
-from seeing_all import see_all
 from sqlalchemy import insert, text, update
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.memory.language.search_words import split_words
 from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.server.runtime.engines import close_engine, open_engine

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 from fake_openai import FakeOpenAI, fake_openai, misbehaviours
-from seeing_all import see_all
 from sqlalchemy import and_, select
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.storage.core.tables import (
     entries,

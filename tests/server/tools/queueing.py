@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.extraction.jobs.host_jobs import LEASE_MS
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from mcp.types import Tool
-from seeing_all import see_all
 from sqlalchemy import text
 
+from layerlore.conformance.seeing_all import see_all
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.storage.core.transaction import Tx
 

@@ -15,7 +15,7 @@ from layerlore.storage.drivers.sqlite.backup import PutBack, make_backup, put_in
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.driver import connect
 
-from ..building import draft, say, seqs
+from ...conformance.building import draft, say, seqs
 
 pytestmark = pytest.mark.anyio
 

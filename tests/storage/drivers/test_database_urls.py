@@ -15,7 +15,7 @@ from layerlore.storage.drivers.postgres.postgres_errors import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.dialect import path_of
 
-from ..building import draft, examples, say
+from ...conformance.building import draft, examples, say
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.sqlite.backup import make_backup, put_in_place
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
-from ..building import draft, say, seqs
+from ...conformance.building import draft, say, seqs
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from layerlore.storage.core.transaction import StoreFunctionSuspended, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.messages import message_rows
 
-from ..building import ANA, NOW, draft, execute, only, say, search_text, uid
+from ...conformance.building import ANA, NOW, draft, execute, only, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from layerlore.storage.drivers.migrations.runner import Migration
 from layerlore.storage.drivers.postgres import database as postgres_database
 from layerlore.storage.drivers.sqlite import driver
 
-from ..building import draft, execute, having, only, rows, say, seqs
+from ...conformance.building import draft, execute, having, only, rows, say, seqs
 from ..conftest import Forking
 
 

@@ -21,7 +21,7 @@ from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.postgres_errors import POOLED
 from layerlore.storage.drivers.postgres.roles import role_of
 
-from ..building import draft, say
+from ...conformance.building import draft, say
 from ..postgres_load import check, write_until
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

@@ -18,7 +18,7 @@ from layerlore.storage.drivers.postgres.transaction import Patience, PostgresTx,
 from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
-from ..building import ANA, BEN, draft, only, say, uid
+from ...conformance.building import ANA, BEN, draft, only, say, uid
 from ..postgres_load import append_and_count, check, write_until
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from layerlore.storage.drivers.postgres import hints
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.hints import MOST_SCOPES, PostgresHints
 
-from ..building import ANA, BEN, draft, new_scope, say
-from ..listening import PATIENCE, Ear
+from ...conformance.building import ANA, BEN, draft, new_scope, say
+from ...conformance.listening import PATIENCE, Ear
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.postgres import database as postgres_database
 from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase
 
-from ..building import ANA, draft, say, uid
+from ...conformance.building import ANA, draft, say, uid
 from ..postgres_load import append_and_count, check, write_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.programs]

@@ -24,7 +24,7 @@ from layerlore.storage.messages import place_rows, tenant_memories
 from layerlore.storage.removal import erasure, retention
 from layerlore.storage.threads import threads
 
-from ..building import ANA, BEN, NOW, draft, say
+from ...conformance.building import ANA, BEN, NOW, draft, say
 
 pytestmark = pytest.mark.anyio
 

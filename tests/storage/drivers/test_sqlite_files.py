@@ -10,7 +10,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.database import MEMORY, OwnThread, SqliteDatabase
 
-from ..building import draft, having, say, seqs
+from ...conformance.building import draft, having, say, seqs
 
 pytestmark = pytest.mark.anyio
 

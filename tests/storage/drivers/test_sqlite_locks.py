@@ -11,7 +11,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
-from ..building import draft, execute, only, say, seqs
+from ...conformance.building import draft, execute, only, say, seqs
 
 pytestmark = pytest.mark.anyio
 

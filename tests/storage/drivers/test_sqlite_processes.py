@@ -13,7 +13,7 @@ import pytest
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
-from ..building import draft, everything, execute, having, say
+from ...conformance.building import draft, everything, execute, having, say
 from ..conftest import Forking
 
 pytestmark = [

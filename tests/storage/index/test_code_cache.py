@@ -18,8 +18,8 @@ from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.vector_cache import CodeCache
 from layerlore.storage.index import vectors
 
-from ..building import ANA, BEN, draft, drop, execute, only, say
-from ..vectoring import MODEL, code_of, embed_all, pending, put, unit
+from ...conformance.building import ANA, BEN, draft, drop, execute, only, say
+from ...conformance.vectoring import MODEL, code_of, embed_all, pending, put, unit
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.row_cache import PostingCache, RowStamp
 from layerlore.storage.index import lexical
 
-from ..building import ANA, BEN, draft, drop, execute, only, say
+from ...conformance.building import ANA, BEN, draft, drop, execute, only, say
 
 pytestmark = pytest.mark.anyio
 

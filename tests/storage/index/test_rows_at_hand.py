@@ -20,8 +20,8 @@ from layerlore.storage.drivers.sqlite.vector_cache import Stamp, VectorCache, Ve
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
 
-from ..building import ANA, BEN, draft, drop, execute, indexed, rows, say
-from ..vectoring import MODEL, embed_all
+from ...conformance.building import ANA, BEN, draft, drop, execute, indexed, rows, say
+from ...conformance.vectoring import MODEL, embed_all
 
 pytestmark = pytest.mark.anyio
 

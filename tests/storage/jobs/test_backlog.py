@@ -12,7 +12,7 @@ from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.backlog import JobCount, count_all, count_oldest
 from layerlore.storage.jobs.job_rows import Kind
 
-from ..building import ANA, NOW
+from ...conformance.building import ANA, NOW
 
 pytestmark = pytest.mark.anyio
 

@@ -1,23 +1,18 @@
 """The messages that a window may show: the newest, the first, those between two places, the user's latest."""
 
-import re
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text
 
 from layerlore.storage.core.records import ROLES, Message, Scope, Thread
-from layerlore.storage.core.scopes import of_thread
-from layerlore.storage.core.statements import compiled
-from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.postgres.backend import DIALECT
+from layerlore.storage.core.transaction import Database
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.windows import RunState
 from layerlore.storage.threads import threads
 
-from ..building import ANA, BEN, draft, drop, everything, examples, execute, new_scope, say, tool_call, tool_result
+from ..building import ANA, BEN, draft, drop, everything, examples, new_scope, say, tool_call, tool_result
 
 pytestmark = pytest.mark.anyio
 
@@ -136,22 +131,3 @@ async def test_the_latest_of_the_user_is_the_newest_visible_message_of_that_role
     latest = await database.read(windows.latest_from_user, scope, thread)
     expected = [n + 1 for n, (role, gone) in enumerate(told) if role == "user" and not gone]
     assert (latest.seq if latest else None) == (expected[-1] if expected else None)
-
-
-async def test_on_postgres_too_the_latest_of_the_user_is_found_by_the_index_of_those_alone(
-    database: Database,
-) -> None:
-    if database.backend.name == "sqlite":
-        return  # tests/storage/drivers/test_query_plans.py
-    request = draft("hello", role="user")
-    await say(database, "main", request, *(draft(role="assistant") for _ in range(2000)))
-    await database.write_installation(execute, "ANALYZE messages")
-    thread = await found(database)
-
-    async def plan(tx: Tx, scope: Scope) -> list[str]:
-        statement = compiled(windows._LATEST_FROM_USER, DIALECT)
-        values = statement.arguments(of_thread(ANA, thread.thread_uid))
-        sql = re.sub(r"\$(\d+)(::\w+)?", lambda place: repr(values[int(place[1]) - 1]), statement.sql)
-        return [row[0] for row in await tx.all(text(f"EXPLAIN {sql}"))]
-
-    assert any("messages_from_user" in line for line in await database.read(plan, ANA))

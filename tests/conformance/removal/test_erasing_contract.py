@@ -1,7 +1,6 @@
 """Erasing what is kept of somebody: hidden at once, gone from every table, and nothing else is touched."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from sqlalchemy import bindparam, insert
@@ -17,7 +16,6 @@ from layerlore.storage.core.tables import SCOPE, document_sources, search_rows, 
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.moving import moved_entries
 from layerlore.storage.moving.moved_entries import SharedRow
@@ -30,8 +28,6 @@ from layerlore.storage.work.runs import Checkpoint
 from ..building import ANA, BEN, NOW, draft, drop, everything, having, only, rows, say, search_text, uid
 from ..vectoring import embed_all
 from .test_erasure_contract import (
-    CATALOGUE,
-    bytes_on_disk,
     contents,
     derive,
     drop_thread,
@@ -53,11 +49,6 @@ OTHERS = (
     Scope("local", "other-agent", "ana"),
     Scope("another-tenant", "agent", "ana"),
 )
-COLUMNS = {
-    "sqlite": "SELECT name FROM pragma_table_info('{}')",
-    "postgres": "SELECT column_name FROM information_schema.columns WHERE table_name = '{}'"
-    " AND table_schema = current_schema()",
-}
 ORIGIN = Origin("client", "update_working_memory")
 
 
@@ -148,17 +139,6 @@ async def expected(database: Database, thread_id: str) -> erasure.Counts:
         return await erasure.count_threads(tx, ANA, thread_id, await erasure.find_named(tx, ANA, thread_id))
 
     return await database.read(counted, ANA)
-
-
-async def test_every_table_that_somebody_owns_rows_of_is_erased_from(database: Database) -> None:
-    owned = set()
-    for (name,) in await database.read_installation(rows, CATALOGUE[database.backend.name]):
-        columns = {
-            row[0] for row in await database.read_installation(rows, COLUMNS[database.backend.name].format(name))
-        }
-        if columns >= set(SCOPE):
-            owned.add(name)
-    assert owned == {table.name for table in (*OWNED, search_rows)}
 
 
 @pytest.mark.parametrize("most", [500, 4])
@@ -265,7 +245,7 @@ async def test_what_a_crash_left_is_found_and_erased_in_portions(database: Datab
     assert max(portions) <= 10
     assert sum(portions) == 5 + 2 * 40 + 1
     assert await database.write(erasure.purge, ANA) == 0
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == database.backend.keeps_erased_bytes
 
 
 async def test_what_is_written_meanwhile_is_new_and_stays(database: Database) -> None:
@@ -391,30 +371,3 @@ async def test_a_job_that_runs_is_fenced_off_and_what_fell_back_is_due_again(dat
             await database.write(job_rows.finish, claim, now=NOW)
     waiting = await database.read(job_rows.list_waiting, ANA, NOW)
     assert [job.thread_id for job in waiting] == ["other"]
-
-
-@pytest.mark.parametrize("whole", [True, False])
-async def test_no_marker_is_left_in_the_bytes_of_the_sqlite_files(tmp_path: Path, whole: bool) -> None:
-    path = tmp_path / "memory.db"
-    database = await SqliteDatabase.open(str(path))
-    words, gone, kept = secret_words(8), secret_words(300), secret_words(100)
-    try:
-        await say(database, "kept", *(draft(word) for word in kept), scope=BEN)
-        for start in range(0, len(gone), 20):
-            await say(database, "main", *(draft(word * 3, id=word[:9]) for word in gone[start : start + 20]))
-        await fill_all(database, words)
-        assert all(word.encode() in bytes_on_disk(path) for word in (*words, *gone, *kept))
-        vectors = [row[0] for row in await database.read_installation(rows, "SELECT vector FROM search_vectors")]
-        await (erase(database) if whole else erase_threads(database, "main"))
-        await write_profile(database, "")
-        if not whole:  # what a caller wrote itself, which rests on no conversation
-            await database.write(working_memory.erase_cleared, ANA, cleared_before=NOW * 2)
-        assert await database.rewrite()
-        left = bytes_on_disk(path)
-        key = () if whole else (words[2],)  # a caller's, whose answer names no thread: it goes within a day
-        assert [word for word in (*words, *gone) if word.encode() in left and word not in key] == []
-        assert all(word.encode() in left for word in kept)
-        assert len(vectors) > 300
-        assert not [vector for vector in vectors if vector in left]
-    finally:
-        await database.close()

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, settings
-from seeing_all import see_all
 from sqlalchemy import text
 
 from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
@@ -17,6 +16,8 @@ from layerlore.storage.messages import indexed_rows, message_pages, message_rows
 from layerlore.storage.messages.message_rows import Appended
 from layerlore.storage.removal import deletions
 from layerlore.storage.removal.deletions import Deleted, Which
+
+from .seeing_all import see_all
 
 ANA = Scope("local", "agent", "ana")
 BEN = Scope("local", "agent", "ben")

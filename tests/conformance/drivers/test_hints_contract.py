@@ -9,12 +9,9 @@ import pytest
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.threads import threads
 
 from ..building import ANA, draft, say
-from ..conftest import Forking
 from ..listening import PATIENCE, Ear
 
 pytestmark = pytest.mark.anyio
@@ -63,18 +60,6 @@ async def test_every_commit_of_another_connection_is_told(database: Database, ot
             assert (await ear.next())(ANA)
 
 
-async def test_every_commit_of_another_process_is_told(database: Database, database_url: str, forking: Forking) -> None:
-    ear = Ear()
-    with database.hints(ear):
-        await ear.next()
-        await say(database, "main", draft())
-        ear.forget()
-        forking.order("append_for_a_while", children=1, url=database_url, seconds=0.1, tasks=1, answers="/dev/null")
-        assert (await ear.next())(ANA)
-        _, codes = await forking.until_codes()
-    assert len(codes) == 1
-
-
 async def test_the_last_commit_of_a_process_that_ends_at_once_is_told(database: Database, database_url: str) -> None:
     ear = Ear()
     with database.hints(ear):
@@ -121,7 +106,7 @@ async def test_a_write_whose_caller_was_cancelled_is_told_once_it_is_committed(
         assert (await database.read(threads.find, ANA, "main")).message_count == 2
 
 
-async def test_reads_and_on_postgres_writes_that_fail_are_told_to_nobody(database: Database) -> None:
+async def test_reads_are_told_to_nobody(database: Database) -> None:
     ear = Ear()
     with database.hints(ear):
         await ear.next()
@@ -131,9 +116,6 @@ async def test_reads_and_on_postgres_writes_that_fail_are_told_to_nobody(databas
         await database.read(threads.find, ANA, "main")
         with pytest.raises(NotFound):
             await database.read(threads.find, ANA, "none")
-        if isinstance(database, PostgresDatabase):
-            with pytest.raises(NotFound):
-                await database.write(threads.lock, ANA, "none")
         await asyncio.sleep(0.05)
     assert ear.hints == []
 
@@ -145,21 +127,10 @@ async def test_closing_is_quick_while_somebody_listens(database: Database, datab
             await opened.close()
 
 
-async def test_a_database_in_memory_tells_of_its_own_commits() -> None:
-    database = await SqliteDatabase.open(":memory:")
-    ear = Ear()
-    with database.hints(ear):
-        await ear.next()
-        await say(database, "main", draft())
-        assert ear.hints
-    await database.close()
-
-
 async def test_the_version_is_the_same_until_anybody_commits(database: Database, other: Database) -> None:
-    if isinstance(database, PostgresDatabase):
-        assert await database.version() is None
-        return
     seen = [await database.version()]
+    if seen == [None]:
+        pytest.skip("a version of this database would cost as much as reading")
     for writing in (database, other, database):
         await database.read(threads.count_live, ANA)
         assert await database.version() == seen[-1]
@@ -169,9 +140,3 @@ async def test_the_version_is_the_same_until_anybody_commits(database: Database,
     with pytest.raises(NotFound):
         await database.write(threads.lock, ANA, "none")
     assert await database.version() == seen[-1]
-
-
-async def test_a_database_in_memory_has_no_version() -> None:
-    database = await SqliteDatabase.open(":memory:")
-    assert await database.version() is None
-    await database.close()

@@ -1,9 +1,7 @@
 """Working memory documents as versions, on both databases."""
 
 import asyncio
-import secrets
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import MOST_VERSIONS, DocumentChange, DocumentHistory, Rule, Version
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 
@@ -189,7 +186,7 @@ async def test_what_was_cleared_long_enough_ago_is_erased_with_all_before(databa
     assert await erase(database, NOW + 10) == 0
     assert not await database.read_installation(installation.rewrite_owed)
     assert await erase(database, NOW + 11) == 1
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == database.backend.keeps_erased_bytes
     found = await kept(database, thread_id)
     assert [(each.version, each.change) for each in found.versions] == [(4, "replace"), (3, "clear")]
     assert await content(database, thread_id) == "new"
@@ -212,7 +209,7 @@ async def test_a_clear_may_erase_at_once(database: Database, thread_id: str) -> 
     await change(database, thread_id, "", how="clear", erase=True)
     table = "session_memories" if thread_id else "user_profiles"
     assert await database.read_installation(rows, f"SELECT version, content FROM {table}") == [(2, "")]
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == database.backend.keeps_erased_bytes
     assert [(each.version, each.change) for each in (await kept(database, thread_id)).versions] == [(2, "clear")]
     await change(database, thread_id, "next")
     assert numbers((await kept(database, thread_id)).versions) == [3, 2]
@@ -250,20 +247,3 @@ async def test_any_text_is_kept_and_restored_as_it_was(database: Database, texts
     assert found.newest is not None
     assert found.chosen is not None
     assert found.newest.content == found.chosen.content == texts[0]
-
-
-@pytest.mark.parametrize("at_once", [False, True])
-async def test_cleared_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: Path, at_once: bool) -> None:
-    database = await SqliteDatabase.open(str(tmp_path / "memory.db"))
-    try:
-        words = [f"{secrets.token_hex(8)} " for _ in range(12)]
-        for thread_id in ("main", ""):
-            for number, word in enumerate(words):
-                await change(database, thread_id, word * (number * 40 + 1))
-            await change(database, thread_id, "", how="clear", erase=at_once)
-        assert at_once or await erase(database, NOW + 1) == 2
-        assert await database.rewrite()
-        left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-        assert [word for word in words if word.strip().encode() in left] == []
-    finally:
-        await database.close()

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.drivers.database import open_database
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import EventPage, NewEvent
@@ -230,11 +230,7 @@ async def test_any_payload_comes_back_as_it_was(database: Database, payloads: li
 @pytest.fixture
 async def second(database: Database, database_url: str) -> AsyncIterator[Database]:
     """The same database, opened once more, as by another process."""
-    opened: Database
-    if database_url.startswith("sqlite"):
-        opened = await SqliteDatabase.open(database_url.removeprefix("sqlite://"))
-    else:
-        opened = await PostgresDatabase.open(database_url)
+    opened = await open_database(database_url, Path())
     yield opened
     await opened.close()
 

@@ -1,6 +1,5 @@
 """Listing runs: newest first, page by page, by every filter, and never their state."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +9,8 @@ from hypothesis import strategies as st
 from layerlore.memory.rules.validation import Limits
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.work import runs
 
 from ..building import MINUTE, NOW, examples, new_scope
-from ..drivers.test_query_plans import plan
 from ..running import Clock, Runs
 
 pytestmark = pytest.mark.anyio
@@ -159,13 +156,3 @@ async def test_a_filter_that_few_pass_looks_through_all_runs(database: Database)
     assert sorted(await found.ids(metadata={"rare": True})) == ["r0", "r210"]
     page = await found.page(limit=1, metadata={"rare": True})
     assert len((await found.page(limit=1, cursor=page["next_cursor"], metadata={"rare": True}))["runs"]) == 1
-
-
-def test_runs_are_looked_up_and_listed_through_their_indexes(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    (found, _) = plan(file, runs._FIND)
-    assert "sqlite_autoindex_runs_1" in found
-    listing, _ = plan(file, runs._page(of_statuses=False, of_workflow=False, of_one_thread=False, continued=True))
-    assert "runs_by_time" in listing
-    expired, _ = plan(file, runs._EXPIRED)
-    assert "SEARCH runs USING INDEX" in expired

@@ -1,7 +1,6 @@
 """Runs that go: when their checkpoint expires, when their thread is deleted, and what an end leaves of them."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,9 @@ from layerlore.memory.rules.ages import iso
 from layerlore.storage.core import installation
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.removal import deletions
 
 from ..building import ANA, MINUTE, NOW, only, rows, say, search_text, uid
-from ..removal.test_erasure_contract import bytes_on_disk, secret_words
 from ..running import Runs, refused
 
 pytestmark = pytest.mark.anyio
@@ -114,21 +111,3 @@ async def test_a_run_of_a_deleted_thread_expires_too_and_its_thread_can_be_resto
     assert await only(runs.database, "SELECT count(*) FROM runs") == 0
     await runs.database.write(deletions.restore, ANA, deletion, now=NOW, search_text=search_text)
     assert [type_ for type_, _ in await runs.log()] == ["run_suspended", "run_expired"]
-
-
-async def test_what_an_ended_run_held_is_not_in_the_bytes_of_the_sqlite_files(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    database = await SqliteDatabase.open(str(path))
-    try:
-        runs, words = Runs(database), secret_words(40)
-        claims: dict[str, str] = {}
-        for word in words:
-            await runs.suspend(word[:8], [word] * 50, pending_tool_calls=[{"tool_call_id": "c", "why": word}])
-            claims[word[:8]] = (await runs.resume(word[:8], [word]))["claim"]
-        assert all(word.encode() in bytes_on_disk(path) for word in words)
-        for run_id, claim in claims.items():
-            await runs.complete(run_id, claim, output="done")
-        assert await database.rewrite()
-        assert [word for word in words if word.encode() in bytes_on_disk(path)] == []
-    finally:
-        await database.close()

@@ -1,7 +1,5 @@
 """Open work: plans in which something is left to do and suspended runs, of live threads, changed last first."""
 
-from pathlib import Path
-
 import pytest
 
 from layerlore.storage.core.records import Json, Scope
@@ -14,7 +12,6 @@ from layerlore.storage.work import plans
 from layerlore.storage.work.plans import MOST_COUNTED, OpenWork
 
 from ..building import ANA, BEN, MINUTE, NOW, uid
-from ..drivers.test_query_plans import plan as query_plan
 from ..running import Runs
 
 pytestmark = pytest.mark.anyio
@@ -112,19 +109,6 @@ async def test_what_is_not_listed_is_counted_up_to_a_bound(database: Database, r
     for number in range(4, MOST_COUNTED + 4):
         await planned(database, f"thread {number}", "tea", is_open=True, now=NOW + number)
     assert (await found(database, most=2)).total_plans == MOST_COUNTED
-
-
-def test_open_work_is_found_among_itself_however_much_is_done(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    for statement, index in (
-        (plans._PLANS, "plans_open"),
-        (plans._COUNT_PLANS, "plans_open"),
-        (plans._RUNS, "runs_suspended"),
-        (plans._COUNT_RUNS, "runs_suspended"),
-        (plans._SUSPENDED_HERE, "runs_suspended"),
-    ):
-        steps = " ".join(query_plan(file, statement))
-        assert index in steps, steps
 
 
 async def test_live_threads_with_a_noted_task_are_found_changed_last_first(database: Database) -> None:

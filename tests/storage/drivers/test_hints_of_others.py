@@ -1,0 +1,40 @@
+"""Hints of commits by other processes, and in a database that no other process has."""
+
+import pytest
+
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+
+from ...conformance.building import ANA, draft, say
+from ...conformance.listening import Ear
+from ...storage.conftest import Forking
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_every_commit_of_another_process_is_told(database: Database, database_url: str, forking: Forking) -> None:
+    ear = Ear()
+    with database.hints(ear):
+        await ear.next()
+        await say(database, "main", draft())
+        ear.forget()
+        forking.order("append_for_a_while", children=1, url=database_url, seconds=0.1, tasks=1, answers="/dev/null")
+        assert (await ear.next())(ANA)
+        _, codes = await forking.until_codes()
+    assert len(codes) == 1
+
+
+async def test_a_database_in_memory_tells_of_its_own_commits() -> None:
+    database = await SqliteDatabase.open(":memory:")
+    ear = Ear()
+    with database.hints(ear):
+        await ear.next()
+        await say(database, "main", draft())
+        assert ear.hints
+    await database.close()
+
+
+async def test_a_database_in_memory_has_no_version() -> None:
+    database = await SqliteDatabase.open(":memory:")
+    assert await database.version() is None
+    await database.close()
