@@ -149,7 +149,7 @@ class PostgresSettings(Section):
     owner_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
         default=SecretStr(""),
         description="URL of the same database as the role that owns the tables, where the server's own role does not: "
-        "only `layerlore migrate` and `layerlore journal` use it. Better given as `LAYERLORE_POSTGRES__OWNER_URL` where "
+        "only `layerlore migrate`, `layerlore journal` and `layerlore tenants move` use it. Better given as `LAYERLORE_POSTGRES__OWNER_URL` where "
         "those are run.",
     )
     listen_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(

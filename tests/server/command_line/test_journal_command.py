@@ -163,7 +163,9 @@ async def appender_url(postgres_url: str, postgres_admin_url: str) -> AsyncItera
         f"GRANT SELECT ON schema_migrations, tenant_places, installation TO {name}; GRANT ALL ON last_writes TO {name}"
     )
     yield re.sub(r"//[^:/]+:[^@]+@", f"//{name}:{name}@", postgres_url)
-    await owner.execute(f"REVOKE ALL ON journal, schema_migrations, tenant_places, installation, last_writes FROM {name}")
+    await owner.execute(
+        f"REVOKE ALL ON journal, schema_migrations, tenant_places, installation, last_writes FROM {name}"
+    )
     await owner.execute(f"REVOKE ALL ON SCHEMA {schema} FROM {name}")
     await admin.execute(f"DROP ROLE {name}")
     await admin.close()

@@ -19,8 +19,8 @@ from layerlore.storage.drivers.dialect import ShardUrls
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
 
-from ..building import NOW, draft, everything, having, rows, say
-from ..vectoring import embed_all
+from ...conformance.building import NOW, draft, everything, having, rows, say
+from ...conformance.vectoring import embed_all
 
 pytestmark = pytest.mark.anyio
 
