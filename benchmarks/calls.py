@@ -16,7 +16,6 @@ from benchmarks.asking import Vectors, vectors_complete
 from benchmarks.call_rounds import Contender, RawCommits, Timed, alternate
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen
 from benchmarks.filling import SENTENCES, Pool, opened
-from benchmarks.mixed_calls import Crowd, in_turn, mixing
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio
 from benchmarks.starts import Start, starts
@@ -27,7 +26,6 @@ from layerlore.memory.embedding.port import Embedder
 
 # Adds come last: they are more messages in scope.
 CALLS = ("get", "recall", "add")
-CLIENTS = 8
 THREADS = 20
 PAGE = 20
 
@@ -36,7 +34,6 @@ CONNECT_RATIO = 1.15
 ADD_RATIO = 1.5
 GET_RATIO = 2.0
 RECALL_MS = {1_000: 5.0, 10_000: 10.0, 100_000: 40.0}
-MIXED_PER_SECOND = 400.0
 # Without an embedder, and with the one that is built in.
 RESIDENT_MB, RESIDENT_MB_EMBEDDING = 140.0, 230.0
 
@@ -45,7 +42,6 @@ CALL_HEADER = (
     *("ratio p50", "ratio CPU", "expected", "verdict"),
 )
 START_HEADER = ("server", "initialize ms", "tools/list ms", "first call ms", "CPU s", "RSS MB", "expected", "verdict")
-MIXED_HEADER = (*("server", "calls/s", "p50 ms", "p95 ms", "server CPU ms", "client CPU ms", "expected", "verdict"),)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,23 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__)
     parser.add_argument("--sizes", nargs="+", type=_size, default=[1_000, 10_000, 100_000], help="messages in scope")
     parser.add_argument("--embedder", default="use", help=f"{EMBEDDERS} (default: use)")
-    parser.add_argument(
-        "--million",
-        nargs="?",
-        type=int,
-        const=1_000_000,
-        default=0,
-        metavar="MESSAGES",
-        help="then fill the store up to so many messages (1,000,000), those of others, and time recall again",
-    )
-    parser.add_argument("--in-scope", type=_size, default=10_000, help="messages in scope then (default: 10,000)")
     parser.add_argument("--transports", nargs="+", choices=["stdio", "http"], default=["stdio", "http"])
     parser.add_argument("--rounds", type=int, default=20, help="rounds of each call (default: 20)")
     parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
     parser.add_argument("--state-rounds", type=int, default=10, help="rounds of each state call (default: 10; 0: none)")
     parser.add_argument("--starts", type=int, default=15, help="starts of each server (default: 15; 0: none)")
-    parser.add_argument("--mixed-rounds", type=int, default=4, help="rounds of 8 clients (default: 4; 0: none)")
-    parser.add_argument("--mixed-calls", type=int, default=60, help="calls of each client a round (default: 60)")
     parser.add_argument("--folder", type=Path, help="put the store here: on the disk to be measured")
     parser.add_argument("--database", default="", help="postgresql://...; without it a new SQLite file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -129,14 +113,10 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
         try:
             await _fill(bench, [(str(size), size) for size in options.sizes])
             await _measure_calls(bench)
-            if options.million:
-                await _measure_million(bench)
             if options.state_rounds:
                 await _measure_state(bench)
             if options.starts:
                 await _measure_starts(bench)
-            if options.mixed_rounds:
-                await _measure_mixed(bench)
         finally:
             bench.raw.close()
     return bench.report
@@ -203,27 +183,6 @@ async def _vectors_there(our: Connection, size: int) -> Vectors:
     if there.model and there.total < size:
         print(f"VECTORS ARE MISSING: {there.total:,} of {size:,} messages have one")
     return there
-
-
-async def _measure_million(bench: Bench) -> None:
-    """Recall in a scope of its own, before and after others fill the store: the cost must follow the scope."""
-    size = bench.options.in_scope
-    others = max(size, bench.options.million - size)
-    rows, kept = [], []
-    await _fill(bench, [("scope", size)])
-    for label in ("alone", f"in {bench.options.million:,}"):
-        if label != "alone":
-            await _fill(
-                bench, [(f"other-{number}", each) for number, each in enumerate(_shares(others, others // size))]
-            )
-        launch = bench.ours("scope")
-        async with _connected(launch, "stdio") as our, _connected(bench.noop(), "stdio") as idle:
-            await _vectors_there(our, size)
-            timed = await _timed(bench, "recall", our, idle)
-            rows.append(_call_row(f"stdio, {label}", size, "recall", timed))
-            kept.append(_call_figures(label, size, "recall", timed))
-    print(f"\n## Recall in a store of {bench.options.million:,}\n\n{table(CALL_HEADER, rows)}")
-    bench.report["million"] = kept
 
 
 async def _timed(bench: Bench, call: str, our: Connection, idle: Connection) -> dict[str, Timed]:
@@ -315,41 +274,6 @@ async def _measure_starts(bench: Bench) -> None:
 def _start_row(name: str, start: Start, expected: str, held: str) -> list[str]:
     times = [figure(seconds * 1000, 0) for seconds in (start.initialize, start.tools, start.first_call)]
     return [name, *times, figure(start.cpu), figure(start.resident_mb, 0), expected, held]
-
-
-async def _measure_mixed(bench: Bench) -> None:
-    """By turns an add, a page and a recall by each client, each beginning with another; at the smallest size."""
-    size = min(bench.options.sizes)
-    async with over_http(bench.ours(size), CLIENTS) as our, over_http(bench.noop(), CLIENTS) as idle:
-        crowds = {
-            "layerlore": Crowd([mixing(each, bench.text, at, THREADS) for at, each in enumerate(our)], our[0].server),
-            "no-op": Crowd([_idling(bench, each) for each in idle], idle[0].server),
-        }
-        await in_turn(list(crowds.values()), rounds=bench.options.mixed_rounds, calls=bench.options.mixed_calls)
-    held = verdict(crowds["layerlore"].per_second >= MIXED_PER_SECOND)
-    expected = {"layerlore": (f"{MIXED_PER_SECOND:.0f} a second", held), "no-op": ("-", "-")}
-    rows = [[name, *map(figure, _mixed_figures(crowd).values()), *expected[name]] for name, crowd in crowds.items()]
-    print(f"\n## Mixed calls over HTTP, {CLIENTS} clients at once, {size:,} messages\n\n{table(MIXED_HEADER, rows)}")
-    print(f"\nOurs / no-op: {crowds['layerlore'].per_second / crowds['no-op'].per_second:.2f} calls a second")
-    bench.report["mixed"] = {name: _mixed_figures(crowd) for name, crowd in crowds.items()}
-
-
-def _idling(bench: Bench, connection: Connection) -> Any:
-    async def act(_: int) -> None:
-        await connection.call("noop", text=bench.text.text())
-
-    return act
-
-
-def _mixed_figures(crowd: Crowd) -> dict[str, float]:
-    calls = len(crowd.seconds)
-    return {
-        "per_second": crowd.per_second,
-        "p50_ms": crowd.ms(0.5),
-        "p95_ms": crowd.ms(0.95),
-        "server_cpu_ms": crowd.server_cpu_seconds / calls * 1000,
-        "client_cpu_ms": crowd.client_cpu_seconds / calls * 1000,
-    }
 
 
 if __name__ == "__main__":

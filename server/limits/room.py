@@ -4,7 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ErrorData, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
@@ -41,6 +44,17 @@ def refusal_result(refused: TooMuch | StorageBusy) -> CallToolResult:
         is_error=True,
         _meta={RETRY_AFTER_META: refused.retry_after},
     )
+
+
+def answer_refusal(ctx: ServerRequestContext[Any, Any], refused: TooMuch) -> HandlerResult:
+    """The answer of a refused request: for a tool as the SDK would shape it, for the others an error of the protocol."""
+    if ctx.method != "tools/call":
+        raise MCPError.from_error_data(refusal_error(refused)) from refused
+    result = refusal_result(refused).model_dump(by_alias=True, mode="json", exclude_none=True)
+    # The older protocol's results have no such field.
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        result.pop("resultType", None)
+    return result
 
 
 MOST_READING_BYTES = 16 * 1024 * 1024

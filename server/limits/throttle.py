@@ -20,8 +20,6 @@ from typing import Any
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,7 +29,8 @@ from layerlore.server.access.gate import Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
 from layerlore.server.access.protected_resource import Endpoint
 from layerlore.server.limits.accounts import Account, Accounts, Bucket
-from layerlore.server.limits.room import CALL_METHODS, Room, TooMuch, content_length, refusal_error, refusal_result
+from layerlore.server.limits.room import CALL_METHODS, Room, TooMuch, answer_refusal, content_length, refusal_error
+from layerlore.server.limits.turns import Turns
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.relay.hook_events import STORE_METHOD
 from layerlore.server.settings.http import RateSettings
@@ -163,7 +162,7 @@ class Throttle:
         except TooMuch as refused:
             metrics.REFUSED.add(refused.what)
             await self._refused(ctx, refused)
-            return _answer_refusal(ctx, refused)
+            return answer_refusal(ctx, refused)
         finally:
             call_when_received(ctx.request, running.close)
 
@@ -288,17 +287,6 @@ def _rates_of(rates: RateSettings, whose: str) -> dict[str, float]:
     calls = getattr(rates, f"{whose}_calls_per_second")
     counted = {what: getattr(rates, f"{whose}_{what}_per_second") for what in ("bytes", "rows")}
     return {"calls": calls, "besides": BESIDES_PER_CALL * calls, **counted}
-
-
-def _answer_refusal(ctx: Ctx, refused: TooMuch) -> HandlerResult:
-    """The answer of a refused request: for a tool as the SDK would shape it, for the others an error of the protocol."""
-    if ctx.method != "tools/call":
-        raise MCPError.from_error_data(refusal_error(refused)) from refused
-    result = refusal_result(refused).model_dump(by_alias=True, mode="json", exclude_none=True)
-    # The older protocol's results have no such field.
-    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        result.pop("resultType", None)
-    return result
 
 
 HELD_SECONDS = (1.0, 3.0)
@@ -436,6 +424,7 @@ def make_gate(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials
     """Make the gate that ``mcp`` is served behind, once for each server. ``options`` are those of a gate."""
     throttle = Throttle(rates, principal_of, list_writers(), refused=_record_refusal)
     add_middleware(mcp, throttle)
+    add_middleware(mcp, Turns(rates))
 
     def count_sessions(tenant: str) -> int:
         # The subject of a session's credential begins with its tenant.

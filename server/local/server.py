@@ -15,8 +15,10 @@ import anyio
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.capture.current_conversations import CurrentConversations
+from layerlore.server.limits.turns import Turns
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.process.late_imports import load_for
+from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
@@ -109,6 +111,8 @@ class LocalServer:
         self._stop = stop
         self._hub = NotificationHub(RULES)
         self._servers: dict[tuple[str, ...], ToolServer] = {}
+        # All hosts together: they wait for the same database and the same embedder.
+        self._turns = Turns(settings.rates)
         self._connections: set[HostConnection] = set()
         self._greeting = 0
         # The caller that asked for the end waits for it: the end of the process closes these.
@@ -333,6 +337,7 @@ class LocalServer:
         key = tuple(settings.toolsets)
         if key not in self._servers:
             self._servers[key] = assemble_server(settings, self._hub)
+            add_middleware(self._servers[key], self._turns)
         return self._servers[key]
 
     async def _watch_handed(self) -> None:

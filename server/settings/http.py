@@ -269,8 +269,8 @@ WAITING_AT_ONCE = 8
 class RateSettings(Section):
     """How much callers over HTTP may ask for, each credential and all of a tenant together: amounts a second, of which
     two seconds' worth may come at once. What is too much is refused, with the time to wait. 0: no limit. Each server
-    process counts for itself. The local key and stdio have no limits. A call takes the server some milliseconds of a core:
-    what one tenant may call should leave the others at least half of it."""
+    process counts for itself. For the local key and stdio there is no limit but calls_at_once. A call takes the server
+    some milliseconds of a core: what one tenant may call should leave the others at least half of it."""
 
     principal_calls_per_second: int = Field(default=40, ge=0, description="Calls of one credential.")
     tenant_calls_per_second: int = Field(default=40, ge=0, description="Calls of all of a tenant's credentials.")
@@ -284,6 +284,12 @@ class RateSettings(Section):
         description="Messages, steps of agents and steps of plans that one credential writes; every other write counts 1.",
     )
     tenant_rows_per_second: int = Field(default=2000, ge=0, description="The same of a tenant.")
+    calls_at_once: int = Field(
+        default=64,
+        ge=0,
+        description="Calls of all callers together that run at the same time in one server process, over stdio, too. "
+        "Others wait for at most wait_ms, or for half a second if as many have been waiting for so long.",
+    )
     tenant_calls_at_once: int = Field(
         default=2,
         ge=0,

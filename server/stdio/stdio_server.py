@@ -3,8 +3,10 @@
 import os
 import sys
 
+from layerlore.server.limits.turns import Turns
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.program import shell_command
+from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import SettingsError, load_launched
@@ -24,4 +26,6 @@ def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
         commands = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"
         sys.stderr.write(f"layerlore speaks MCP on stdin and stdout; hosts launch it. Try {commands}.\n")
     stop = StopRequest()
-    return run_stdio(build_server(settings, stop=stop), fds, stop=stop)
+    server = build_server(settings, stop=stop)
+    add_middleware(server, Turns(settings.rates))
+    return run_stdio(server, fds, stop=stop)

@@ -40,9 +40,10 @@ class Ability:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """The state of a database. ``failure`` says why it cannot be used. ``version``: of its schema, 0 before the first start;
-    ``latest``: the newest that this layerlore knows. ``place`` says for people where it is; ``file`` is its file, if it has
-    one that is there. ``mend``: how to fix what makes it unusable; ``way_out``: what to do about damage."""
+    """The state of a database. ``failure`` says why it cannot be used, ``weakness`` what works less well. ``version``: of its
+    schema, 0 before the first start; ``latest``: the newest that this layerlore knows. ``place`` says for people where it
+    is; ``file`` is its file, if it has one that is there. ``mend``: how to fix what makes it unusable; ``way_out``: what to
+    do about damage."""
 
     kind: str
     where: str
@@ -50,6 +51,7 @@ class DatabaseState:
     version: int = 0
     exists: bool = True
     failure: str = ""
+    weakness: str = ""
     server: str = ""
     damage: tuple[str, ...] = ()
     mend: str = ""

@@ -190,24 +190,40 @@ async def request_many(
         await tx.many(_request(revive, gathering is not None), rows)
 
 
+# More than claims at one moment, each of which passes over what the others have locked.
+_CANDIDATES = 64
+
+
 @cache
 def _next(of_one_scope: bool) -> Select[Any]:
     """The job that is next: the resource that was served longest ago first, and of it what is due the longest."""
     turn = and_(*(job_turns.c[name] == jobs.c[name] for name in _KEY[:3]))
     due, put_off = jobs.c.due_at <= bindparam("now"), jobs.c.due_at == bindparam("also_at")
-    query = (
-        select(*(jobs.c[name] for name in _KEY), jobs.c.requested_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.attempts)
-        .select_from(jobs.outerjoin(job_turns, turn))
-        .where(_open, or_(due, put_off) if of_one_scope else due, _free, any_of(jobs.c.kind, "kinds"))
+    can_be_had = and_(_open, or_(due, put_off) if of_one_scope else due, _free)
+    candidates = (
         # A resource that was never served comes first.
-        .order_by(func.coalesce(job_turns.c.served_at, 0), jobs.c.due_at, *(jobs.c[name] for name in _KEY))
+        select(*(jobs.c[name] for name in _KEY), func.coalesce(job_turns.c.served_at, 0).label("served_at"))
+        .select_from(jobs.outerjoin(job_turns, turn))
+        .where(can_be_had, any_of(jobs.c.kind, "kinds"))
+        .order_by("served_at", jobs.c.due_at, *(jobs.c[name] for name in _KEY))
+        .limit(_CANDIDATES)
+    )
+    if of_one_scope:
+        candidates = candidates.where(in_scope(jobs))
+    # Postgres would sort all jobs that are due if it had to lock the first one of them.
+    first = candidates.subquery("candidates")
+    found = (
+        select(*(jobs.c[name] for name in _KEY), jobs.c.requested_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.attempts)
+        .select_from(first.join(jobs, and_(*(jobs.c[name] == first.c[name] for name in _KEY))))
+        # Looked at again once the row is locked: another worker may have taken it meanwhile.
+        .where(can_be_had)
+        .order_by(first.c.served_at, jobs.c.due_at, *(jobs.c[name] for name in _KEY))
         .limit(1)
-        # Only the jobs, as Postgres cannot lock the outer side of a join. Workers skip each other's rows.
         .with_for_update(of=jobs, skip_locked=True)
     )
     if of_one_scope:
-        return query.where(in_scope(jobs))
-    return query
+        return found.where(in_scope(jobs))
+    return found
 
 
 _NEXT = Look(

@@ -99,30 +99,16 @@ def conversation_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> Iterator[dict[str, Run]]:
     folder = tmp_path_factory.mktemp("benchmarks")
     sets = str(conversation_set)
-    few = ["--rounds", "1", "--calls", "2", "--starts", "1", "--mixed-rounds", "1", "--mixed-calls", "3"]
-    million = ["--million", "60", "--in-scope", "20", "--state-rounds", "1"]
+    few = ["--rounds", "1", "--calls", "2", "--starts", "1", "--state-rounds", "1"]
     started = {
         "recall": start(folder, "recall", sets),
         "recall-words": start(folder, "recall-words", sets, "--embedder", "none"),
         "lived": start(folder, "lived", sets, "--plot", str(folder / "plots" / "lived.svg")),
         "multilingual": start(folder, "multilingual", "--languages", "en", "ja"),
         "nearest": start(folder, "nearest", sets, "--sizes", "3", "100", "--kept", str(folder / "kept.npz")),
-        "calls": start(folder, "calls", "--sizes", "20", *few, *million, "--folder", str(folder)),
+        "calls": start(folder, "calls", "--sizes", "20", *few, "--folder", str(folder)),
         "sharing": start(folder, "sharing", "--starts", "1", "--hosts", "2"),
-        "workers": start(
-            folder,
-            "workers",
-            "--messages",
-            "20",
-            "--rounds",
-            "1",
-            "--calls",
-            "3",
-            "--clients",
-            "4",
-            "--embedder",
-            "none",
-        ),
+        "load": start(folder, "load", "--quick"),
         "compression": start(folder, "compression", sets, "--steps", "10", "--message-tokens", "5000"),
         "context": start(folder, "context", "--sizes", "20", "60", "--rounds", "1", "--calls", "2", "--turns", "5"),
         "ledger": start(folder, "ledger", "--sizes", "20", "60", "--rounds", "1", "--calls", "3", "--settle", "0"),

@@ -137,6 +137,10 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
     )
     if state.exists and not state.failure:
         yield _schema(state)
+    if state.weakness:
+        yield Finding(
+            "database", "notifications", state.weakness, "degraded", "docs/tenants.md says how, behind a pooler"
+        )
     # A later check would only repeat the failure.
     if state.file is not None and not state.failure:
         yield expect(

@@ -993,8 +993,11 @@ AS $body$
 BEGIN
 PERFORM set_config('layerlore.across', 'yes', true);
 RETURN QUERY SELECT jobs.tenant_id, jobs.agent_id, jobs.resource_id, jobs.thread_uid, jobs.kind, jobs.requested_seq, jobs.done_seq, jobs.epoch, jobs.attempts 
+FROM (SELECT jobs.tenant_id AS tenant_id, jobs.agent_id AS agent_id, jobs.resource_id AS resource_id, jobs.thread_uid AS thread_uid, jobs.kind AS kind, coalesce(job_turns.served_at, 0::INTEGER) AS served_at 
 FROM jobs LEFT OUTER JOIN job_turns ON job_turns.tenant_id = jobs.tenant_id AND job_turns.agent_id = jobs.agent_id AND job_turns.resource_id = jobs.resource_id 
-WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.due_at <= $1::BIGINT AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) ORDER BY coalesce(job_turns.served_at, 0::INTEGER), jobs.due_at, jobs.tenant_id, jobs.agent_id, jobs.resource_id, jobs.thread_uid, jobs.kind 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.due_at <= $1::BIGINT AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) AND jobs.kind = ANY($2::TEXT[]) ORDER BY served_at, jobs.due_at, jobs.tenant_id, jobs.agent_id, jobs.resource_id, jobs.thread_uid, jobs.kind 
+ LIMIT 64::INTEGER) AS candidates JOIN jobs ON jobs.tenant_id = candidates.tenant_id AND jobs.agent_id = candidates.agent_id AND jobs.resource_id = candidates.resource_id AND jobs.thread_uid = candidates.thread_uid AND jobs.kind = candidates.kind 
+WHERE jobs.requested_seq > jobs.done_seq AND jobs.dead_at IS NULL AND jobs.due_at <= $1::BIGINT AND (jobs.lease_until IS NULL OR jobs.lease_until <= $1::BIGINT) ORDER BY candidates.served_at, jobs.due_at, jobs.tenant_id, jobs.agent_id, jobs.resource_id, jobs.thread_uid, jobs.kind 
  LIMIT 1::INTEGER FOR UPDATE OF jobs SKIP LOCKED;
 PERFORM set_config('layerlore.across', '', true);
 END

@@ -136,6 +136,8 @@ class PostgresDatabase(OneCluster):
         self._is_pooled = is_pooled
         self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
+        # By the monotonic clock, when a transaction ended well.
+        self._last_served = 0.0
         # Slots are used again: last_writes needs a row for each write at one time, not for each write.
         self._free_slots: list[str] = []
         self.health = Health(self._look, self._try_to_write, "Postgres", is_shared=True)
@@ -302,21 +304,25 @@ class PostgresDatabase(OneCluster):
     ) -> AsyncIterator[PooledConnection]:
         """A connection of the pool for one transaction, waited for until ``give_up`` by the monotonic clock. All errors
         of asyncpg after its loss are among LOST."""
+        began = time.monotonic()
         if give_up is None:
             left = RETRY_DEADLINE
         else:
-            left = max(give_up - time.monotonic(), _LAST_TRY)
+            left = max(give_up - began, _LAST_TRY)
         try:
             with measured_wait():
                 connection = await self._pool.acquire(timeout=left)
         except TimeoutError as error:
-            # asyncpg waits as long for a connection that is in use as for a server that does not answer.
-            if self._pool.get_idle_size() == 0 and self._pool.get_size() == self._pool.get_max_size():
+            # asyncpg waits as long for a connection that is in use as for a server that does not answer. One may have
+            # come free since the time was over; then other calls were served meanwhile.
+            is_full = self._pool.get_idle_size() == 0 and self._pool.get_size() == self._pool.get_max_size()
+            if is_full or self._last_served >= began:
                 raise _PoolFull from error
             raise _ConnectionGone("Postgres did not answer") from error
         try:
             with measured_transaction(mode):
                 yield connection
+            self._last_served = time.monotonic()
         except asyncpg.InterfaceError as error:
             if _is_gone(connection):
                 raise _ConnectionGone(str(error)) from error

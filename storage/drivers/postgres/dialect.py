@@ -2,17 +2,22 @@
 
 import asyncio
 import importlib
+import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qs, urlsplit
 
 from layerlore.storage.core import linear_re
+from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.dialect import Ability, DatabaseState, OpenOptions, ShardUrls
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.url import read_url
 
 if TYPE_CHECKING:
     from layerlore.storage.core.transaction import Database
+
+log = logging.getLogger(__name__)
 
 _HOST = linear_re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
@@ -36,9 +41,13 @@ class PostgresDialect:
     async def open(self, url: str, options: OpenOptions) -> "Database":
         # asyncpg takes a while to load, which must not hold up the event loop.
         module = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
+        trial = importlib.import_module("layerlore.storage.drivers.postgres.engine_trial")
         patience = module.Patience(options.idle_seconds, options.lock_seconds)
 
         async def open_cluster(given: ShardUrls, shard: str | None) -> "Database":
+            # Before the first table is made, so that the error names what is lacking and not a statement.
+            if weakness := await trial.try_engine(given.url, given.listen):
+                log.warning("%s", weakness)
             opened = await module.PostgresDatabase.open(
                 given.url, pool_size=options.pool_size, listen_url=given.listen, patience=patience, shard=shard
             )
@@ -54,7 +63,7 @@ class PostgresDialect:
         roles = importlib.import_module("layerlore.storage.drivers.postgres.roles")
         found = await roles.look_at_server(url)
         where = without_password(url)
-        return DatabaseState(
+        state = DatabaseState(
             "postgres",
             where,
             latest_version("postgres"),
@@ -64,6 +73,13 @@ class PostgresDialect:
             mend="start its server, or correct the URL",
             place=where,
         )
+        if found.failure or not whole:
+            return state
+        trial = importlib.import_module("layerlore.storage.drivers.postgres.engine_trial")
+        try:
+            return replace(state, weakness=await trial.try_engine(url))
+        except StorageUnavailable as error:
+            return replace(state, failure=str(error), mend="use Postgres itself, or mend what the error names")
 
     def abilities(self) -> list[Ability]:
         return [

@@ -270,6 +270,31 @@ async def test_a_postgres_database_is_looked_at_and_left_alone(
 
 
 @pytest.mark.anyio
+async def test_a_postgres_without_what_the_memory_needs_is_a_failure(
+    postgres_url: str, tmp_path: Path, capsys: Any
+) -> None:
+    owner = await asyncpg.connect(postgres_url)
+    await owner.execute("ALTER TABLE job_turns DISABLE ROW LEVEL SECURITY")
+    await owner.close()
+    settings = Settings(data_dir=tmp_path, database=postgres_url)
+    code, found = await anyio.to_thread.run_sync(report, settings, capsys)
+    assert (code, found["database", "reachable"]["state"]) == (1, "failed")
+    assert "lacks row-level security" in found["database", "reachable"]["value"]
+
+
+@pytest.mark.anyio
+async def test_a_postgres_whose_notifications_do_not_arrive_is_degraded(
+    empty_postgres_url: str, tmp_path: Path, capsys: Any
+) -> None:
+    owner = await asyncpg.connect(empty_postgres_url)
+    await owner.execute("CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT NULL::void'")
+    await owner.close()
+    settings = Settings(data_dir=tmp_path, database=f"{empty_postgres_url}%2Cpg_catalog")
+    code, found = await anyio.to_thread.run_sync(report, settings, capsys)
+    assert (code, found["database", "notifications"]["state"]) == (0, "degraded")
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("tail", ["@127.0.0.1:1/db", "@/db?host=/nowhere", "@no.such.host.invalid/db"])
 async def test_a_postgres_that_does_not_answer_is_a_failure_without_the_password(tail: str) -> None:
     state = await look_at_database(f"postgresql://me:S3CRET{tail}", Path())

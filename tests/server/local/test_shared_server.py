@@ -63,6 +63,25 @@ async def test_hosts_of_one_machine_are_served_by_one_process(machine: Machine) 
         assert told["hosts"] == 2
 
 
+@pytest.mark.parametrize("flags", [(), ("--alone",)])
+async def test_calls_beyond_what_runs_at_the_same_time_are_refused_as_busy(
+    machine: Machine, flags: tuple[str, ...]
+) -> None:
+    variables = {"LAYERLORE_RATES__CALLS_AT_ONCE": "1", "LAYERLORE_RATES__WAIT_MS": "0"}
+    answers: list[str] = []
+    async with machine.host(*flags, variables=variables) as host:
+
+        async def recall() -> None:
+            answers.append((await host.call_tool("recall_memory", {"query": "ferry"})).content[0].text)  # type: ignore[union-attr]
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(50):
+                    tasks.start_soon(recall)
+    busy = [each for each in answers if "1 run at the same time; try again in 1.0 s" in each]
+    assert 0 < len(busy) < len(answers) == 50
+
+
 async def test_each_host_has_its_own_agent_resource_thread_and_tools(machine: Machine) -> None:
     async with (
         machine.host("--agent", "cook", "--resource", "ana", "--thread", "kitchen") as cook,

@@ -1,4 +1,4 @@
-"""Postgres behind the real PgBouncer in transaction mode, where it is installed."""
+"""Postgres behind the real PgBouncer, mostly in transaction mode, where it is installed."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.engine_trial import SILENT, try_engine
 from layerlore.storage.drivers.postgres.postgres_errors import POOLED
 from layerlore.storage.drivers.postgres.roles import role_of
 
@@ -52,14 +55,19 @@ class Pooled:
 @pytest.fixture(scope="module")
 def pooled(postgres_admin_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     """A database of its own, and a PgBouncer with three connections to it."""
+    with pooling(postgres_admin_url, tmp_path_factory.mktemp("pgbouncer"), "transaction") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def pooling(admin_url: str, folder: Path, mode: str) -> Iterator[Pooled]:
     name = f"pooled_{uuid.uuid4().hex[:8]}"
-    asyncio.run(_make(postgres_admin_url, name))
-    parts = urlsplit(postgres_admin_url)
+    asyncio.run(_make(admin_url, name))
+    parts = urlsplit(admin_url)
     host = parts.hostname or parse_qs(parts.query)["host"][0]
     port = parts.port or 5432
     with socket.create_server(("127.0.0.1", 0)) as free:
         own_port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("pgbouncer")
     for each in (folder, *folder.parents[:2]):
         each.chmod(0o755)
     (folder / "users.txt").write_text(f'"{name}" "{name}"\n')
@@ -69,7 +77,7 @@ def pooled(postgres_admin_url: str, tmp_path_factory: pytest.TempPathFactory) ->
         "[pgbouncer]\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {own_port}\nunix_socket_dir =\n"
         f"auth_type = plain\nauth_file = {folder}/users.txt\n"
-        f"pool_mode = transaction\ndefault_pool_size = {POOL}\nmax_client_conn = 100\n{more}"
+        f"pool_mode = {mode}\ndefault_pool_size = {POOL}\nmax_client_conn = 100\n{more}"
     )
     command = [str(PGBOUNCER), *(["-u", _account(host)] if os.geteuid() == 0 else []), str(folder / "pgbouncer.ini")]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
@@ -83,7 +91,7 @@ def pooled(postgres_admin_url: str, tmp_path_factory: pytest.TempPathFactory) ->
             )
         finally:
             process.kill()
-    asyncio.run(_remove(postgres_admin_url, name))
+    asyncio.run(_remove(admin_url, name))
 
 
 def _account(host: str) -> str:
@@ -185,6 +193,23 @@ async def test_a_pooler_that_does_not_follow_statements_is_named_with_the_option
         assert wrong == []
     else:
         assert set(wrong) == {POOLED}
+
+
+async def test_a_start_says_what_a_pooler_by_transaction_does_not_carry(empty: Pooled) -> None:
+    if version() >= (1, 21):
+        assert await try_engine(empty.pooler) == SILENT
+    else:
+        with pytest.raises(StorageUnavailable, match=re.escape(POOLED)):
+            await try_engine(empty.pooler)
+    assert await try_engine(empty.pooler + OFF, listen_url=empty.pooler) == SILENT
+    assert await try_engine(empty.pooler + OFF, listen_url=empty.direct) == ""
+    assert await try_engine(empty.pooler + OFF) == ""
+
+
+def test_a_pooler_by_statement_is_refused(postgres_admin_url: str, tmp_path: Path) -> None:
+    refused = pytest.raises(StorageUnavailable, match="lacks transactions")
+    with pooling(postgres_admin_url, tmp_path, "statement") as found, refused:
+        asyncio.run(open_database(found.pooler + OFF, tmp_path))
 
 
 async def test_the_listener_goes_past_the_pooler_by_a_url_of_its_own(empty: Pooled) -> None:

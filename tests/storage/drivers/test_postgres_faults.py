@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 import asyncpg
@@ -228,6 +228,39 @@ async def test_a_pool_whose_connections_are_all_in_use_is_busy_and_not_away(
     free.set()
     await asyncio.gather(*holding)
     assert (await say(database, "main", draft())).stored[0].seq == 1
+    await database.close()
+
+
+class LatePool:
+    """A pool whose connections come too late for the caller, since ``others`` are served."""
+
+    def __init__(self, pool: Any, others: Callable[[], Awaitable[object]]) -> None:
+        self._pool = pool
+        self._others = others
+        self._is_late = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    async def acquire(self, timeout: float) -> Any:
+        if not self._is_late:
+            return await self._pool.acquire(timeout=timeout)
+        self._is_late = False
+        await self._others()
+        self._is_late = True
+        raise TimeoutError
+
+
+async def test_a_call_that_waited_while_others_were_served_is_told_that_the_pool_is_busy(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
+    database = await PostgresDatabase.open(postgres_url, pool_size=2)
+    # By the time that the caller gives up, a connection has come free, so the pool is not full.
+    monkeypatch.setattr(database, "_pool", LatePool(database._pool, functools.partial(only, database, "SELECT 1")))
+    with pytest.raises(StorageBusy, match=r"all 2 connections to Postgres were in use for 0\.5 s; try again in 1 s"):
+        await say(database, "main", draft())
+    monkeypatch.undo()
     await database.close()
 
 
