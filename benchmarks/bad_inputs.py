@@ -5,7 +5,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchmarks.raw_requests import META, Era
+from benchmarks.noisy_caller import META
+from benchmarks.raw_requests import Era
 
 Json = dict[str, Any]
 

@@ -1,6 +1,5 @@
 """What is computed from measurements. Pure functions."""
 
-import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 
@@ -44,14 +43,6 @@ def ndcg_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
     as much evidence as fits stands first. ``evidence`` must not be empty."""
     gained = sum(1 / math.log2(rank + 1) for rank, result in enumerate(_distinct(found)[:k], 1) if result in evidence)
     return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(set(evidence))) + 1))
-
-
-def gaps(seqs: Iterable[int]) -> list[int]:
-    """What keeps numbers from running 1, 2, 3, ...: those that are missing, and those that occur again."""
-    ordered = sorted(seqs)
-    missing = set(range(1, ordered[-1] + 1)).difference(ordered) if ordered else set()
-    again = [seq for earlier, seq in itertools.pairwise(ordered) if earlier == seq]
-    return sorted([*missing, *again])
 
 
 def _distinct(found: Sequence[str]) -> list[str]:

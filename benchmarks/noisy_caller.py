@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 TEXT = "We agreed to move the launch of the new catalogue to the second week of March, because the photos are late. "
 CREDENTIALS = 4  # of the one tenant: one alone may not ask for all that its tenant may
+PROTOCOL = "2026-07-28"
 META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "noisy", "version": "1"},
+    "io.modelcontextprotocol/protocolVersion": PROTOCOL,
+    "io.modelcontextprotocol/clientInfo": {"name": "benchmark", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
@@ -35,7 +36,7 @@ def request(host: str, path: str, token: str, number: int) -> bytes:
     body = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-        f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n"
+        f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {PROTOCOL}\r\nMcp-Method: tools/call\r\n"
         f"Mcp-Name: {call[0]}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

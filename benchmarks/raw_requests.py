@@ -20,6 +20,7 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from benchmarks.noisy_caller import META
 from benchmarks.servers import Launch
 from layerlore.server.process.lines import MAX_LINE_BYTES
 
@@ -32,11 +33,6 @@ _LONGEST_NUMBER = 40
 
 Era = Literal["legacy", "modern"]
 ERAS: tuple[Era, ...] = ("legacy", "modern")
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "bad", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bad", "version": "1"}}
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

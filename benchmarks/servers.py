@@ -138,7 +138,7 @@ async def in_process(launch: Launch) -> AsyncIterator[Connection]:
 @contextlib.asynccontextmanager
 async def http_server(launch: Launch) -> AsyncIterator[tuple[str, Server]]:
     """Spawn the server on a free port; yields the URL to connect to once it is listened on. Raises RuntimeError."""
-    port = _free_port()
+    port = free_port()
     with launch.log.open("a", encoding="utf-8") as log:
         started = subprocess.Popen(
             [*launch.http, str(port)], env=launch.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -171,7 +171,7 @@ async def over_http(launch: Launch, clients: int = 1) -> AsyncIterator[list[Conn
         ]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

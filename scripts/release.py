@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".interop" / "release" / ("Scripts" if os.name == "nt" else "bin")
 CHANGELOG = ROOT / "CHANGELOG.md"
-PACKED = ("server", "memory", "extraction", "storage", "prompts")
+PACKED = ("server", "memory", "extraction", "storage", "prompts", "tests/conformance")
 OTHERS = {"layerlore/__init__.py", "layerlore/__main__.py", "layerlore/py.typed"}
 
 
@@ -118,7 +118,9 @@ def check(made: list[Path], version: str, folder: Path) -> None:
     (wheel,) = [file for file in made if file.suffix == ".whl"]
     (sdist,) = [file for file in made if file.name.endswith(".tar.gz")]
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    tracked = {f"layerlore/{name}" for name in run("git", "ls-files", *PACKED).splitlines()} | OTHERS
+    names = run("git", "ls-files", *PACKED).splitlines()
+    # The published tests lie beside the other folders in the wheel.
+    tracked = {f"layerlore/{name.removeprefix('tests/')}" for name in names} | OTHERS
     if packed != tracked:
         refuse(f"the wheel does not hold what the commit does: {sorted(packed ^ tracked)[:10]}")
     with tarfile.open(sdist) as archive:

@@ -31,6 +31,7 @@ _QUICK = {
     "million": 60,
     "in_scope": 20,
     "recall_rounds": 1,
+    "embedder": "none",
 }
 """What ``--quick`` measures."""
 

@@ -9,17 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 from urllib.parse import urlsplit
 
+from benchmarks.noisy_caller import META, PROTOCOL
 from benchmarks.servers import Launch
 
-PROTOCOL = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": PROTOCOL,
-    "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
-_RETRY_META = "layerlore/retry_after_seconds"
-_RETRY_DATA = "retry_after_seconds"
+RETRY_META = "layerlore/retry_after_seconds"
+RETRY_DATA = "retry_after_seconds"
 _LONGEST_LINE = 16 * 2**20
 
 Outcome = Literal["answered", "busy", "failed", "cut off"]
@@ -127,12 +122,12 @@ def _answer_of_http(head: bytes, body: bytes, seconds: float) -> Answer:
 
 def _answer_of(message: Mapping[str, Any], seconds: float) -> Answer:
     if (error := message.get("error")) is not None:
-        after = (error.get("data") or {}).get(_RETRY_DATA, 0.0)
+        after = (error.get("data") or {}).get(RETRY_DATA, 0.0)
         return Answer("busy" if after else "failed", seconds, error["message"], after)
     result = message["result"]
     text = "\n".join(block.get("text", "") for block in result["content"])
     if result.get("isError"):
-        after = (result.get("_meta") or {}).get(_RETRY_META, 0.0)
+        after = (result.get("_meta") or {}).get(RETRY_META, 0.0)
         return Answer("busy" if after else "failed", seconds, text, after)
     return Answer("answered", seconds, text, content=result.get("structuredContent"))
 

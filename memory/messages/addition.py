@@ -81,6 +81,7 @@ async def add_messages(
             replace_known=replace,
             now=now,
             search_text=engine.search_text_of,
+            origin=sent.origin,
         )
         # Jobs are requested in this transaction: none is lost if the process ends after the commit.
         noted = await observation_text.request_observation(
@@ -88,7 +89,7 @@ async def add_messages(
         )
         await request_turn_work(tx, engine, scope, appended, drafts, now=now)
         named = await _name_subject(tx, engine, scope, appended, drafts, now=now)
-        if happened := [*_list_events(appended), *noted, *named]:
+        if happened := [*noted, *named]:
             await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 
@@ -134,16 +135,6 @@ async def _name_subject(
     return [NewEvent("thread_updated", {"changed": ["metadata"]})]
 
 
-def _list_events(appended: Appended) -> list[NewEvent]:
-    """The events for the thread's log: the seqs of what was added, and of what was replaced."""
-    found = []
-    for type_, status in (("messages_added", "added"), ("messages_replaced", "replaced")):
-        seqs = [stored.seq for stored in appended.stored if stored.status == status]
-        if seqs:
-            found.append(NewEvent(type_, {"seqs": seqs}))
-    return found
-
-
 async def _read_answered(
     engine: Engine, scope: Scope, thread_id: str, incoming: Sequence[IncomingMessage]
 ) -> list[Json]:
@@ -180,6 +171,7 @@ def _make_drafts(
             said_at = now
         draft = Draft(
             id=message.id or engine.new_id(),
+            has_new_id=not message.id,
             role=message.role,
             name=masked.name,
             parts=masked.parts,

@@ -30,7 +30,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows as indexed_notes
 from layerlore.storage.derived.entries import Entry, content_hash
-from layerlore.storage.messages import message_rows
+from layerlore.storage.messages import message_pages, message_rows
 from layerlore.storage.moving import moved_entries, moved_rows, moved_threads
 from layerlore.storage.moving.moved_entries import MovedEntry
 from layerlore.storage.moving.moved_rows import (
@@ -559,5 +559,5 @@ async def _find(tx: Tx, scope: Scope, name: str) -> str | None:
 
 async def _known(tx: Tx, scope: Scope, uid: str, ids: Sequence[str]) -> tuple[int, int]:
     """How many of these messages are there, and how many were erased."""
-    there = await message_rows.ids_there(tx, scope, uid, ids)
+    there = await message_pages.ids_there(tx, scope, uid, ids)
     return len(there), len(await message_rows.find_erased_ids(tx, scope, uid, sorted({*ids} - {*there})))

@@ -38,7 +38,7 @@ from layerlore.storage.core.records import ROLES, Message, Scope, StoredJson, Th
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, note_rows, observations, working_memory
 from layerlore.storage.derived import observations as observation_sources
-from layerlore.storage.messages import message_rows
+from layerlore.storage.messages import message_pages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.forget_candidates import KeptPlace, Noted, PlaceKind, WrittenDocument
@@ -440,7 +440,7 @@ class _ForgetTransaction:
         for deletion_uid, (thread_id, ids) in zip(named, of_threads.items(), strict=False):
             if thread_id not in live:
                 continue
-            there = await message_rows.ids_there(self.tx, self.scope, live[thread_id].thread_uid, ids)
+            there = await message_pages.ids_there(self.tx, self.scope, live[thread_id].thread_uid, ids)
             if not there:
                 continue
             deleted = await deletions.delete_messages(

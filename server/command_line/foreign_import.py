@@ -15,7 +15,7 @@ from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.messages import message_pages, message_rows
+from layerlore.storage.messages import message_pages
 from layerlore.storage.moving import moved_threads
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads import threads
@@ -131,7 +131,7 @@ class ForeignImport:
     async def _count_new(self, scope: Scope, thread: Thread | None, said: Sequence[Json]) -> None:
         ids = [each["id"] for each in said]
         if thread:
-            known = await self._engine.database.read(message_rows.ids_there, scope, thread.thread_uid, ids)
+            known = await self._engine.database.read(message_pages.ids_there, scope, thread.thread_uid, ids)
         else:
             known = []
         self.report.add("message", "added", len(ids) - len(known))

@@ -68,19 +68,19 @@ _FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_m
 
 async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
     """Write a row. Asks for no right but that to append."""
-    await tx.run(
-        _APPEND,
-        tenant_id=scope.tenant_id,
-        agent_id=scope.agent_id,
-        resource_mark=line.resource_mark,
-        at=line.at,
-        principal=line.principal,
-        client=line.client,
-        tool=line.tool,
-        counts=to_json(dict(line.counts)),
-        outcome=line.outcome,
-        reason=line.reason,
-    )
+    row = {
+        "tenant_id": scope.tenant_id,
+        "agent_id": scope.agent_id,
+        "resource_mark": line.resource_mark,
+        "at": line.at,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "counts": to_json(dict(line.counts)),
+        "outcome": line.outcome,
+        "reason": line.reason,
+    }
+    await tx.many(_APPEND, [row])
 
 
 @cache

@@ -80,7 +80,7 @@ class TurnMark:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A message that is ready to be stored: parsed, masked, counted; only seq and ``created_at`` are still to come.
-    ``answered``: as of a message."""
+    ``answered``: as of a message. ``has_new_id``: the id was made for this draft, so that no stored message has it."""
 
     id: str
     role: Role
@@ -93,6 +93,7 @@ class Draft:
     indexed: Indexed
     answered: tuple[Json, ...] = ()
     mark: TurnMark | None = None
+    has_new_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class Tx(Protocol):
         ...
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
-        """Run a statement once for each row of values."""
+        """Run a statement once for each row of values, before the next one that reads or the commit at the latest:
+        Postgres gets several that follow each other in one round trip. An error comes when they run."""
         ...
 
     async def enter(self, scope: Scope) -> None:

@@ -1,22 +1,19 @@
 """The URL that names the database: whether it can be read."""
 
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.dialect import find_dialect
-
-FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
+from layerlore.storage.drivers.dialect import FORMS, choose_dialect, find_dialect
 
 
 def check(url: str) -> None:
     """Raises ValueError, whose text repeats nothing of the URL, for one of no known form or that cannot be read."""
     if not url:
         return
-    scheme, separator, rest = url.partition("://")
     try:
-        dialect = find_dialect(scheme) if separator and scheme and rest else None
+        dialect = choose_dialect(url)
     except InvalidInput as error:
         raise ValueError(str(error)) from None
     if dialect is None:
-        raise ValueError(f"the URL is of no known form; allowed: {FORMS}")
+        raise ValueError(f"the URL is of no known form; allowed: nothing, {FORMS}")
     dialect.check(url)
 
 

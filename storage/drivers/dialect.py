@@ -129,6 +129,21 @@ class Dialect(Protocol):
         ...
 
 
+FORMS = (
+    "sqlite:///absolute/path.db, sqlite:///~/path.db, sqlite://relative/path.db, sqlite://:memory:, "
+    "or postgresql://user:password@host:5432/database"
+)
+"""The forms of URLs that errors list."""
+
+
+def choose_dialect(url: str) -> Dialect | None:
+    """The kind of database that a URL names; the empty one names a SQLite file. None for a URL of no known form."""
+    scheme, separator, rest = url.partition("://")
+    if url and not (scheme and separator and rest.strip("/")):
+        return None
+    return find_dialect(scheme)
+
+
 @cache
 def find_dialect(scheme: str) -> Dialect | None:
     """The kind of database that a URL's scheme names; the empty one means SQLite. None if no package here knows it.

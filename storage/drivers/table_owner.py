@@ -1,7 +1,7 @@
 """Updates the tables as the role that owns them, and lets another role serve."""
 
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database import has_roles
+from layerlore.storage.drivers.database import dialect_of
 from layerlore.storage.drivers.database_url import check
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.roles import role_of
@@ -13,7 +13,7 @@ async def migrate_as_owner(url: str, owner_url: str, shard: str | None = None) -
 
     Raises InvalidInput if the two roles cannot be owner and server of the tables, StorageUnavailable or DatabaseTooNew.
     """
-    if not has_roles(url):
+    if not dialect_of(url).has_roles:
         raise InvalidInput("--owner-url is for Postgres: a SQLite file has no roles")
     try:
         check(owner_url)

@@ -99,22 +99,25 @@ async def find_lacking(tx: Tx, scope: Scope, model: str, row_ids: Sequence[int])
 
 
 async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
-    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped; counts what
-    was stored."""
+    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped. Counts the
+    rows that had none: of two processes at the same rows both may count them, and one vector is stored."""
     by_row = {vector.row_id: vector for vector in vectors}
-    stored = 0
-    for row_id, role in await tx.all(_LACKING_LOCKED, **of_scope(scope), row_ids=list(by_row), model=model):
-        stored += await tx.run(
-            tx.backend.vectors.PUT,
-            tenant_id=scope.tenant_id,
-            row_id=row_id,
-            model=model,
-            scope_token=scope_token(scope, kind_of(role)),
-            dimension=dimension,
-            code=tx.backend.vectors.as_code(by_row[row_id].code),
-            vector=by_row[row_id].vector,
-        )
-    return stored
+    lacking = await tx.all(_LACKING_LOCKED, **of_scope(scope), row_ids=list(by_row), model=model)
+    rows = [
+        {
+            "tenant_id": scope.tenant_id,
+            "row_id": row_id,
+            "model": model,
+            "scope_token": scope_token(scope, kind_of(role)),
+            "dimension": dimension,
+            "code": tx.backend.vectors.as_code(by_row[row_id].code),
+            "vector": by_row[row_id].vector,
+        }
+        for row_id, role in lacking
+    ]
+    if rows:
+        await tx.many(tx.backend.vectors.PUT, rows)
+    return len(rows)
 
 
 async def nearest(

@@ -386,3 +386,13 @@ async def read_spoken_before(tx: Tx, scope: Scope, thread: Thread, *, upto: int,
     """The last ``most`` of user and assistant with a seq not above ``upto``, in order."""
     of = of_thread(scope, thread.thread_uid)
     return (await read(tx, _SPOKEN_BEFORE, thread.thread_id, **of, upto=upto, most=most))[::-1]
+
+
+_IDS_THERE = select(messages.c.id).where(
+    in_thread(messages), messages.c.deletion_uid.is_(None), any_of(messages.c.id, "ids")
+)
+
+
+async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
+    """Which of these ids a thread has visible messages of."""
+    return sorted(await tx.scalars(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))

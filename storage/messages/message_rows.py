@@ -16,6 +16,7 @@ from layerlore.storage.core.records import (
     Draft,
     Json,
     Message,
+    Origin,
     Role,
     Scope,
     SearchText,
@@ -27,10 +28,11 @@ from layerlore.storage.core.records import (
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import erased_ids, messages
+from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
-from layerlore.storage.threads import threads
+from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.threads import mend
 
 MEDIA = ("image", "file")
@@ -87,11 +89,7 @@ def _without_long(text: str) -> tuple[str, list[str]]:
 def _media_in(parts: list[Json]) -> list[Json]:
     found: list[Json] = []
     for part in parts:
-        result: Any
-        if part["type"] == "tool_result":
-            result = part.get("result")
-        else:
-            result = None
+        result: Any = part.get("result") if part["type"] == "tool_result" else None
         if isinstance(result, list):
             inside = result
         else:
@@ -264,7 +262,6 @@ class MessageRow(NamedTuple):
 
 
 COLUMNS = tuple(messages.c[name] for name in MessageRow._fields)
-_visible = messages.c.deletion_uid.is_(None)
 
 
 class _Known(NamedTuple):
@@ -321,6 +318,7 @@ _TOTALS = threads.totals_change(
         "message_count": bindparam("new_message_count"),
         "token_count": bindparam("new_token_count"),
         "raw_tokens": bindparam("new_raw_tokens"),
+        "next_event_seq": threads_table.c.next_event_seq + bindparam("more_events"),
         "updated_at": bindparam("now"),
     }
 )
@@ -403,6 +401,7 @@ async def append(
     replace_known: bool,
     now: int,
     search_text: SearchText,
+    origin: Origin | None = None,
 ) -> Appended:
     """Append the drafts to a thread, which the first message makes. All or nothing.
 
@@ -410,14 +409,17 @@ async def append(
     is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are assigned without
     gaps and never again. A mark of a turn is set also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
     rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
+    With an ``origin`` the thread's log has what was added and replaced.
 
     Raises Conflict for an id with other content.
     """
     thread = await mend(tx, scope, await threads.lock_or_make(tx, scope, thread_id, new_uid, now), now)
     of = of_thread(scope, thread.thread_uid)
-    met = map(_Known._make, await tx.all(_KNOWN, **of, ids=[draft.id for draft in drafts]))
+    # An id that was made for this call is neither stored nor erased.
+    given = [draft.id for draft in drafts if not draft.has_new_id]
+    met = map(_Known._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
     known = {old.id: old for old in met}
-    erased = await _find_erased(tx, scope, thread, [draft.id for draft in drafts if draft.id not in known])
+    erased = await _find_erased(tx, scope, thread, [id_ for id_ in given if id_ not in known])
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
     stored: list[Stored] = []
     rows: list[dict[str, Any]] = []
@@ -449,8 +451,10 @@ async def append(
         await tx.many(_INSERT, rows)
     await lexical.put(tx, scope, indexed)
     await _pass_on_replaced(tx, scope, thread, known, drafts, stored, now)
+    happened = events.list_changes((each.status, each.seq) for each in stored) if origin is not None else []
     after = replace(
         thread,
+        next_event_seq=thread.next_event_seq + len(happened),
         next_seq=seq,
         last_created_at=last,
         message_count=thread.message_count + added,
@@ -458,7 +462,9 @@ async def append(
         raw_tokens=raw,
         updated_at=now if indexed or rows else thread.updated_at,
     )
-    await _count(tx, of, after)
+    await _count(tx, of, after, len(happened))
+    if origin is not None and happened:
+        await events.record_counted(tx, scope, thread, happened, thread.next_event_seq, origin=origin, now=now)
     return Appended(after, stored, raw - thread.raw_tokens)
 
 
@@ -486,17 +492,18 @@ async def _pass_on_replaced(
         await derivations.replaced(tx, scope, thread, other, now=now)
 
 
-async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
-    await tx.run(
-        _TOTALS,
+async def _count(tx: Tx, of: dict[str, Any], after: Thread, more_events: int) -> None:
+    row = {
         **of,
-        new_next_seq=after.next_seq,
-        new_last_created_at=after.last_created_at,
-        new_message_count=after.message_count,
-        new_token_count=after.token_count,
-        new_raw_tokens=after.raw_tokens,
-        now=after.updated_at,
-    )
+        "new_next_seq": after.next_seq,
+        "new_last_created_at": after.last_created_at,
+        "new_message_count": after.message_count,
+        "new_token_count": after.token_count,
+        "new_raw_tokens": after.raw_tokens,
+        "more_events": more_events,
+        "now": after.updated_at,
+    }
+    await tx.many(_TOTALS, [row])
 
 
 def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
@@ -590,11 +597,3 @@ async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known,
     if not lost or to_json(without(draft.parts, lost)) != old.parts:
         return False
     return lost == await find_erased_calls(tx, scope, thread.thread_uid, lost)
-
-
-_IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))
-
-
-async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
-    """Which of these ids a thread has visible messages of."""
-    return sorted(await tx.scalars(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))

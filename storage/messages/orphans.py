@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, or_, select, update
 
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import list_of, parts_of, to_json
-from layerlore.storage.core.records import CUSTOM, Draft, Json, Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Message, Origin, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions
@@ -176,6 +176,7 @@ async def add_beside_deleted(
     replace_known: bool,
     now: int,
     search_text: SearchText,
+    origin: Origin | None = None,
 ) -> Appended:
     """``messages.append``, and no half of a tool call is left alone by it.
 
@@ -190,6 +191,7 @@ async def add_beside_deleted(
         replace_known=replace_known,
         now=now,
         search_text=search_text,
+        origin=origin,
     )
     thread = appended.thread
     if not any(call_ids(draft.parts) | result_ids(draft.parts) for draft in drafts):

@@ -1,6 +1,6 @@
 """The log of changes of threads and resources, and what a watcher reads of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -74,6 +74,14 @@ _INSERT_OF_RESOURCE = insert(resource_events).values(
 )
 
 
+def list_changes(messages: Iterable[tuple[str, int]]) -> list[NewEvent]:
+    """The events of an append, from the status and the seq of each message: which were added, and which replaced."""
+    seqs: dict[str, list[int]] = {"added": [], "replaced": []}
+    for status, seq in messages:
+        seqs.setdefault(status, []).append(seq)
+    return [NewEvent(f"messages_{status}", {"seqs": seqs[status]}) for status in ("added", "replaced") if seqs[status]]
+
+
 async def record(
     tx: Tx, scope: Scope, thread: Thread, happened: Sequence[NewEvent], *, origin: Origin, now: int
 ) -> int:
@@ -81,20 +89,30 @@ async def record(
 
     Returns the seq of the last one.
     """
+    # The update holds the thread's row, so that the numbers have no gap and are used once.
+    of = of_thread(scope, thread.thread_uid)
+    next_seq: int = await tx.scalar(_TAKE, **of, count=len(happened))
+    await record_counted(tx, scope, thread, happened, next_seq - len(happened), origin=origin, now=now)
+    return next_seq - 1
+
+
+async def record_counted(
+    tx: Tx, scope: Scope, thread: Thread, happened: Sequence[NewEvent], first: int, *, origin: Origin, now: int
+) -> None:
+    """The same, with numbers from ``first`` on, which the transaction itself counts in the thread's row."""
     # The first event, in the transaction that made the thread.
     if thread.next_event_seq == 1 and thread.created_at == now:
         made = NewEvent("thread_created", {"thread_id": thread.thread_id})
         await record_of_resource(tx, scope, made, thread_uid=thread.thread_uid, origin=origin, now=now)
-    of = of_thread(scope, thread.thread_uid)
-    # The update holds the thread's row, so that the numbers have no gap and are used once.
-    next_seq: int = await tx.scalar(_TAKE, **of, count=len(happened))
-    first = next_seq - len(happened)
     rows = [
-        {**of, **_values(event, first + place, origin, now), "message_seq": event.message_seq}
+        {
+            **of_thread(scope, thread.thread_uid),
+            **_values(event, first + place, origin, now),
+            "message_seq": event.message_seq,
+        }
         for place, event in enumerate(happened)
     ]
     await tx.many(_INSERT, rows)
-    return next_seq - 1
 
 
 async def record_of_resource(

@@ -1,12 +1,8 @@
-"""The benchmarks of calls and durability run end to end on little input and print what they promise."""
+"""The benchmarks of calls run end to end on little input and print what they promise."""
 
 from typing import Any
 
 import pytest
-
-from benchmarks.durability import amiss
-from benchmarks.kill_trials import Kills, kill_figures
-from benchmarks.stored import Stored
 
 Runs = dict[str, Any]
 
@@ -122,51 +118,3 @@ def test_hostile_prints_what_quiet_ones_notice_of_each_thing_that_it_does(runs: 
         assert figures[manner]["calls"] == 12
         assert figures[manner]["hostile"]["sent"] > 0
         assert figures[manner]["hostile"].get("broken", 0) == 0
-
-
-@pytest.mark.soak
-def test_durability_counts_kills_and_finds_every_acknowledged_message_again(runs: Runs) -> None:
-    printed, figures = runs["durability"].result()
-    kills = figures["kill -9"]
-    assert kills["kills"] == 2
-    assert 2 <= kills["acknowledged"] <= kills["sent"]
-    assert [kills[name] for name in ("lost", "stored twice", "breaks in the order", "errors")] == [0, 0, 0, 0]
-    assert kills["integrity problems"] == 0
-    assert "Nothing was lost" in printed
-
-
-@pytest.mark.soak
-def test_durability_runs_several_processes_and_prints_their_latencies(runs: Runs) -> None:
-    printed, figures = runs["durability"].result()
-    shared = figures["several processes"]
-    assert shared["acknowledged"] > 0
-    assert [shared[name] for name in ("lost", "stored but unacknowledged", "breaks in the order")] == [0, 0, 0]
-    assert shared["add: p50 ms"] <= shared["add: p99 ms"] <= shared["add: max ms"]
-    assert "2 processes x 2 tasks" in printed
-
-
-def test_what_was_acknowledged_and_is_not_stored_counts_as_lost() -> None:
-    kills = Kills(trials=1, sent=["a", "b", "c", "d"], acknowledged=["a", "b"], errors=[])
-    figures = kill_figures(kills, Stored(ids=["a", "c", "c"], broken={"thread": [2]}), ["a broken page"])
-    expected = {
-        "kills": 1,
-        "sent": 4,
-        "acknowledged": 2,
-        "lost": 1,
-        "committed but unacknowledged": 1,
-        "stored twice": 1,
-        "breaks in the order": 1,
-        "integrity problems": 1,
-        "errors": 0,
-    }
-    assert figures == expected
-    assert amiss({"kill -9": figures}) == [
-        f"kill -9: {name}" for name in ("lost", "stored twice", "breaks in the order", "integrity problems")
-    ]
-
-
-def test_a_database_without_an_integrity_check_is_not_amiss() -> None:
-    kills = Kills(trials=1, sent=["a"], acknowledged=["a"], errors=[])
-    figures = kill_figures(kills, Stored(ids=["a"], broken={}), None)
-    assert figures["integrity problems"] is None
-    assert amiss({"kill -9": figures}) == []

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.call_rounds import Contender, RawCommits, alternate
 from benchmarks.conversations import batches, read_set
-from benchmarks.metrics import gaps, mean, median, ndcg_at, percentile, recall_at, reciprocal_rank
+from benchmarks.metrics import mean, median, ndcg_at, percentile, recall_at, reciprocal_rank
 from benchmarks.sample_text import SampleText
 from benchmarks.tables import table, write_json
 
@@ -77,13 +77,6 @@ def test_means_and_medians() -> None:
     assert mean([1, 2, 6]) == 3
     assert median([1, 2, 6]) == 2
     assert math.isnan(mean([]))
-
-
-def test_gaps_are_numbers_that_are_missing_or_come_again() -> None:
-    assert gaps([3, 1, 2]) == []
-    assert gaps([]) == []
-    assert gaps([2, 3]) == [1]
-    assert gaps([1, 2, 2, 5]) == [2, 3, 4]
 
 
 def test_a_set_is_read_as_threads_of_messages_with_ids_of_their_own(conversation_set: Path) -> None:

@@ -103,10 +103,13 @@ async function take({ scheme, size, route, wanted }) {
   await page.mouse.move(0, 0);
   await page.evaluate(() => document.fonts.ready);
   let last = null;
-  // What is still on its way comes within a frame or two; a picture counts once it stays.
-  for (let tries = 0; tries < 20; tries++) {
+  let alike = 0;
+  // What is still on its way comes within a few frames, and may be asked for by what came before it: a picture counts once it
+  // stays.
+  for (let tries = 0; tries < 40; tries++) {
     const shot = await page.screenshot({ animations: "disabled", caret: "hide", scale: "css" });
-    if (!asked && last?.equals(shot)) return shot;
+    alike = !asked && last?.equals(shot) ? alike + 1 : 0;
+    if (alike === 3) return shot;
     last = shot;
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }

@@ -175,7 +175,7 @@ class Home:
         """All files of the home but ours and the project's, by path."""
         paths = [path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink()]
         found = {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
-        return {name: text for name, text in found.items() if not name.startswith((DATA, "work/"))}
+        return {name: text for name, text in found.items() if not name.startswith((DATA, ".cache/layerlore/", "work/"))}
 
     def _run(self, *command: str, **variables: str) -> str:
         nowhere = "http://127.0.0.1:9"

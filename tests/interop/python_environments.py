@@ -17,7 +17,9 @@ FOLDER = Path(__file__).with_name("python")
 ENVIRONMENTS = Path(__file__).parents[2] / ".interop" / "python"
 TALKING = ("autogen", "langchain", "openai-agents", "pydantic-ai")
 CONVERTING = ("google-adk", "google-genai")
-NEEDED = tuple(sorted(TALKING + CONVERTING))
+# The drivers of databases that examples add.
+DRIVERS = ("libsql",)
+NEEDED = tuple(sorted(TALKING + CONVERTING + DRIVERS))
 # Set by `make interop`, which has made the environments that are needed.
 REQUIRED = "LAYERLORE_TEST_INTEROP"
 

@@ -34,7 +34,7 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database import has_roles
+from layerlore.storage.drivers.database import dialect_of
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ async def _prune(database: Database, settings: Settings, before: int, now: int) 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Use the database as the owner of its tables, if the settings name one."""
     # The serving role may only append; reading and pruning are the owner's rights.
-    if has_roles(settings.database.get_secret_value()):
+    if dialect_of(settings.database.get_secret_value()).has_roles:
         owner = settings.postgres.owner_url
         if owner.get_secret_value():
             settings = settings.model_copy(update={"database": owner, "shards": as_owners(settings.shards)})

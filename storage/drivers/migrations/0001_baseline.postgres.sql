@@ -567,7 +567,7 @@ CREATE TABLE search_rows (
 );
 -- For the passes over the rows of all tenants.
 CREATE INDEX search_rows_in_order ON search_rows (row_id);
-CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes) WITH (fastupdate = off);
+CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes) WITH (fastupdate = on, gin_pending_list_limit = 64);
 CREATE INDEX search_rows_stale ON search_rows (row_id) WHERE text_version < 4;
 
 CREATE TABLE search_vectors (

@@ -74,10 +74,11 @@ class _ConnectionGone(ConnectionError):
     """asyncpg got a request on a connection that is closed."""
 
 
+# One message with the COMMIT, which takes no parameters: both names are hexadecimal.
 _MARK = """
 INSERT INTO last_writes (slot, unit, written_at)
-VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at
+VALUES ('{slot}', '{unit}', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at;
 """
 # The seconds that a look waits for a connection: fewer than those after which it counts as failed.
 _LOOK_SECONDS = 2.0
@@ -112,6 +113,11 @@ class _Mark:
         self.slot = slot
         self.unit = uuid.uuid4().hex
         self.wrote = False  # whether the unit came as far as its COMMIT with something written
+
+    @property
+    def statement(self) -> str:
+        """What is committed with the unit; nothing for one that wrote nothing."""
+        return _MARK.format(slot=self.slot, unit=self.unit) if self.wrote else ""
 
 
 class PostgresDatabase(OneCluster):
@@ -263,21 +269,22 @@ class PostgresDatabase(OneCluster):
                 try:
                     await connection.execute(begin)
                     value = await work(tx)
-                    if tx.wrote:
-                        # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
-                        await connection.execute(_MARK, mark.slot, mark.unit)
-                    mark.wrote = tx.wrote
+                    await tx.send_waiting()
                 except BaseException:
-                    if not _is_gone(connection):
-                        await connection.execute("ROLLBACK")
+                    await _roll_back(connection)
                     raise
+                mark.wrote = tx.wrote
                 try:
                     with span("commit"):
-                        await _commit(connection)
+                        # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
+                        await _commit(connection, mark.statement)
                 except (*LOST, asyncpg.InterfaceError) as error:
                     # The server may have committed or not. Only a unit that wrote nothing may simply run again.
                     if mark.wrote:
                         raise _OutcomeUnknown(value, error) from error
+                    raise
+                except BaseException:
+                    await _roll_back(connection)
                     raise
                 return value
 
@@ -443,7 +450,7 @@ def report_pools(databases: Sequence[PostgresDatabase]) -> None:
 
 async def _pool(url: PostgresUrl, size: int, name: str) -> "asyncpg.Pool[asyncpg.Record]":
     async def leave(_: Any) -> None:
-        """Nothing was set for the connection, and behind a pooler it is another by now."""
+        """Nothing was set for the connection: all settings and locks of ours end with their transaction."""
 
     return await asyncpg.create_pool(
         url.dsn,
@@ -451,13 +458,18 @@ async def _pool(url: PostgresUrl, size: int, name: str) -> "asyncpg.Pool[asyncpg
         max_size=size,
         command_timeout=STATEMENT_SECONDS,
         server_settings={"application_name": name, "timezone": "UTC"},
-        reset=leave if url.is_pooled else None,
+        reset=leave,
         statement_cache_size=url.statements,
     )
 
 
-async def _commit(connection: PooledConnection) -> None:
-    await connection.execute("COMMIT")
+async def _commit(connection: PooledConnection, mark: str) -> None:
+    await connection.execute(f"{mark}COMMIT")
+
+
+async def _roll_back(connection: PooledConnection) -> None:
+    if not _is_gone(connection):
+        await connection.execute("ROLLBACK")
 
 
 def _is_gone(connection: PooledConnection) -> bool:

@@ -4,14 +4,17 @@ The settings last until the transaction ends, and the policies of the tables (``
 statement that forgets its condition finds nothing of others, and one in an unbound transaction nothing at all.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, cast
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy import Executable
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import KINDS, scope_token
 from layerlore.storage.core.statements import compiled
@@ -121,15 +124,26 @@ class PostgresTx:
         self._is_pooled = is_pooled
         self._access: Access = access
         self._shard = shard
+        self._waiting: dict[object, tuple[Executable, list[Any]]] = {}
         self.wrote = False
 
+    async def send_waiting(self) -> None:
+        """Run the statements that wait, in one round trip."""
+        if not self._waiting:
+            return
+        statements, arguments = zip(*self._waiting.values(), strict=True)
+        self._waiting.clear()
+        await self._connection.execute(_joined(statements), *itertools.chain.from_iterable(arguments))
+
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
+        await self.send_waiting()
         sql = compiled(statement, DIALECT)
         rows = cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
         self.wrote = self.wrote or (sql.writes and bool(rows))
         return rows
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        await self.send_waiting()
         sql = compiled(statement, DIALECT)
         arguments = sql.arguments(values)
         if self._is_pooled:
@@ -151,6 +165,7 @@ class PostgresTx:
             ask = max(1, min(2 * ask, _READ_CHARS // max(1, size)))
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        await self.send_waiting()
         sql = compiled(statement, DIALECT)
         row = cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
         self.wrote = self.wrote or (sql.writes and row is not None)
@@ -166,6 +181,7 @@ class PostgresTx:
         return [row[0] for row in await self.all(statement, **values)]
 
     async def run(self, statement: Executable, /, **values: Any) -> int:
+        await self.send_waiting()
         sql = compiled(statement, DIALECT)
         status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
         tag, _, count = status.rpartition(" ")
@@ -176,13 +192,45 @@ class PostgresTx:
         return int(count)
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
-        sql = compiled(statement, DIALECT)
-        await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
+        if not rows:
+            return
         # It does not say how many rows it changed, and is used for writing alone.
-        self.wrote = self.wrote or bool(rows)
+        self.wrote = True
+        sql = compiled(statement, DIALECT)
+        # Two statements that run as one do not see each other's rows, so each has a table of its own.
+        table = getattr(statement, "table", statement)
+        if len(rows) == 1 and table not in self._waiting:
+            self._waiting[table] = (statement, sql.arguments(rows[0]))
+            return
+        await self.send_waiting()
+        await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
 
     async def enter(self, scope: Scope) -> None:
+        await self.send_waiting()
         bind = binding(scope)
         if self._shard is not None:
             bind = f"{bind}; {expectation(scope, self._shard, self._access)}"
         await self._connection.execute(bind)
+
+
+_PARAMETER = linear_re.compile(r"\$(\d{1,5})")
+
+
+@lru_cache(maxsize=512)
+def _joined(statements: tuple[Executable, ...]) -> str:
+    """One statement that runs all of them. The parameters of each follow those of the ones before it."""
+    parts: list[str] = []
+    before = 0
+    for statement in statements:
+        sql = compiled(statement, DIALECT)
+        parts.append(_PARAMETER.sub(partial(_moved, by=before), sql.sql))
+        before += len(sql.names)
+    *first, last = parts
+    if not first:
+        return last
+    others = ", ".join(f"part_{place} AS ({sql})" for place, sql in enumerate(first))
+    return f"WITH {others} {last}"
+
+
+def _moved(parameter: "linear_re.Match", by: int) -> str:
+    return f"${int(parameter[1]) + by}"

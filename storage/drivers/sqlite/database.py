@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -88,9 +89,22 @@ class OwnThread:
         ending.result()
 
 
+@dataclass(frozen=True, slots=True)
+class SqliteLibrary:
+    """What opens a file, and what it does in its own way: SQLite itself, or another library that speaks its SQL.
+
+    ``connect`` takes the path, ``synchronous`` and ``read_only``. Its connections have the methods of Python's ``sqlite3``
+    and raise the errors of ``driver``.
+    """
+
+    connect: Callable[..., driver.Connection] = driver.connect
+    backend: Backend = backend
+
+
 def _read_unit(
     connection: driver.Connection,
     start: Callable[[SqliteTx], Coroutine[Any, Any, R]],
+    backend: Backend,
     codes: CodeCache,
     postings: PostingCache,
     rows: RowCache,
@@ -99,7 +113,15 @@ def _read_unit(
     """Its answer, and the damaged part of the rows that it read."""
     connection.execute("BEGIN")
     try:
-        tx = SqliteTx(connection, leaves_out=True, codes=codes, postings=postings, rows=rows, vectors=vectors)
+        tx = SqliteTx(
+            connection,
+            backend=backend,
+            leaves_out=True,
+            codes=codes,
+            postings=postings,
+            rows=rows,
+            vectors=vectors,
+        )
         return drive(start(tx)), tx.damage
     finally:
         if connection.in_transaction:
@@ -109,15 +131,23 @@ def _read_unit(
 class SqliteDatabase(OneCluster):
     """Open with ``open``; several processes may share the file."""
 
-    backend: Backend = backend
     unfit = ""
 
-    def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread], file: DatabaseFile | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        writer: OwnThread,
+        readers: list[OwnThread],
+        file: DatabaseFile | None,
+        library: SqliteLibrary = SqliteLibrary(),
+    ) -> None:
         self.path = path
+        self.backend = library.backend
+        self._connect = library.connect
         self._writer_thread = writer
         self._file = file
         self._hints = SqliteHints(None if path == MEMORY else self._another)
-        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed, self._check_file)
+        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed, self._check_file, self.backend)
         self.health = Health(self._look, self._try_to_write, path)
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
@@ -134,7 +164,14 @@ class SqliteDatabase(OneCluster):
         metrics.LISTENER_CONNECTED.set(1)
 
     @classmethod
-    async def open(cls, path: str, *, synchronous: str = "FULL", readers: int = 2) -> "SqliteDatabase":
+    async def open(
+        cls,
+        path: str,
+        *,
+        synchronous: str = "FULL",
+        readers: int = 2,
+        library: SqliteLibrary = SqliteLibrary(),
+    ) -> "SqliteDatabase":
         """Open the file (made, 0600, when it is not there), bring its tables up to date, and start the threads.
 
         ``path`` is a file's path or ``:memory:``. Raises StorageUnavailable or DatabaseTooNew.
@@ -143,7 +180,7 @@ class SqliteDatabase(OneCluster):
             if path != MEMORY:
                 refuse_what_is_no_file(Path(path))
                 driver.create_private_file(Path(path))
-            return await cls._open(path, synchronous, readers)
+            return await cls._open(path, synchronous, readers, library)
         except (driver.DatabaseError, OSError) as error:
             if driver.is_damage(error):
                 way_out = f"; {WAY_OUT}"
@@ -154,8 +191,8 @@ class SqliteDatabase(OneCluster):
             ) from error
 
     @classmethod
-    async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
-        connect = partial(driver.connect, path, synchronous=synchronous)
+    async def _open(cls, path: str, synchronous: str, readers: int, library: SqliteLibrary) -> "SqliteDatabase":
+        connect = partial(library.connect, path, synchronous=synchronous)
         give_up = time.monotonic() + BUSY_DEADLINE
         # Looked at before it is opened: what takes its place from then on is noticed.
         if path == MEMORY:
@@ -178,7 +215,7 @@ class SqliteDatabase(OneCluster):
                 await thread.close()
             raise
         # A database in memory belongs to one connection: its reads take turns with its writes.
-        return cls(path, writer, started or [writer], file)
+        return cls(path, writer, started or [writer], file, library)
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
@@ -208,6 +245,7 @@ class SqliteDatabase(OneCluster):
                 copy_context().run,
                 _read_unit,
                 start=start,
+                backend=self.backend,
                 codes=self._codes,
                 postings=self._postings,
                 rows=self._rows,
@@ -261,7 +299,7 @@ class SqliteDatabase(OneCluster):
     async def _another(self) -> OwnThread:
         """One more connection that reads. Raises Displaced rather than open another file, or begin another log."""
         self._check_file()
-        thread = await OwnThread.start(partial(driver.connect, self.path, synchronous="NORMAL", read_only=True))
+        thread = await OwnThread.start(partial(self._connect, self.path, synchronous="NORMAL", read_only=True))
         try:
             # The file may have been replaced between the first look and the opening.
             self._check_file()

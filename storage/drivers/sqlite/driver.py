@@ -144,26 +144,30 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
     """
     connection = driver.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=False)
     try:
-        for pragma in (
-            f"busy_timeout = {BUSY_TIMEOUT_MS}",
-            "foreign_keys = ON",
-            f"trusted_schema = {'OFF' if fts5_serves_an_untrusted_schema() else 'ON'}",
-            "secure_delete = ON",
-            # An I/O error in a mapped file would end the process.
-            "mmap_size = 0",
-            f"cache_size = -{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}",
-            "temp_store = MEMORY",
-            f"synchronous = {synchronous}",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        set_up(connection, synchronous=synchronous, read_only=read_only)
         if load_vector_extension(connection) is None:
             _stand_in_for_vector_extension(connection)
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def set_up(connection: Connection, *, synchronous: str, read_only: bool) -> None:
+    """Set what every connection to a file needs, of whatever library that speaks SQLite's SQL."""
+    for pragma in (
+        f"busy_timeout = {BUSY_TIMEOUT_MS}",
+        "foreign_keys = ON",
+        f"trusted_schema = {'OFF' if fts5_serves_an_untrusted_schema() else 'ON'}",
+        "secure_delete = ON",
+        # An I/O error in a mapped file would end the process.
+        "mmap_size = 0",
+        f"cache_size = -{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}",
+        "temp_store = MEMORY",
+        f"synchronous = {synchronous}",
+        f"query_only = {'ON' if read_only else 'OFF'}",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
 
 
 @cache

@@ -14,7 +14,8 @@ from typing import Any
 
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.core.transaction import Backend
+from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
 
 BUSY = "busy"
@@ -50,7 +51,10 @@ class TransactionLost(Exception):
 
 
 def commit_group(
-    connection: driver.Connection, calls: Sequence[QueuedUnit], check_file: Callable[[], None]
+    connection: driver.Connection,
+    calls: Sequence[QueuedUnit],
+    check_file: Callable[[], None],
+    backend: Backend = backend,
 ) -> list[Outcome]:
     """Run as many of the calls as fit into ``GROUP_SECONDS``, in order, in one transaction.
 
@@ -61,7 +65,7 @@ def commit_group(
     connection.execute("BEGIN IMMEDIATE")
     try:
         check_file()
-        outcomes = _run_members(connection, calls)
+        outcomes = _run_members(SqliteTx(connection, backend=backend), connection, calls)
         connection.execute("COMMIT")
     except BaseException:
         # SQLite itself may have ended the transaction, and then ROLLBACK would raise.
@@ -76,10 +80,9 @@ def commit_group(
     return outcomes
 
 
-def _run_members(connection: driver.Connection, calls: Sequence[QueuedUnit]) -> list[Outcome]:
+def _run_members(tx: SqliteTx, connection: driver.Connection, calls: Sequence[QueuedUnit]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     stop_at = time.monotonic() + GROUP_SECONDS
-    tx = SqliteTx(connection)
     for call in calls:
         connection.execute("SAVEPOINT member")
         try:
@@ -117,6 +120,7 @@ class Writer:
     deadline: float
     committed: Callable[[], None]
     check_file: Callable[[], None]
+    backend: Backend = backend
     _waiting: deque[QueuedUnit] = field(default_factory=deque)
     _task: asyncio.Task[None] | None = None
 
@@ -176,7 +180,7 @@ class Writer:
         while group:
             attempt += 1
             try:
-                return await self.hop(commit_group, group, self.check_file)
+                return await self.hop(commit_group, group, self.check_file, self.backend)
             except driver.DatabaseError as error:
                 if not driver.is_busy(error):
                     raise StorageUnavailable(

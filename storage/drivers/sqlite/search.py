@@ -49,8 +49,16 @@ PUT = text(
 
 
 async def nearest(
-    tx: Tx, tenant_id: str, scope_token: str, other_token: str, model: str, code: bytes, most: int
+    tx: Tx,
+    tenant_id: str,
+    scope_token: str,
+    other_token: str,
+    model: str,
+    code: bytes,
+    most: int,
+    statement: TextClause = NEAREST,
 ) -> RowIdArray:
+    """``statement`` is for a library that compares codes in another way."""
     # A transaction that only reads has the codes at hand.
     cache: CodeCache | None = getattr(tx, "codes", None)
     if cache is not None:
@@ -59,7 +67,7 @@ async def nearest(
         if (kept := [each for each in held if each is not None]) and len(kept) == len(held):
             return pick_nearest(kept, code, most)
     row_ids = await tx.scalars(
-        NEAREST, scope_token=scope_token, other_token=other_token, model=model, code=code, most=most
+        statement, scope_token=scope_token, other_token=other_token, model=model, code=code, most=most
     )
     return np.array(row_ids, np.int64)
 

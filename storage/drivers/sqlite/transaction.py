@@ -30,12 +30,11 @@ class SqliteTx:
     cannot be read at all are left out. ``damage`` says so afterwards.
     """
 
-    backend: Backend = backend
-
     def __init__(
         self,
         connection: driver.Connection,
         *,
+        backend: Backend = backend,
         leaves_out: bool = False,
         codes: CodeCache | None = None,
         postings: PostingCache | None = None,
@@ -44,6 +43,7 @@ class SqliteTx:
     ) -> None:
         """``codes``, ``postings``, ``rows`` and ``vectors``: only of a transaction that does not write."""
         self._connection = connection
+        self.backend = backend
         self.codes = codes
         self.postings = postings
         self.rows = rows

@@ -5,9 +5,11 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
+from sqlalchemy import bindparam
 
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import ROLES, Scope
+from layerlore.storage.core.scopes import of_thread
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.messages import message_pages, message_rows
 from layerlore.storage.threads import threads
@@ -16,6 +18,9 @@ from layerlore.storage.threads.threads import Description
 from ..building import ANA, NOW, draft, everything, execute, only, say, search_text, seqs, uid
 
 pytestmark = pytest.mark.anyio
+
+
+RENAME = threads.totals_change({"title": bindparam("new_title")})
 
 
 class Refused(Exception):
@@ -86,6 +91,30 @@ async def test_a_write_is_seen_by_every_read_that_begins_after_its_answer(databa
     for n in range(1, 20):
         await say(database, "main", draft())
         assert await asyncio.gather(*(seqs(database, "main") for _ in range(3))) == [list(range(1, n + 1))] * 3
+
+
+async def test_a_function_reads_what_it_wrote_just_before(database: Database) -> None:
+    async def write_and_look(tx: Tx, scope: Scope) -> list[int]:
+        totals = []
+        for _ in range(3):
+            await message_rows.append(
+                tx, ANA, "main", [draft()], new_uid="uid", replace_known=False, now=NOW, search_text=search_text
+            )
+            totals.append((await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total)
+        return totals
+
+    assert await database.write(write_and_look, ANA) == [1, 2, 3]
+    assert await seqs(database, "main") == [1, 2, 3]
+
+
+async def test_rows_of_one_table_are_written_in_the_order_in_which_a_function_writes_them(database: Database) -> None:
+    async def rename(tx: Tx, scope: Scope) -> None:
+        await threads.lock_or_make(tx, ANA, "main", "uid", NOW)
+        for title in ("first", "second", "third"):
+            await tx.many(RENAME, [{**of_thread(ANA, "uid"), "new_title": title}])
+
+    await database.write(rename, ANA)
+    assert (await database.read(threads.find, ANA, "main")).title == "third"
 
 
 async def test_a_read_sees_one_state_while_others_write(database: Database) -> None:

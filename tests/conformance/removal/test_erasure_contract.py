@@ -21,6 +21,8 @@ from layerlore.storage.core.tables import (
     entries,
     entry_sources,
     observations,
+    search_rows,
+    search_vectors,
     session_notes,
     summaries,
     user_profiles,
@@ -87,7 +89,7 @@ async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA,
 async def contents(database: Database) -> dict[str, list[Row]]:
     """Every row of every table: those that the statements know, and of the databases that come along, those that their
     catalogue knows."""
-    names = list(metadata.tables)
+    names = [*metadata.tables, search_rows.name, search_vectors.name]
     if catalogue := CATALOGUE.get(database.backend.name):
         names = [row[0] for row in await database.read_installation(rows, catalogue)]
     return {name: sorted(await database.read_installation(rows, f'SELECT * FROM "{name}"'), key=repr) for name in names}

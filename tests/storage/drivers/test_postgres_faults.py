@@ -93,14 +93,14 @@ async def test_a_commit_without_an_answer_is_asked_about_and_not_repeated(
     runs, commits = 0, 0
     commit = postgres_database._commit
 
-    async def interrupted(connection: Any) -> None:
+    async def interrupted(connection: Any, mark: str) -> None:
         nonlocal commits
         commits += 1
         if commits > 1:
-            await commit(connection)
+            await commit(connection, mark)
             return
         if reached:
-            await commit(connection)
+            await commit(connection, mark)
         await onlooker.fetch(TERMINATE, 100, 10_000)
         raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 

@@ -77,9 +77,9 @@ async def test_a_lost_commit_is_not_mistaken_for_one_that_was_given_its_transact
     commit = postgres_database._commit
     given: list[int] = []
 
-    async def crash_instead(connection: Any) -> None:
+    async def crash_instead(connection: Any, mark: str) -> None:
         if given:
-            await commit(connection)
+            await commit(connection, mark)
             return
         ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
         await asyncio.to_thread(control, own_server, "restart")

@@ -14,8 +14,8 @@ from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.records import ApiKey, Scope, Tenant
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.dialect import ShardUrls
+from layerlore.storage.drivers.database import dialect_of, open_database
+from layerlore.storage.drivers.dialect import OpenOptions, ShardUrls
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
 
@@ -32,7 +32,8 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "moving.py"
 
 async def replica(clusters: Mapping[str, str]) -> Database:
     shards = {name: ShardUrls(url) for name, url in clusters.items() if name}
-    return await open_database(clusters[""], Path(), shards=shards)
+    home = clusters[""]
+    return await dialect_of(home).open(home, OpenOptions(Path(), shards=shards))
 
 
 @pytest.fixture

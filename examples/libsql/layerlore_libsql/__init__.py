@@ -1,0 +1,1 @@
+"""libSQL as a database of layerlore."""
