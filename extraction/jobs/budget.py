@@ -66,7 +66,7 @@ class TenantBudget:
         if not self._daily_tokens:
             return False
         tenant, now = Tenant(claim.scope.tenant_id), self._engine.now()
-        spent = await self._engine.database.read(usage_rows.read_of_tenant, tenant, day_of(now))
+        spent = await self._engine.database.home.read(usage_rows.read_of_tenant, tenant, day_of(now))
         if spent < self._daily_tokens:
             return False
         await self._engine.database.write(_put_off, tenant, claim, self._kinds, until=next_day(now), now=now)

@@ -245,17 +245,22 @@ async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent:
     metrics.MODEL_TOKENS.add(model, "output", by=spent.output_tokens)
     metrics.MODEL_COST.add(model, by=spent.cost_nano_usd / NANO)
     with anyio.CancelScope(shield=True):
-        await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=engine.now())
+        tenant, now = Tenant(claim.scope.tenant_id), engine.now()
+        # The budgets' sums first: they count also where the resource was erased meanwhile.
+        await engine.database.home.write(_add_spending, tenant, spent, now=now)
+        await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=now)
+
+
+async def _add_spending(tx: Tx, tenant: Tenant, spent: Spent, *, now: int) -> None:
+    tokens = spent.input_tokens + spent.output_tokens
+    await usage_rows.add_spending(tx, usage_rows.OfDay(tokens, spent.cost_nano_usd), now=now)
+    await usage_rows.add_of_tenant(tx, tenant, tokens, now=now)
 
 
 async def _add(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
-    spent = line.spent
-    # Nothing is kept about a resource that was erased meanwhile, except the sums that budgets need.
+    # Nothing is kept about a resource that was erased meanwhile.
     if await scopes.still_known(tx, claim.scope, claim.thread_uid):
         await usage_rows.add(tx, claim.scope, claim.thread_uid, [line], now=now)
-    tokens = spent.input_tokens + spent.output_tokens
-    await usage_rows.add_spending(tx, usage_rows.OfDay(tokens, spent.cost_nano_usd), now=now)
-    await usage_rows.add_of_tenant(tx, Tenant(claim.scope.tenant_id), tokens, now=now)
 
 
 MOST_STALE = 3
@@ -476,7 +481,7 @@ class JobWorker:
         if not self._budget.limited:
             return False
         now = self._engine.now()
-        spent = await self._engine.database.read_installation(usage_rows.read_of_day, usage_rows.day_of(now))
+        spent = await self._engine.database.home.read_installation(usage_rows.read_of_day, usage_rows.day_of(now))
         if reason := self._budget.exhausted(spent):
             self._pauses.begin(reason, usage_rows.next_day(now))
         return bool(reason)

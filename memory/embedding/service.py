@@ -57,7 +57,8 @@ class RowQueue:
     as there are any; the end of one caller does not end the work that others wait for."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, _AwaitedRow] = {}
+        # Clusters number their rows independently.
+        self._asked: dict[tuple[Scope, int], _AwaitedRow] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
@@ -87,9 +88,10 @@ class RowQueue:
         self._asked.clear()
 
     def _ask(self, row: PendingRow) -> _AwaitedRow:
-        awaited = self._asked.get(row.row_id)
+        place = row.scope, row.row_id
+        awaited = self._asked.get(place)
         if awaited is None:
-            awaited = self._asked[row.row_id] = _AwaitedRow(row, asyncio.get_running_loop().create_future())
+            awaited = self._asked[place] = _AwaitedRow(row, asyncio.get_running_loop().create_future())
         awaited.askers += 1
         return awaited
 
@@ -108,14 +110,14 @@ class RowQueue:
                 raise
             finally:
                 for each in batch:
-                    del self._asked[each.row.row_id]
+                    del self._asked[each.row.scope, each.row.row_id]
 
     def _begin_batch(self) -> list[_AwaitedRow]:
         """The rows that were requested first, of one scope. Rows without a waiting caller are left out."""
         waiting = [each for each in self._asked.values() if not each.begun]
         for each in waiting:
             if not each.askers:
-                del self._asked[each.row.row_id]
+                del self._asked[each.row.scope, each.row.row_id]
         wanted = [each for each in waiting if each.askers]
         batch = [each for each in wanted if each.row.scope == wanted[0].row.scope][:BATCH_ROWS]
         for each in batch:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
@@ -150,11 +150,19 @@ class Written:
     def __init__(self) -> None:
         self._scopes: set[Scope] = set()
         self._noted = asyncio.Event()
+        self._branches: list[Written] = []
+
+    def branch(self) -> "Written":
+        """Another one, for a task of its own, that is told the same from now on."""
+        self._branches.append(Written())
+        return self._branches[-1]
 
     def notify(self, scope: Scope) -> None:
         """Note that something of a scope was committed."""
         self._scopes.add(scope)
         self._noted.set()
+        for branch in self._branches:
+            branch.notify(scope)
 
     async def wait(self) -> None:
         """Return once there is something to take."""
@@ -172,10 +180,18 @@ class Wake:
 
     def __init__(self) -> None:
         self._noted = asyncio.Event()
+        self._branches: list[Wake] = []
+
+    def branch(self) -> "Wake":
+        """Another one, for a task of its own, that is told the same from now on."""
+        self._branches.append(Wake())
+        return self._branches[-1]
 
     def notify(self) -> None:
         """Note that something was committed."""
         self._noted.set()
+        for branch in self._branches:
+            branch.notify()
 
     async def wait(self) -> None:
         """Return once something was committed since the signal was cleared."""
@@ -243,6 +259,16 @@ class Engine:
     def for_agent(self, agent_id: str) -> "Engine":
         """The engine with the rules of an agent."""
         return self.agents.get(agent_id, self)
+
+    def for_clusters(self) -> "Sequence[Engine]":
+        """An engine for each cluster, the home cluster's first, for the work that goes over all tenants of a cluster. It is
+        this one alone, unless the tenants are on several clusters."""
+        _, *others = self.database.clusters
+        return [self, *(self._on(cluster) for cluster in others)]
+
+    def _on(self, cluster: Database) -> "Engine":
+        of_cluster = replace(self, database=cluster, written=self.written.branch(), wake=self.wake.branch())
+        return replace(of_cluster, agents={name: replace(of, database=cluster) for name, of in self.agents.items()})
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """A value that enters, JSON or text, its secrets masked unless messages stay as sent; and how many there were."""

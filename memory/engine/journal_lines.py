@@ -16,7 +16,7 @@ from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine, Outcome
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
-from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,8 @@ async def list_lines(
 ) -> list[Journaled]:
     """The newest lines about a scope, or with ``everybody`` about its tenant, the newest first; ``before``: those that were
     appended before the row of this number. Raises InvalidInput where the journal may only be appended to."""
-    if not await database.read_installation(journal_rows.may, "SELECT"):
+    cluster = await database.cluster_of(Tenant(scope.tenant_id))
+    if not await cluster.read_installation(journal_rows.may, "SELECT"):
         raise InvalidInput(
             "this server may only append to the journal: its database role owns no tables. `layerlore journal --owner-url` "
             "reads it"
@@ -151,4 +152,4 @@ async def list_lines(
         resource_mark=None if everybody else resource_mark(hmac_key, scope.resource_id),
         before=before,
     )
-    return (await database.read_installation(journal_rows.read_lines, own, limit=limit))[::-1]
+    return (await cluster.read_installation(journal_rows.read_lines, own, limit=limit))[::-1]

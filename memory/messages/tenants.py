@@ -100,21 +100,25 @@ async def _find(
 
 
 async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -> TenantPage:
-    """The tenants of the installation of which anything is stored, by name: ``tenants`` and, if there are more,
-    ``next_cursor``. Raises InvalidInput."""
+    """The tenants of the installation of which anything is stored, by name, those of the home cluster first: ``tenants``
+    and, if there are more, ``next_cursor``. Raises InvalidInput."""
     words = check_text(query, "query").casefold().split()
-    (after,) = _read_place(cursor, 1)
-    found: list[str] = []
-    while len(found) <= limit:
-        tenants = await engine.database.read_installation(tenant_memories.tenants_after, after, limit + 1)
-        if not tenants:
-            break
-        found += [tenant for tenant in tenants if all(word in tenant.casefold() for word in words)]
-        after = tenants[-1]
+    clusters = engine.database.clusters
+    number, after = _read_place(cursor, 2)
+    at = int(number) if number.isdecimal() else 0
+    found: list[tuple[int, str]] = []
+    while len(found) <= limit and at < len(clusters):
+        tenants = await clusters[at].read_installation(tenant_memories.tenants_after, after, limit + 1)
+        found += [(at, tenant) for tenant in tenants if all(word in tenant.casefold() for word in words)]
+        if tenants:
+            after = tenants[-1]
+        else:
+            at, after = at + 1, ""
     shown = found[:limit]
-    page: TenantPage = {"tenants": shown}
+    page: TenantPage = {"tenants": [tenant for _, tenant in shown]}
     if len(found) > limit:
-        page["next_cursor"] = write_cursor([shown[-1]])
+        last_at, last = shown[-1]
+        page["next_cursor"] = write_cursor([str(last_at), last])
     return page
 
 

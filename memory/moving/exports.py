@@ -18,7 +18,7 @@ from layerlore.memory.moving.line_forms import (
     make_state_line,
     make_thread_line,
 )
-from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.records import Message, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry
 from layerlore.storage.messages import place_rows
@@ -57,7 +57,8 @@ async def list_scopes(engine: Engine, tenant_id: str) -> list[Scope]:
     """The scopes of a tenant of which anything is stored."""
     found: list[Scope] = []
     after = Scope(tenant_id, "", "")
-    while some := await engine.database.read_installation(place_rows.scopes_after, after, _ROWS):
+    cluster = await engine.database.cluster_of(Tenant(tenant_id))
+    while some := await cluster.read_installation(place_rows.scopes_after, after, _ROWS):
         found += [scope for scope in some if scope.tenant_id == tenant_id]
         after = some[-1]
         # Scopes come in the order of their tenants: only those of others follow.

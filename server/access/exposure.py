@@ -139,9 +139,9 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
         return ""
     # The database is opened only where roles exist, since a start should stay fast.
     # Here, since the gate's modules are loaded before the first answer, and drivers take a while.
-    from layerlore.storage.drivers.database import has_roles
+    from layerlore.storage.drivers.database import dialect_of
 
-    if has_roles(settings.database.get_secret_value()) and (unfit := look().unfit):
+    if dialect_of(settings.database.get_secret_value()).has_roles and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
             f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} creates the tables for it)"

@@ -148,6 +148,12 @@ ENTRIES: dict[str, LazyCommand] = {
         "See or stop the server that the hosts of this machine share over stdio.",
         "Serve and operate",
     ),
+    "tenants": LazyCommand(
+        "tenants",
+        ("list_", "move"),
+        "Show which cluster each tenant is on, and move a tenant to another one.",
+        "Serve and operate",
+    ),
     "migrate": LazyCommand(
         "migrate", ("migrate",), "Update the database's tables, as every start does.", "Serve and operate"
     ),

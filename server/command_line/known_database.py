@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.dialect import DatabaseState
+from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import DatabaseState, OpenOptions
 from layerlore.storage.drivers.maintenance import look_at_database
 
 
@@ -42,7 +43,9 @@ async def open_known_database(settings: Settings, *, off: str, absent: str) -> A
 async def open_or_create_database(settings: Settings) -> AsyncIterator[Database]:
     """Open a database, creating it if need be; close it afterwards. Raises StorageUnavailable, DatabaseTooNew or
     InvalidInput."""
-    database = await open_database(settings.database.get_secret_value(), settings.database_file)
+    url = settings.database.get_secret_value()
+    options = OpenOptions(settings.database_file, shards=shard_urls(settings.shards))
+    database = await dialect_of(url).open(url, options)
     try:
         yield database
     finally:

@@ -19,9 +19,11 @@ from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import OpenOptions
 from layerlore.storage.index.vectors import dimension_of
 
 
@@ -43,8 +45,7 @@ async def open_engine(settings: Settings) -> Engine:
         url = "sqlite://:memory:"
     # The counter's tables load while the database opens.
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
-    database = await open_database(
-        url,
+    options = OpenOptions(
         settings.database_file,
         synchronous=settings.sqlite.synchronous,
         readers=settings.sqlite.readers,
@@ -52,7 +53,9 @@ async def open_engine(settings: Settings) -> Engine:
         listen_url=settings.postgres.listen_url.get_secret_value(),
         idle_seconds=settings.postgres.idle_seconds,
         lock_seconds=settings.postgres.lock_seconds,
+        shards=shard_urls(settings.shards) if settings.memory != "off" else {},
     )
+    database = await dialect_of(url).open(url, options)
     try:
         key = await database.read_installation(hmac_key)
         embedding = await _embedding(settings, database)

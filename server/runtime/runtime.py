@@ -157,6 +157,13 @@ class Runtime:
             self._worker = _make_worker(self.engine, self.settings)
         return self._worker
 
+    async def worker_of(self, engine: Engine) -> "JobWorker":
+        """The worker of this process, or, for the engine of another cluster, one for that."""
+        if engine is self.engine:
+            return await self.worker()
+        await load_for(_make_worker)
+        return _make_worker(engine, self.settings)
+
     async def act(
         self, name: str, function: Action, caller: Caller, values: Json, given: frozenset[str], settings: Settings
     ) -> Any:

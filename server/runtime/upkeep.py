@@ -21,7 +21,7 @@ from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.jobs.backlog import JobCount, count_oldest
+from layerlore.storage.jobs.backlog import JobCount, add_counts, count_oldest
 from layerlore.storage.jobs.job_rows import KINDS, State
 
 log = logging.getLogger(__name__)
@@ -45,17 +45,18 @@ async def keep_up(runtime: Runtime) -> None:
     if engine.embedding is not None:
         engine.embedding.start()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_look_at_database, engine)
         tasks.start_soon(_check_database, engine)
-        tasks.start_soon(_erase_now_and_then, engine)
-        # Without such rules the search for old messages would find nothing.
-        if engine.retention.deletes:
-            tasks.start_soon(_retain_now_and_then, engine)
         if metrics.JOBS.is_kept:
             tasks.start_soon(_report_jobs, engine)
-        if runtime.settings.memory != "off":
-            tasks.start_soon(_keep_index, engine)
-            tasks.start_soon(_do_jobs, runtime)
+        for of_cluster in engine.for_clusters():
+            tasks.start_soon(_look_at_database, of_cluster)
+            tasks.start_soon(_erase_now_and_then, of_cluster)
+            # Without such rules the search for old messages would find nothing.
+            if engine.retention.deletes:
+                tasks.start_soon(_retain_now_and_then, of_cluster)
+            if runtime.settings.memory != "off":
+                tasks.start_soon(_keep_index, of_cluster)
+                tasks.start_soon(_do_jobs, runtime, of_cluster)
         # The modules of all tools are loaded now, so that no later call waits for an import.
         for tool in DECLARATIONS:
             await load_for(tool.function)
@@ -84,9 +85,11 @@ async def _report_jobs(engine: Engine) -> None:
     while True:
         try:
             now = engine.now()
-            _set_job_levels(
-                await engine.database.read_installation(count_oldest, OURS, most=MOST_COUNTED, now=now), now
-            )
+            counts = [
+                await cluster.read_installation(count_oldest, OURS, most=MOST_COUNTED, now=now)
+                for cluster in engine.database.clusters
+            ]
+            _set_job_levels(add_counts(counts), now)
         except LayerloreError as error:
             log.debug("background jobs are not counted: %s", error)
         except Exception:
@@ -104,8 +107,8 @@ def _set_job_levels(found: Sequence[JobCount], now: int) -> None:
         metrics.JOB_OLDEST_SECONDS.set(max(0, now - since.get(kind, now)) / 1000, kind)
 
 
-async def _do_jobs(runtime: Runtime) -> None:
-    worker = await runtime.worker()
+async def _do_jobs(runtime: Runtime, engine: Engine) -> None:
+    worker = await runtime.worker_of(engine)
     await worker.run()
 
 

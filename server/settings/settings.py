@@ -63,6 +63,7 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, MetricsSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
+from layerlore.server.settings.shards import ShardList, ShardSettings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.database_url import check as check_url
@@ -148,7 +149,7 @@ class PostgresSettings(Section):
     owner_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
         default=SecretStr(""),
         description="URL of the same database as the role that owns the tables, where the server's own role does not: "
-        "only `layerlore migrate` and `layerlore journal` use it. Better given as `LAYERLORE_POSTGRES__OWNER_URL` where "
+        "only `layerlore migrate`, `layerlore journal` and `layerlore tenants move` use it. Better given as `LAYERLORE_POSTGRES__OWNER_URL` where "
         "those are run.",
     )
     listen_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
@@ -302,6 +303,13 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
+    shards: ShardList = Field(
+        default=[],
+        description="More Postgres clusters, each with a name, a url and, as for `postgres`, an owner_url and a listen_url. "
+        "Tenants are on the cluster of `database` until `layerlore tenants move` moves them (docs/scaling.md). All servers "
+        "of an installation need the same list. In a variable, as JSON.",
+        examples=["[[shards]]", 'name = "eu-2"', 'url = "postgresql://layerlore@db2:5432/layerlore"'],
+    )
     retention: RetentionRules = RetentionRules()
     recall: RecallRules = RecallRules()
     working_memory: WorkingMemoryRules = WorkingMemoryRules()
@@ -332,6 +340,17 @@ class Settings(BaseSettings):
     local: LocalSettings = LocalSettings()
     capture: CaptureSettings = CaptureSettings()
     bridge: BridgeSettings = BridgeSettings()
+
+    @field_validator("shards")
+    @classmethod
+    def _of_roles(cls, shards: list[ShardSettings], info: ValidationInfo) -> list[ShardSettings]:
+        database: SecretStr | None = info.data.get("database")
+        if shards and database is not None:
+            url = database.get_secret_value()
+            if not url:
+                raise ValueError("they need a home cluster: `database` must be a postgresql:// URL")
+            check_roles(url)
+        return shards
 
     @field_validator("jwt")
     @classmethod

@@ -35,7 +35,7 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
-from layerlore.storage.jobs.backlog import JobCount, count_all
+from layerlore.storage.jobs.backlog import JobCount, add_counts, count_all
 from layerlore.storage.jobs.job_rows import JobRow
 from layerlore.storage.threads import threads
 
@@ -75,20 +75,27 @@ async def read_background(call: Call) -> Background:
     """The background work of the caller's scope; nothing while memory is off."""
     if call.settings.memory == "off":
         return Background([], OfDay(), 0, None)
-    # One read transaction, so that the numbers fit together.
     database, now = call.engine.database, call.engine.now()
-    found = await database.read(_read, call.scope, call.caller.default_thread, now)
+    tenant, day = Tenant(call.scope.tenant_id), usage_rows.day_of(now)
+    spent, tenant_tokens = await database.home.read(_read_spent, tenant, day)
+    found = await database.read(_read, call.scope, call.caller.default_thread, now, spent, tenant_tokens)
     principal = call.caller.principal
     # An administrator of one tenant learns nothing about others.
     if principal.local or principal.every_tenant:
-        return replace(found, of_all=await database.read_installation(count_all, Tenant(principal.tenant), now=now))
+        counts = [
+            await cluster.read_installation(count_all, Tenant(principal.tenant), now=now)
+            for cluster in database.clusters
+        ]
+        return replace(found, of_all=add_counts(counts))
     return found
 
 
-async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
+async def _read_spent(tx: Tx, tenant: Tenant, day: str) -> tuple[OfDay, int]:
+    return await usage_rows.read_of_day(tx, day), await usage_rows.read_of_tenant(tx, tenant, day)
+
+
+async def _read(tx: Tx, scope: Scope, thread_id: str, now: int, spent: OfDay, tenant_tokens: int) -> Background:
     rows = await job_rows.list_waiting(tx, scope, now)
-    spent = await usage_rows.read_of_day(tx, usage_rows.day_of(now))
-    tenant_tokens = await usage_rows.read_of_tenant(tx, Tenant(scope.tenant_id), usage_rows.day_of(now))
     try:
         thread = await threads.find(tx, scope, thread_id)
     except NotFound:

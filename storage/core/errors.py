@@ -7,6 +7,7 @@ LayerloreError
 ├── Conflict            what is stored contradicts the request
 └── StorageUnavailable  the database cannot serve now; trying again may help
     ├── StorageBusy     it serves others, and this call waited too long for its turn; trying again helps
+    │   └── TenantElsewhere  the tenant is on another cluster, or on its way there
     ├── DatabaseTooNew  a newer layerlore wrote this database
     └── DatabaseTooOld  an earlier layerlore wrote this database, and it has to be carried over
 
@@ -48,6 +49,13 @@ class StorageBusy(StorageUnavailable):
     def __init__(self, text: str, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(f"{text}; try again in {retry_after:g} s")
+
+
+class TenantElsewhere(StorageBusy):
+    """The cluster that was asked does not serve this tenant, or not now, while the tenant is moved."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__("the memory of this tenant is being moved to another cluster", retry_after)
 
 
 class DatabaseTooNew(StorageUnavailable):

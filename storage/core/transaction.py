@@ -9,7 +9,7 @@ inputs (after a busy lock or a lost connection), so scope, ids and the time are 
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,13 @@ class Placed(Protocol):
 
 
 Whose = TypeVar("Whose", bound=Scope | Tenant | Placed)
+
+
+def bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
+    """The scope or the tenant that a transaction for this is bound to."""
+    if isinstance(whose, Scope | Tenant):
+        return whose
+    return whose.scope
 
 
 class Tx(Protocol):
@@ -225,6 +232,21 @@ class Database(Protocol):
         """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
         no such second line."""
 
+    @property
+    def home(self) -> "Database":
+        """Where the keys and the spending of all tenants are. It is itself, unless the tenants are on several clusters."""
+        ...
+
+    @property
+    def clusters(self) -> "Sequence[Database]":
+        """A database for each cluster, the home cluster first: its functions of the installation see that cluster's rows.
+        It is itself alone, unless the tenants are on several clusters."""
+        ...
+
+    async def cluster_of(self, tenant: Tenant) -> "Database":
+        """The one of ``clusters`` that a tenant is on."""
+        ...
+
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
@@ -261,3 +283,18 @@ class Database(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class OneCluster:
+    """The part of a ``Database`` whose tenants are all in one place, for its class to inherit."""
+
+    @property
+    def home(self) -> Database:
+        return cast("Database", self)
+
+    @property
+    def clusters(self) -> Sequence[Database]:
+        return (cast("Database", self),)
+
+    async def cluster_of(self, tenant: Tenant) -> Database:
+        return cast("Database", self)

@@ -18,32 +18,10 @@ def dialect_of(url: str) -> Dialect:
     return dialect
 
 
-def is_in_memory(url: str) -> bool:
-    """Whether the database that a URL names ends with the process. Raises InvalidInput for a URL of no known form."""
-    return dialect_of(url).is_in_memory(url)
-
-
-def has_roles(url: str) -> bool:
-    """Whether one role may own the tables of this database, and another serve. Raises InvalidInput for a URL of no known
-    form."""
-    return dialect_of(url).has_roles
-
-
-async def open_database(
-    url: str,
-    default: Path,
-    *,
-    synchronous: str = "FULL",
-    readers: int = 2,
-    pool_size: int = 10,
-    listen_url: str = "",
-    idle_seconds: float = 3.0,
-    lock_seconds: float = 8.0,
-) -> Database:
-    """Open the database that ``url`` names, its tables brought up to date; ``default`` is the file of the empty URL. See
-    ``OpenOptions`` for the others.
+async def open_database(url: str, default: Path) -> Database:
+    """Open the database that ``url`` names with the usual options, its tables brought up to date; ``default`` is the file
+    of the empty URL.
 
     Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
     """
-    options = OpenOptions(default, synchronous, readers, pool_size, listen_url, idle_seconds, lock_seconds)
-    return await dialect_of(url).open(url, options)
+    return await dialect_of(url).open(url, OpenOptions(default))

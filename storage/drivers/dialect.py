@@ -5,7 +5,8 @@ object that fulfils ``Dialect`` its value.
 """
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -59,13 +60,26 @@ class DatabaseState:
     file: Path | None = None
 
 
+HOME = ""
+"""The name of the home cluster among the clusters of an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardUrls:
+    """The URLs of one more cluster. ``listen``: past a pooler, for the connection that listens; "": the same."""
+
+    url: str
+    listen: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
     """What the settings say of a database beside its URL. A kind ignores what it has no use for.
 
     ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``, ``idle_seconds``
     and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing, and a wait for a lock.
-    ``listen_url``: of the same server past a pooler, for the connection that listens for changes of others.
+    ``listen_url``: of the same server past a pooler, for the connection that listens for changes of others. ``shards``: more
+    clusters of the installation, by their names; the URL is then the home cluster's.
     """
 
     default_file: Path
@@ -75,6 +89,7 @@ class OpenOptions:
     listen_url: str = ""
     idle_seconds: float = 3.0
     lock_seconds: float = 8.0
+    shards: Mapping[str, ShardUrls] = field(default_factory=dict)
 
 
 class Dialect(Protocol):

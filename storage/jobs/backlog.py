@@ -1,6 +1,8 @@
 """The background jobs of all tenants, counted for an operator."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import BigInteger, CompoundSelect, Select, bindparam, case, func, select
@@ -65,3 +67,19 @@ async def count_all(tx: Tx, tenant: Tenant, *, now: int) -> list[JobCount]:
 async def count_oldest(tx: Tx, tenant: Tenant, *, most: int, now: int) -> list[JobCount]:
     """The same of the ``most`` jobs of each kind that wait longest and are not dead, so that it costs little."""
     return [JobCount(*row) for row in await _COUNT_OLDEST.rows(tx, of_tenant=tenant.tenant_id, most=most, now=now)]
+
+
+def add_counts(of_clusters: Iterable[Sequence[JobCount]]) -> list[JobCount]:
+    """The counts of several clusters as one, by kind and state."""
+    added: dict[tuple[Kind, State], JobCount] = {}
+    for count in chain.from_iterable(of_clusters):
+        place = count.kind, count.state
+        before = added.get(place, replace(count, jobs=0, failed=0, of_others=0))
+        added[place] = replace(
+            before,
+            jobs=before.jobs + count.jobs,
+            due_at=min(before.due_at, count.due_at),
+            failed=before.failed + count.failed,
+            of_others=before.of_others + count.of_others,
+        )
+    return [added[place] for place in sorted(added)]

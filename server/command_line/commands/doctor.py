@@ -31,6 +31,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.database import dialect_of
 from layerlore.storage.drivers.dialect import DatabaseState
 from layerlore.storage.drivers.folders import find_obstacle
+from layerlore.storage.drivers.maintenance import look_at_database
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
@@ -64,6 +65,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _settings(settings)
     yield _shared(settings)
     yield from _database(settings, state)
+    yield from _shards(settings)
     yield from _abilities(settings)
     yield _embedder(settings)
     yield _tokens()
@@ -100,6 +102,21 @@ def _shared(settings: Settings) -> Finding:
     else:
         shown = "none runs now" if settings.local.share else "off: each host has a server of its own (local.share)"
     return Finding("layerlore", "shared server", shown)
+
+
+def _shards(settings: Settings) -> Iterator[Finding]:
+    """The other clusters; their tenants alone are concerned if one of them is away."""
+    for shard in settings.shards:
+        state = asyncio.run(look_at_database(shard.url.get_secret_value(), settings.database_file))
+        yield expect(
+            "shards",
+            shard.name,
+            not state.failure,
+            yes=state.where,
+            no=f"{state.where}: {state.failure}",
+            mend=state.mend,
+            state="failed",
+        )
 
 
 def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:

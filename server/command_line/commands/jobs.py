@@ -22,7 +22,7 @@ from layerlore.server.tools.background import count_jobs, present_count, resume_
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.jobs import job_rows as stored
-from layerlore.storage.jobs.backlog import JobCount, count_all
+from layerlore.storage.jobs.backlog import JobCount, add_counts, count_all
 from layerlore.storage.jobs.job_rows import JobRow
 
 _BY = Origin("command line", "jobs", "command:jobs")
@@ -98,7 +98,11 @@ def show_all_jobs(settings: Settings, *, as_json: bool) -> int:
 async def _count_all(settings: Settings) -> tuple[list[JobCount], int]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        return await engine.database.read_installation(count_all, Tenant(LOCAL_TENANT), now=now), now
+        counts = [
+            await cluster.read_installation(count_all, Tenant(LOCAL_TENANT), now=now)
+            for cluster in engine.database.clusters
+        ]
+        return add_counts(counts), now
 
 
 def _row(count: JobCount, now: int) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from heapq import merge
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import typer
@@ -26,13 +27,14 @@ from layerlore.server.command_line.options import (
 )
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings, SettingsError
+from layerlore.server.settings.shards import as_owners
 from layerlore.storage.audit import journal_rows as stored
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database import has_roles
+from layerlore.storage.drivers.database import dialect_of
 
 T = TypeVar("T")
 
@@ -76,7 +78,12 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
         wanted = JournalFilter(
             request.tenant, request.agent, since, until, request.principal, request.tool, request.outcome, mark
         )
-        return await database.read_installation(stored.read_lines, wanted, limit=request.limit)
+        found = [
+            await cluster.read_installation(stored.read_lines, wanted, limit=request.limit)
+            for cluster in database.clusters
+        ]
+        # Each is in its order already, which on one cluster is that of the numbers.
+        return list(merge(*found, key=lambda journaled: journaled.line.at))[-request.limit :]
 
     rows = asyncio.run(_in_database(settings, "SELECT", read))
     if as_json:
@@ -114,20 +121,21 @@ async def _prune(database: Database, settings: Settings, before: int, now: int) 
         return gone
 
     pruned = 0
-    while gone := await database.write_installation(prune_some):
-        pruned += gone
+    for cluster in database.clusters:
+        while gone := await cluster.write_installation(prune_some):
+            pruned += gone
     return pruned
 
 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Use the database as the owner of its tables, if the settings name one."""
     # The serving role may only append; reading and pruning are the owner's rights.
-    if has_roles(settings.database.get_secret_value()):
+    if dialect_of(settings.database.get_secret_value()).has_roles:
         owner = settings.postgres.owner_url
         if owner.get_secret_value():
-            settings = settings.model_copy(update={"database": owner})
+            settings = settings.model_copy(update={"database": owner, "shards": as_owners(settings.shards)})
     async with open_known_database(settings, off="there is no journal", absent="there is no journal") as database:
-        if not await database.read_installation(stored.may, act):
+        if not all([await cluster.read_installation(stored.may, act) for cluster in database.clusters]):
             raise InvalidInput(
                 "this role may only append to the journal. Read it as the role that owns the tables, with --owner-url "
                 "or the variable LAYERLORE_POSTGRES__OWNER_URL"

@@ -35,7 +35,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import is_in_memory
+from layerlore.storage.drivers.database import dialect_of
 
 T = TypeVar("T")
 
@@ -63,7 +63,8 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     """
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {_NO_KEYS}")
-    if is_in_memory(settings.database.get_secret_value()):
+    url = settings.database.get_secret_value()
+    if dialect_of(url).is_in_memory(url):
         raise InvalidInput("the database is in memory: a key in it would vanish when this command ends")
     # Only the digest is stored; the secret itself exists in this process alone.
     key_id, secret = make_key()
@@ -158,7 +159,7 @@ async def _create(database: Database, key: ApiKey, digest: str) -> None:
         await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys create", key.created_at)
-    await database.write(write, Tenant(key.tenant_id))
+    await database.home.write(write, Tenant(key.tenant_id))
 
 
 async def _listed(database: Database) -> list[ApiKey]:
@@ -177,7 +178,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
             await journal_rows.append(tx, _scope(key), line)
 
     line = await _journal_line(database, key, "keys revoke", now)
-    await database.write(write, Tenant(key.tenant_id))
+    await database.home.write(write, Tenant(key.tenant_id))
     return key
 
 

@@ -9,11 +9,17 @@ import typer
 from layerlore.server.command_line.known_database import look_at_own_database, open_or_create_database
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.settings.settings import Settings
+from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.table_owner import migrate_as_owner
 
 
 async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
-    owner = await migrate_as_owner(settings.database.get_secret_value(), owner_url)
+    home = HOME if settings.shards else None
+    owner = await migrate_as_owner(settings.database.get_secret_value(), owner_url, home)
+    for shard in settings.shards:
+        # A shard whose serving role owns its tables is brought up to date by every start.
+        if shard.owner_url.get_secret_value():
+            await migrate_as_owner(shard.url.get_secret_value(), shard.owner_url.get_secret_value(), shard.name)
     state = await look_at_own_database(settings)
     sys.stdout.write(f"{state.kind} database {state.where}: version {state.latest}, owned by {owner}\n")
     return 0

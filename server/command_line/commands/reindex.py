@@ -38,12 +38,13 @@ def run_reindex(settings: Settings, *, rebuild: bool) -> int:
 
 
 async def _reindex(settings: Settings, rebuild: bool) -> int:
-    async with open_known_memory(settings, off="nothing can be indexed", absent="nothing is stored") as engine:
-        await _words(engine, rebuild)
-        if engine.embedding is None:
-            _say("vectors: none, because no embedder is set (embedding.embedder = none)")
-        else:
-            await _vectors(engine, engine.embedding)
+    async with open_known_memory(settings, off="nothing can be indexed", absent="nothing is stored") as opened:
+        for engine in opened.for_clusters():
+            await _words(engine, rebuild)
+            if engine.embedding is None:
+                _say("vectors: none, because no embedder is set (embedding.embedder = none)")
+            else:
+                await _vectors(engine, engine.embedding)
     return 0
 
 

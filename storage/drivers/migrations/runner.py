@@ -12,9 +12,6 @@ from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import DatabaseTooNew, DatabaseTooOld
 
 _FILE = linear_re.compile(r"(\d{4})_([a-z0-9_]+)\.([a-z]+)\.sql")
-_BASELINE = "baseline"
-_LAST_COMMIT = "21b3d1e"
-"""The last commit whose databases began with another step than the baseline."""
 
 LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -48,15 +45,16 @@ def latest_version(database: str) -> int:
     return migrations(database)[-1].version
 
 
-def reached_version(taken: list[tuple[int, str]]) -> int:
+def reached_version(database: str, taken: list[tuple[int, str]]) -> int:
     """The version of a database that took these steps. Raises DatabaseTooOld."""
     if not taken:
         return 0
-    # An earlier layerlore numbered its steps in another way, so its numbers say nothing here.
-    if taken[0] != (1, _BASELINE):
+    # Its tables began in another way, so the numbers of its steps say nothing here.
+    first = migrations(database)[0]
+    if taken[0] != (first.version, first.name):
         raise DatabaseTooOld(
-            "this database was made by an earlier layerlore, and this one cannot update it: export it with layerlore at "
-            f"commit {_LAST_COMMIT} (`layerlore export`), and import the file into a new database (`layerlore import`)"
+            "this database was made by an earlier layerlore, and this one cannot update it: export it with the layerlore "
+            "that made it (`layerlore export`), and import the file into a new database (`layerlore import`)"
         )
     return taken[-1][0]
 

@@ -4,25 +4,37 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from copy import copy
 from typing import Any, TypeVar, cast
 
 import asyncpg
 
 from layerlore.storage.core import metrics
-from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
+from layerlore.storage.core.errors import StorageBusy, StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.traces import span
-from layerlore.storage.core.transaction import Backend, ErasedBytes, P, Placed, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.transaction import (
+    Backend,
+    ErasedBytes,
+    OneCluster,
+    P,
+    ScopedFunction,
+    StoreFunction,
+    T,
+    Whose,
+    bound,
+)
 from layerlore.storage.drivers.measurement import TransactionMode, measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.hints import PostgresHints
 from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.places import SHARDED, check_shard
 from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
@@ -34,7 +46,14 @@ from layerlore.storage.drivers.postgres.postgres_errors import (
     without_url,
 )
 from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
-from layerlore.storage.drivers.postgres.transaction import PATIENCE, Patience, PooledConnection, PostgresTx, beginning
+from layerlore.storage.drivers.postgres.transaction import (
+    ELSEWHERE,
+    PATIENCE,
+    Patience,
+    PooledConnection,
+    PostgresTx,
+    beginning,
+)
 from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
@@ -101,7 +120,7 @@ class _Mark:
         return _MARK.format(slot=self.slot, unit=self.unit) if self.wrote else ""
 
 
-class PostgresDatabase:
+class PostgresDatabase(OneCluster):
     """Open with ``open``; any number of replicas may share the database."""
 
     backend: Backend = backend
@@ -114,8 +133,10 @@ class PostgresDatabase:
         *,
         patience: Patience,
         is_pooled: bool,
+        shard: str | None = None,
     ) -> None:
         self.standing = standing
+        self.shard = shard
         self._pool = pool
         self._patience = patience
         self._is_pooled = is_pooled
@@ -131,13 +152,35 @@ class PostgresDatabase:
     def unfit(self) -> str:
         return self.standing.unfit
 
+    @property
+    def pool_size(self) -> int:
+        return self._pool.get_max_size()
+
+    @property
+    def in_use(self) -> int:
+        """How many connections are in use."""
+        return self._pool.get_size() - self._pool.get_idle_size()
+
+    def unchecked(self) -> "PostgresDatabase":
+        """The same connections, for rows of a tenant that stay on this cluster wherever the tenant is served."""
+        other = copy(self)
+        other.shard = None
+        return other
+
     @classmethod
     async def open(
-        cls, url: str, *, pool_size: int = 10, listen_url: str = "", patience: Patience = PATIENCE
+        cls,
+        url: str,
+        *,
+        pool_size: int = 10,
+        listen_url: str = "",
+        patience: Patience = PATIENCE,
+        shard: str | None = None,
     ) -> "PostgresDatabase":
         """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
 
-        ``listen_url``: past a pooler, for the connection that listens; "": the same.
+        ``listen_url``: past a pooler, for the connection that listens; "": the same. ``shard``: the cluster's name in an
+        installation of several ("": the home cluster); None: it is alone.
 
         Raises StorageUnavailable or DatabaseTooNew.
         """
@@ -146,7 +189,7 @@ class PostgresDatabase:
         )  # it prints a traceback for each refused connection
         try:
             address = read_url(url)
-            pool = await _pool(address, pool_size)
+            pool = await _pool(address, pool_size, "layerlore" if shard is None else SHARDED)
         except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
         try:
@@ -156,6 +199,7 @@ class PostgresDatabase:
                 await connection.execute(_FORGET_MARKS)
                 key = await hmac_key(PostgresTx(connection))
                 own = await read_standing(connection)
+                await check_shard(connection, shard)
         except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
             await pool.close()
             raise StorageUnavailable(
@@ -168,11 +212,11 @@ class PostgresDatabase:
         except BaseException:
             await pool.close()
             raise
-        metrics.POOL_SIZE.set(pool_size)
-        metrics.POOL_IN_USE.read_from(lambda: pool.get_size() - pool.get_idle_size())
         metrics.SCHEMA_VERSION.set(latest_version("postgres"))
         hints = PostgresHints(listen_url or url, key)
-        return cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled)
+        opened = cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled, shard=shard)
+        report_pools([opened])
+        return opened
 
     async def grant(self, role: str) -> None:
         """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
@@ -185,13 +229,13 @@ class PostgresDatabase:
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._read(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+        return await self._read(bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
 
     async def write(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         with self.health.writing():
-            return await self._write(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+            return await self._write(bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
 
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._read(None, lambda tx: function(tx, *args, **kwargs))
@@ -201,13 +245,13 @@ class PostgresDatabase:
             return await self._write(None, lambda tx: function(tx, *args, **kwargs))
 
     async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
-        begin = beginning("READ ONLY", whose, self._patience)
+        begin = beginning("READ ONLY", whose, self._patience, self.shard)
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "read") as connection:
-                await connection.execute(begin)
                 try:
-                    return await work(PostgresTx(connection, is_pooled=self._is_pooled))
+                    await connection.execute(begin)
+                    return await work(PostgresTx(connection, is_pooled=self._is_pooled, shard=self.shard))
                 finally:
                     if not _is_gone(connection):
                         # A read has nothing to commit.
@@ -216,14 +260,14 @@ class PostgresDatabase:
         return await self._unit(self._until_done(once))
 
     async def _write(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
-        begin = beginning("READ WRITE", whose, self._patience)
+        begin = beginning("READ WRITE", whose, self._patience, self.shard)
         mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "write") as connection:
-                await connection.execute(begin)
-                tx = PostgresTx(connection, is_pooled=self._is_pooled)
+                tx = PostgresTx(connection, is_pooled=self._is_pooled, access="READ WRITE", shard=self.shard)
                 try:
+                    await connection.execute(begin)
                     value = await work(tx)
                     await tx.send_waiting()
                 except BaseException:
@@ -327,6 +371,10 @@ class PostgresDatabase:
                 cause = error
             except UNABLE as error:
                 raise StorageUnavailable(unable(error)) from error
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == ELSEWHERE:
+                    raise TenantElsewhere(BUSY_SECONDS) from error
+                raise
             if time.monotonic() + delay > give_up:
                 raise self._explain(cause, is_unknown=unknown is not None) from cause
             metrics.TX_RETRIES.add(type(cause).__name__.removeprefix("_"))
@@ -394,7 +442,13 @@ class PostgresDatabase:
         await self._pool.close()
 
 
-async def _pool(url: PostgresUrl, size: int) -> "asyncpg.Pool[asyncpg.Record]":
+def report_pools(databases: Sequence[PostgresDatabase]) -> None:
+    """Have the metrics show the connections of these databases together."""
+    metrics.POOL_SIZE.set(sum(database.pool_size for database in databases))
+    metrics.POOL_IN_USE.read_from(lambda: sum(database.in_use for database in databases))
+
+
+async def _pool(url: PostgresUrl, size: int, name: str) -> "asyncpg.Pool[asyncpg.Record]":
     async def leave(_: Any) -> None:
         """Nothing was set for the connection: all settings and locks of ours end with their transaction."""
 
@@ -403,7 +457,7 @@ async def _pool(url: PostgresUrl, size: int) -> "asyncpg.Pool[asyncpg.Record]":
         min_size=1,
         max_size=size,
         command_timeout=STATEMENT_SECONDS,
-        server_settings={"application_name": "layerlore", "timezone": "UTC"},
+        server_settings={"application_name": name, "timezone": "UTC"},
         reset=leave,
         statement_cache_size=url.statements,
     )
@@ -416,12 +470,6 @@ async def _commit(connection: PooledConnection, mark: str) -> None:
 async def _roll_back(connection: PooledConnection) -> None:
     if not _is_gone(connection):
         await connection.execute("ROLLBACK")
-
-
-def _bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
-    if isinstance(whose, Scope | Tenant):
-        return whose
-    return whose.scope
 
 
 def _is_gone(connection: PooledConnection) -> bool:

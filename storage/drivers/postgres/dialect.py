@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.drivers.dialect import Ability, DatabaseState, OpenOptions
+from layerlore.storage.drivers.dialect import Ability, DatabaseState, OpenOptions, ShardUrls
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.url import read_url
 
@@ -42,16 +42,22 @@ class PostgresDialect:
         # asyncpg takes a while to load, which must not hold up the event loop.
         module = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
         trial = importlib.import_module("layerlore.storage.drivers.postgres.engine_trial")
-        # Before the first table is made, so that the error names what is lacking and not a statement.
-        if weakness := await trial.try_engine(url, options.listen_url):
-            log.warning("%s", weakness)
-        opened = await module.PostgresDatabase.open(
-            url,
-            pool_size=options.pool_size,
-            listen_url=options.listen_url,
-            patience=module.Patience(options.idle_seconds, options.lock_seconds),
-        )
-        return cast("Database", opened)
+        patience = module.Patience(options.idle_seconds, options.lock_seconds)
+
+        async def open_cluster(given: ShardUrls, shard: str | None) -> "Database":
+            # Before the first table is made, so that the error names what is lacking and not a statement.
+            if weakness := await trial.try_engine(given.url, given.listen):
+                log.warning("%s", weakness)
+            opened = await module.PostgresDatabase.open(
+                given.url, pool_size=options.pool_size, listen_url=given.listen, patience=patience, shard=shard
+            )
+            return cast("Database", opened)
+
+        home = ShardUrls(url, options.listen_url)
+        if not options.shards:
+            return await open_cluster(home, None)
+        several = importlib.import_module("layerlore.storage.drivers.postgres.sharded")
+        return cast("Database", await several.open_sharded(open_cluster, home, options.shards))
 
     async def look(self, url: str, default_file: Path, *, whole: bool) -> DatabaseState:
         roles = importlib.import_module("layerlore.storage.drivers.postgres.roles")

@@ -63,4 +63,4 @@ async def postgres_version(connection: Any) -> int:
     if await connection.fetchval("SELECT to_regclass('schema_migrations')") is None:
         return 0
     taken = await connection.fetch(TAKEN)
-    return reached_version([(row["version"], row["name"]) for row in taken])
+    return reached_version("postgres", [(row["version"], row["name"]) for row in taken])

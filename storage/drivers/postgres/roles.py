@@ -14,7 +14,7 @@ from layerlore.storage.drivers.postgres.url import read_url
 CONNECT_SECONDS = 10.0
 
 # The rights of the server's role on a table, if they are not to read and change its rows.
-_LESS = {"schema_migrations": "SELECT", "journal": "INSERT"}
+_LESS = {"schema_migrations": "SELECT", "tenant_places": "SELECT", "journal": "INSERT"}
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
 _FUNCTIONS = (
     "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef"

@@ -44,8 +44,13 @@ class Patience:
 PATIENCE = Patience()
 
 
-def beginning(access: Access, whose: Scope | Tenant | None, patience: Patience = PATIENCE) -> str:
-    """One round trip that begins a transaction and binds it; unbound (None) it sees no tenant's rows."""
+def beginning(
+    access: Access, whose: Scope | Tenant | None, patience: Patience = PATIENCE, shard: str | None = None
+) -> str:
+    """One round trip that begins a transaction and binds it; unbound (None) it sees no tenant's rows.
+
+    ``shard``: the name of this cluster in an installation of several. The server then refuses a tenant of another one.
+    """
     # Set here and not for the connection: behind a pooler the next transaction may have another one.
     begin = (
         f"{_BEGIN[access]}; SET LOCAL jit TO off; "
@@ -54,7 +59,20 @@ def beginning(access: Access, whose: Scope | Tenant | None, patience: Patience =
     )
     if whose is None:
         return begin
-    return f"{begin}; {binding(whose)}"
+    begin = f"{begin}; {binding(whose)}"
+    if shard is None:
+        return begin
+    return f"{begin}; {expectation(whose, shard, access)}"
+
+
+ELSEWHERE = "LL001"
+"""The SQLSTATE with which ``layerlore_expect_tenant`` refuses a tenant."""
+
+
+def expectation(whose: Scope | Tenant, shard: str, access: Access) -> str:
+    """Raises ELSEWHERE unless this cluster serves the tenant. A write keeps it from being moved until it ends."""
+    writes = str(access == "READ WRITE").lower()
+    return f"SELECT layerlore_expect_tenant({_literal(whose.tenant_id)}, {_literal(shard)}, {writes})"
 
 
 def binding(whose: Scope | Tenant) -> str:
@@ -92,10 +110,20 @@ class PostgresTx:
 
     backend: Backend = backend
 
-    def __init__(self, connection: PooledConnection, *, is_pooled: bool = False) -> None:
-        """``is_pooled``: a pooler gives each transaction another connection of the server."""
+    def __init__(
+        self,
+        connection: PooledConnection,
+        *,
+        is_pooled: bool = False,
+        access: Access = "READ ONLY",
+        shard: str | None = None,
+    ) -> None:
+        """``is_pooled``: a pooler gives each transaction another connection of the server. ``shard``: see
+        ``beginning``."""
         self._connection = connection
         self._is_pooled = is_pooled
+        self._access: Access = access
+        self._shard = shard
         self._waiting: dict[object, tuple[Executable, list[Any]]] = {}
         self.wrote = False
 
@@ -179,7 +207,10 @@ class PostgresTx:
 
     async def enter(self, scope: Scope) -> None:
         await self.send_waiting()
-        await self._connection.execute(binding(scope))
+        bind = binding(scope)
+        if self._shard is not None:
+            bind = f"{bind}; {expectation(scope, self._shard, self._access)}"
+        await self._connection.execute(bind)
 
 
 _PARAMETER = linear_re.compile(r"\$(\d{1,5})")

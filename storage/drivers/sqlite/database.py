@@ -18,7 +18,16 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
-from layerlore.storage.core.transaction import Backend, ErasedBytes, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.core.transaction import (
+    Backend,
+    ErasedBytes,
+    OneCluster,
+    P,
+    ScopedFunction,
+    StoreFunction,
+    T,
+    Whose,
+)
 from layerlore.storage.drivers.measurement import measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
@@ -119,7 +128,7 @@ def _read_unit(
             connection.execute("ROLLBACK")
 
 
-class SqliteDatabase:
+class SqliteDatabase(OneCluster):
     """Open with ``open``; several processes may share the file."""
 
     unfit = ""

@@ -49,7 +49,7 @@ def sqlite_version(connection: driver.Connection) -> int:
     exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'").fetchone()
     if not exists:
         return 0
-    return reached_version(connection.execute(TAKEN).fetchall())
+    return reached_version("sqlite", connection.execute(TAKEN).fetchall())
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -67,7 +67,7 @@ CATALOGUE = {
     "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
 }
 # The installation's own rows, no tenant's.
-NO_TENANTS = {"installation", "schema_migrations"}
+NO_CONTENT = {"installation", "schema_migrations", "tenant_places"}
 # FTS5's own pages, random names of transactions, the counter of row ids: compared by the words, not row by row.
 OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes", "sqlite_sequence"}
 # What belongs to no thread and stays: counters, what is known of the resource, what was spent, who may call,
@@ -242,7 +242,7 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     await database.write(derive, ANA, words)
     filled = await contents(database)
     # What is shared through a file belongs to a project, and no retention of threads touches it.
-    unfilled = {name for name in filled.keys() - NO_TENANTS - {"shared_lines"} if filled[name] == empty[name]}
+    unfilled = {name for name in filled.keys() - NO_CONTENT - {"shared_lines"} if filled[name] == empty[name]}
     assert not unfilled, f"this test must put rows into {unfilled}, to show that they are erased"
     if not whole_thread_at_once:
         await drop(database, "main", "all")

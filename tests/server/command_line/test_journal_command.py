@@ -160,10 +160,12 @@ async def appender_url(postgres_url: str, postgres_admin_url: str) -> AsyncItera
     await admin.execute(f"CREATE ROLE {name} LOGIN NOSUPERUSER PASSWORD '{name}'")
     await owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}; GRANT INSERT ON journal TO {name}")
     await owner.execute(
-        f"GRANT SELECT ON schema_migrations, installation TO {name}; GRANT ALL ON last_writes TO {name}"
+        f"GRANT SELECT ON schema_migrations, tenant_places, installation TO {name}; GRANT ALL ON last_writes TO {name}"
     )
     yield re.sub(r"//[^:/]+:[^@]+@", f"//{name}:{name}@", postgres_url)
-    await owner.execute(f"REVOKE ALL ON journal, schema_migrations, installation, last_writes FROM {name}")
+    await owner.execute(
+        f"REVOKE ALL ON journal, schema_migrations, tenant_places, installation, last_writes FROM {name}"
+    )
     await owner.execute(f"REVOKE ALL ON SCHEMA {schema} FROM {name}")
     await admin.execute(f"DROP ROLE {name}")
     await admin.close()

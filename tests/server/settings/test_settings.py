@@ -305,7 +305,7 @@ def test_the_shipped_files_hold_every_setting_and_the_one_for_postgres_only_what
     ]
     assert held[0] | held[1] == set(setting_names())
     assert held[0] & held[1] == {"database"}
-    assert {name for name in held[1] if not name.startswith("postgres.")} == {"database"}
+    assert {name for name in held[1] if not name.startswith("postgres.")} == {"database", "shards"}
 
 
 def test_the_examples_in_the_shipped_file_load(toml: Any) -> None:

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.dialect import FORMS
+from layerlore.storage.drivers.database import dialect_of, open_database
+from layerlore.storage.drivers.dialect import FORMS, OpenOptions
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.postgres_errors import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
@@ -77,7 +77,7 @@ async def test_a_url_opens_the_database_that_it_names(
 
 async def test_no_url_opens_the_default_file(tmp_path: Path) -> None:
     default = tmp_path / "folder" / "memory.db"
-    database = await open_database("", default, synchronous="NORMAL", readers=1)
+    database = await dialect_of("").open("", OpenOptions(default, synchronous="NORMAL", readers=1))
     assert isinstance(database, SqliteDatabase)
     assert len(database._readers) == 1
     await database.close()

@@ -39,7 +39,6 @@ FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked
 
 PROCESSES = 8
 LATEST = runner.latest_version("sqlite")
-VERSIONS_AND_NAMES = [(step.version, step.name) for step in runner.migrations("sqlite")]
 VERSIONS = [(step.version,) for step in runner.migrations("sqlite")]
 
 
@@ -166,8 +165,9 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     again = opened[0]
     try:
         steps = await again.read_installation(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
-        assert steps[0] == (1, "baseline")
-        assert steps[1:] == [*VERSIONS_AND_NAMES[1:], (LATEST + 1, "another")]
+        known = runner.migrations(again.backend.name)
+        assert steps == [(step.version, step.name) for step in known]
+        assert steps[-1] == (LATEST + 1, "another")
         assert await only(again, "SELECT a FROM extra") == "one;two"
         assert await only(again, "SELECT value FROM installation WHERE name = 'hmac_key'") == key
         assert await seqs(again, "main") == [1]
@@ -223,7 +223,7 @@ async def test_a_database_of_before_the_baseline_is_refused_and_left_alone(
             file.executescript(script)
     before = await tables(database_url, server)
     carried_over = (
-        r"export it with layerlore at commit \w+ \(`layerlore export`\), and import .* \(`layerlore import`\)"
+        r"export it with the layerlore that made it \(`layerlore export`\), and import .* \(`layerlore import`\)"
     )
     with pytest.raises(DatabaseTooOld, match=carried_over):
         await (await reopened(database_url)).close()
@@ -268,7 +268,7 @@ async def test_searched_rows_go_with_their_message_or_entry_and_their_ids_are_ne
     assert await database.read_installation(rows, "SELECT seq FROM search_rows") == [(new,)]
 
 
-def test_steps_are_numbered_from_one_without_gaps_and_alike_for_both_databases() -> None:
+def test_steps_are_numbered_from_one_without_gaps_and_those_after_the_first_are_alike() -> None:
     steps = {dialect: [(m.version, m.name) for m in runner.migrations(dialect)] for dialect in ("sqlite", "postgres")}
-    assert steps["sqlite"] == steps["postgres"]
+    assert steps["sqlite"][1:] == steps["postgres"][1:]
     assert [version for version, _ in steps["sqlite"]] == list(range(1, len(steps["sqlite"]) + 1))

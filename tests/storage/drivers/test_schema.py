@@ -145,7 +145,7 @@ async def test_on_postgres_the_migrations_make_what_the_tables_declare(
 ) -> None:
     ours, expected = await both()
     assert {name: ours[name] for name in expected} == expected
-    rest = {"journal", "schema_migrations", "search_rows", "search_vectors", "last_writes"}
+    rest = {"journal", "schema_migrations", "search_rows", "search_vectors", "last_writes", "tenant_places"}
     assert ours.keys() - expected.keys() == rest
     different = {"code": "bit varying", "vector": "bytea"}
     for table in (search_rows, search_vectors, journal):
@@ -221,7 +221,7 @@ async def test_on_postgres_the_functions_are_those_that_the_code_calls(
     assert as_owner == {*LOOKS, "layerlore_postings"}
     assert {row["proname"] for row in found} - as_owner == {
         *("forget_search_rows_of_message", "forget_search_rows_of_entry", "journal_only_grows"),
-        *("layerlore_add_bytes", "layerlore_fold_bytes"),
+        *("layerlore_add_bytes", "layerlore_fold_bytes", "layerlore_expect_tenant"),
         *(f"layerlore_stored_{table}" for table in COUNTED),
     }
     for row in found:
@@ -282,6 +282,7 @@ async def test_on_postgres_the_servers_role_may_do_what_it_needs_and_no_more(ser
     for name, right in found:
         rights.setdefault(name, set()).add(right)
     assert rights.pop("schema_migrations") == {"SELECT"}
+    assert rights.pop("tenant_places") == {"SELECT"}
     assert rights.pop("journal") == {"INSERT"}
     tables = {*metadata.tables, "search_rows", "search_vectors", "last_writes"} - {"journal"}
     assert rights.keys() == tables

@@ -72,7 +72,13 @@ async def test_every_table_has_a_key(migrated: "asyncpg.Connection[asyncpg.Recor
     tables = {name for (name,) in names}
     assert tables == {table for table, _, unique, _ in await indexes(migrated) if unique}
     assert OF_THE_INSTALLATION.keys() < tables
-    of_tenants = {*metadata.tables, search_rows.name, search_vectors.name, "journal"} - OF_THE_INSTALLATION.keys()
+    of_tenants = {
+        *metadata.tables,
+        search_rows.name,
+        search_vectors.name,
+        "journal",
+        "tenant_places",
+    } - OF_THE_INSTALLATION.keys()
     assert tables == of_tenants | OF_THE_INSTALLATION.keys()
 
 

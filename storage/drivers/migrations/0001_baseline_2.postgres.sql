@@ -612,6 +612,30 @@ $body$;
 CREATE TRIGGER entries_deleted AFTER DELETE ON entries
     FOR EACH ROW EXECUTE FUNCTION forget_search_rows_of_entry();
 
+-- Where the tenants of an installation on several clusters are. On the home cluster: the shard of each tenant ('': home). On
+-- every cluster: whether the tenant is served there. A tenant without a row is at home. The epoch counts the moves.
+CREATE TABLE tenant_places (
+    tenant_id TEXT PRIMARY KEY,
+    shard TEXT NOT NULL,
+    epoch BIGINT NOT NULL
+);
+
+-- Called at the start of a transaction of a tenant by servers of several clusters; "here" is the cluster's own name. A
+-- write holds the tenant's lock until it ends. A move takes that lock alone: it waits for the writes under way, and those
+-- that come meanwhile are refused without a wait.
+CREATE FUNCTION layerlore_expect_tenant(tenant text, here text, writes boolean) RETURNS void
+LANGUAGE plpgsql
+AS $body$
+BEGIN
+    IF writes AND NOT pg_try_advisory_xact_lock_shared(hashtextextended(tenant, 13)) THEN
+        RAISE EXCEPTION 'the tenant is being moved' USING ERRCODE = 'LL001';
+    END IF;
+    IF coalesce((SELECT shard FROM tenant_places WHERE tenant_id = tenant), '') <> here THEN
+        RAISE EXCEPTION 'the tenant is on another cluster' USING ERRCODE = 'LL001';
+    END IF;
+END
+$body$;
+
 -- Each connection's newest write: it tells whether a COMMIT that got no answer was done.
 CREATE TABLE last_writes (
     slot TEXT PRIMARY KEY,

@@ -1,0 +1,100 @@
+"""``layerlore tenants``: which cluster each tenant is on, and moves between them."""
+
+import asyncio
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.server.command_line.known_database import open_known_database
+from layerlore.server.command_line.options import AsJson, print_json, read_settings
+from layerlore.server.command_line.tables import print_table
+from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import HOME_NAME
+from layerlore.storage.audit import stored_bytes
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json, Scope, Tenant
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.dialect import HOME
+from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
+from layerlore.storage.messages.tenant_memories import tenants_after
+
+_HEADINGS = ("tenant", "cluster", "bytes", "")
+_PAGE = 1_000
+
+
+async def _list(settings: Settings) -> list[Json]:
+    async with open_known_database(settings, off="there are no tenants", absent="there are no tenants") as database:
+        names = [HOME_NAME, *(shard.name for shard in settings.shards)]
+        with_rows = [await _tenants_on(cluster) for cluster in database.clusters]
+        shown: list[Json] = []
+        for tenant in sorted(set().union(*with_rows)):
+            cluster = await database.cluster_of(Tenant(tenant))
+            at = list(database.clusters).index(cluster)
+            used = await database.read(stored_bytes.read_used, Scope(tenant, "", ""))
+            also_on = [names[other] for other, found in enumerate(with_rows) if other != at and tenant in found]
+            row: Json = {"tenant": tenant, "cluster": names[at], "bytes": used.tenant}
+            shown.append({**row, "also_on": also_on} if also_on else row)
+        return shown
+
+
+async def _tenants_on(cluster: Database) -> set[str]:
+    found: set[str] = set()
+    after = ""
+    while some := await cluster.read_installation(tenants_after, after, _PAGE):
+        found.update(some)
+        after = some[-1]
+    return found
+
+
+def list_(flags: dict[str, Any], as_json: AsJson = False) -> int:
+    """Show each tenant of which anything is stored: its cluster, and the bytes of its content."""
+    rows = asyncio.run(_list(read_settings(flags)))
+    if as_json:
+        print_json({"tenants": rows})
+    elif rows:
+        shown = [
+            [row["tenant"], row["cluster"], f"{row['bytes']:,}", _describe_rest(row.get("also_on", []))] for row in rows
+        ]
+        print_table(_HEADINGS, shown, numbers=("bytes",))
+    else:
+        sys.stdout.write("nothing is stored of any tenant\n")
+    return 0
+
+
+def _describe_rest(also_on: list[str]) -> str:
+    if also_on:
+        return f"rows of a move are on {', '.join(also_on)}: run that move again to finish it"
+    return ""
+
+
+def move(
+    flags: dict[str, Any],
+    tenant: Annotated[str, typer.Argument(help="The tenant.")],
+    shard: Annotated[str, typer.Argument(help="The name of a shard of the settings, or home.")],
+) -> int:
+    """Move a tenant to another cluster while it is in use. Run it again after an interruption: it finishes the move."""
+    settings = read_settings(flags)
+    if not settings.shards:
+        raise InvalidInput("the settings name no [[shards]], so there is no other cluster (docs/scaling.md)")
+    serving = settings.database.get_secret_value()
+    clusters = {HOME: ClusterUrls(settings.postgres.owner_url.get_secret_value() or serving, serving)}
+    for each in settings.shards:
+        url = each.url.get_secret_value()
+        clusters[each.name] = ClusterUrls(each.owner_url.get_secret_value() or url, url)
+    target = HOME if shard == HOME_NAME else shard
+    asyncio.run(_move(settings, clusters, tenant, target))
+    sys.stdout.write(f"{tenant} is on {shard}\n")
+    return 0
+
+
+async def _move(settings: Settings, clusters: dict[str, ClusterUrls], tenant: str, target: str) -> None:
+    # It brings the tables of each cluster up to date, and checks that each is the one that the settings name.
+    async with open_known_database(settings, off="nothing can move", absent="nothing can move"):
+        pass
+    await move_tenant(clusters, tenant, target, _say)
+
+
+def _say(step: str) -> None:
+    sys.stdout.write(f"{step}\n")
+    sys.stdout.flush()

@@ -1,0 +1,188 @@
+"""The tenants of one installation on several clusters: each transaction goes to the cluster of its tenant.
+
+The home cluster knows which shard a tenant is on. Each cluster knows whether it serves a tenant, and is asked within each
+transaction: where a server's knowledge is old, the cluster refuses, nothing was written, and the place is looked up again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeVar
+
+from layerlore.storage.core.errors import StorageUnavailable, TenantElsewhere
+from layerlore.storage.core.health import Health
+from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.transaction import (
+    Backend,
+    Database,
+    ErasedBytes,
+    P,
+    ScopedFunction,
+    StoreFunction,
+    T,
+    Whose,
+    bound,
+)
+from layerlore.storage.drivers.dialect import HOME
+from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase, report_pools
+from layerlore.storage.drivers.postgres.places import find_place
+
+R = TypeVar("R")
+
+_MOST_KNOWN = 100_000
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.5
+
+
+U = TypeVar("U")
+
+
+async def open_sharded(
+    open_cluster: Callable[[U, str], Awaitable[PostgresDatabase]], home: U, shards: Mapping[str, U]
+) -> "ShardedDatabase":
+    """Open the home cluster and the shards. Raises what ``open_cluster`` raises; its text names the shard."""
+    opened: dict[str, PostgresDatabase] = {}
+    try:
+        for name, urls in {HOME: home, **shards}.items():
+            try:
+                opened[name] = await open_cluster(urls, name)
+            except StorageUnavailable as error:
+                if name == HOME:
+                    raise
+                raise type(error)(f"shard {name!r}: {error}") from error
+    except BaseException:
+        for each in opened.values():
+            await each.close()
+        raise
+    report_pools([*opened.values()])
+    return ShardedDatabase(opened.pop(HOME), opened)
+
+
+class ShardedDatabase:
+    """The home cluster and the shards by their names, which close with it."""
+
+    def __init__(self, home: PostgresDatabase, shards: Mapping[str, PostgresDatabase]) -> None:
+        self._by_name = {HOME: home, **shards}
+        self._at_home = home
+        self._known: dict[str, str] = {}
+        # Rows that stay at home, such as keys, are there also for a tenant that is elsewhere.
+        self.home: Database = home.unchecked()
+        self.clusters: Sequence[Database] = (self, *(_Cluster(self, shard) for shard in shards.values()))
+
+    @property
+    def backend(self) -> Backend:
+        return self._at_home.backend
+
+    @property
+    def unfit(self) -> str:
+        return next((each.unfit for each in self._by_name.values() if each.unfit), "")
+
+    @property
+    def health(self) -> Health:
+        """The home cluster's: a shard that is away concerns its own tenants, and other servers could not reach it either."""
+        return self._at_home.health
+
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._on_cluster(
+            bound(whose).tenant_id, lambda cluster: cluster.read(function, whose, *args, **kwargs)
+        )
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._on_cluster(
+            bound(whose).tenant_id, lambda cluster: cluster.write(function, whose, *args, **kwargs)
+        )
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._at_home.read_installation(function, *args, **kwargs)
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._at_home.write_installation(function, *args, **kwargs)
+
+    async def cluster_of(self, tenant: Tenant) -> Database:
+        cluster = await self._find(tenant.tenant_id)
+        return self.clusters[[*self._by_name.values()].index(cluster)]
+
+    async def version(self) -> None:
+        return None
+
+    @contextmanager
+    def hints(self, notify: Notify) -> Iterator[None]:
+        with ExitStack() as stack:
+            for cluster in self._by_name.values():
+                stack.enter_context(cluster.hints(notify))
+            yield
+
+    async def rewrite_erased(self) -> ErasedBytes:
+        return await self._at_home.rewrite_erased()
+
+    async def check_quickly(self, seconds: float) -> None:
+        """Postgres checks what it reads by itself."""
+
+    async def close(self) -> None:
+        await asyncio.gather(*(cluster.close() for cluster in self._by_name.values()))
+
+    async def _on_cluster(self, tenant_id: str, call: Callable[[PostgresDatabase], Awaitable[R]]) -> R:
+        give_up = time.monotonic() + RETRY_DEADLINE
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await call(await self._find(tenant_id))
+            except TenantElsewhere:
+                self._known.pop(tenant_id, None)
+                if time.monotonic() + pause > give_up:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _find(self, tenant_id: str) -> PostgresDatabase:
+        shard = self._known.get(tenant_id)
+        if shard is None:
+            shard = await self._at_home.read_installation(find_place, tenant_id)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[tenant_id] = shard
+        cluster = self._by_name.get(shard)
+        if cluster is None:
+            del self._known[tenant_id]
+            raise StorageUnavailable(
+                f"the tenant is on the shard {shard!r}, which [[shards]] of this server does not name"
+            )
+        return cluster
+
+
+class _Cluster:
+    """A shard as the work that goes over all tenants of a cluster sees it: rows of the installation are this cluster's,
+    and a tenant's own are wherever the tenant is by now."""
+
+    def __init__(self, whole: ShardedDatabase, cluster: PostgresDatabase) -> None:
+        self._whole = whole
+        self._cluster = cluster
+        self.backend: Backend = cluster.backend
+        self.home = whole.home
+        self.health = cluster.health
+        self.read = whole.read
+        self.write = whole.write
+        self.cluster_of = whole.cluster_of
+        self.version = whole.version
+        self.read_installation = cluster.read_installation
+        self.write_installation = cluster.write_installation
+        self.hints = cluster.hints
+        self.rewrite_erased = cluster.rewrite_erased
+        self.check_quickly = cluster.check_quickly
+
+    @property
+    def unfit(self) -> str:
+        return self._cluster.unfit
+
+    @property
+    def clusters(self) -> Sequence[Database]:
+        return self._whole.clusters
+
+    async def close(self) -> None:
+        """It closes with the whole."""

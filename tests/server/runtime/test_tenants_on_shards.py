@@ -1,0 +1,135 @@
+"""A server whose tenants are on two clusters, through its tools and its commands."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.server.runtime.engines import close_engine, open_engine
+from layerlore.server.runtime.tool_server import build_server
+from layerlore.server.settings.settings import Settings, SettingsError, load_settings
+from layerlore.storage.core.records import Scope
+from layerlore.storage.index import vectors
+
+from ..conftest import Cli
+from ..tools.calling import Tools
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 120.0  # seconds: only a hang takes so long
+OWNER = Scope("local", "default", "default")
+
+
+@pytest.fixture
+def file(clusters: dict[str, str], tmp_path: Path) -> Path:
+    """A settings file that names both clusters."""
+    file = tmp_path / "layerlore.toml"
+    file.write_text(
+        f'database = "{clusters[""]}"\n[[shards]]\nname = "eu"\nurl = "{clusters["eu"]}"\n', encoding="utf-8"
+    )
+    return file
+
+
+@pytest.fixture
+def operate(cli: Cli, file: Path, tmp_path: Path) -> Callable[..., Awaitable[tuple[int, str, str]]]:
+    """Calls the command line, which has a loop of its own."""
+
+    async def call(*arguments: str) -> tuple[int, str, str]:
+        return await asyncio.to_thread(cli, "--config", str(file), "--data-dir", str(tmp_path), *arguments)
+
+    return call
+
+
+def settings_of(file: Path, **flags: Any) -> Settings:
+    return load_settings({"toolsets": "all", "embedding": {"embedder": "none"}, **flags}, config=str(file), environ={})
+
+
+async def until(look: Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not await look():
+            await anyio.sleep(0.05)
+
+
+async def test_an_operator_sees_where_a_tenant_is_and_moves_it(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], file: Path
+) -> None:
+    async with Client(build_server(settings_of(file))) as client:
+        await Tools(client).say("main", "the walrus waits")
+    code, out, _ = await operate("tenants", "list", "--json")
+    (before,) = json.loads(out)["tenants"]
+    assert (code, before["tenant"], before["cluster"]) == (0, "local", "home")
+    assert before["bytes"] > 0
+    code, out, err = await operate("tenants", "move", "local", "eu")
+    assert (code, err, out.splitlines()[-1]) == (0, "", "local is on eu")
+    code, out, _ = await operate("tenants", "list", "--json")
+    assert json.loads(out)["tenants"] == [{**before, "cluster": "eu"}]
+    async with Client(build_server(settings_of(file))) as client:
+        assert await Tools(client).texts("main") == ["the walrus waits"]
+
+
+async def test_a_move_without_shards_or_to_an_unknown_one_says_what_is_there(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], cli: Cli, tmp_path: Path
+) -> None:
+    code, _, err = await operate("tenants", "move", "local", "mars")
+    assert (code, err) == (1, "layerlore: there is no shard 'mars'; there are: home, eu\n")
+    code, _, err = await asyncio.to_thread(cli, "--data-dir", str(tmp_path), "tenants", "move", "local", "eu")
+    assert (code, "the settings name no [[shards]]" in err) == (1, True)
+
+
+async def test_a_server_that_knows_of_no_shard_keeps_a_tenant_from_moving(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], clusters: dict[str, str], tmp_path: Path
+) -> None:
+    flags = {"database": clusters[""], "embedding": {"embedder": "none"}, "data_dir": str(tmp_path)}
+    async with Client(build_server(load_settings(flags, environ={}))) as client:
+        await Tools(client).say("main", "the walrus waits")
+        code, _, err = await operate("tenants", "move", "local", "eu")
+        assert code == 1
+        assert "connections to the home cluster are of servers that know of no other cluster: restart them" in err
+
+
+async def test_vectors_of_a_tenant_are_made_on_its_cluster(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], file: Path
+) -> None:
+    await operate("tenants", "move", "local", "eu")
+    settings = settings_of(file, embedding={"embedder": "use"})
+    engine = await open_engine(settings)
+    _, shard = engine.database.clusters
+
+    async def are_made() -> bool:
+        found = await shard.read_installation(vectors.progress_everywhere, UseEmbedder().name)
+        return 0 < found.total == found.done
+
+    try:
+        async with Client(build_server(settings)) as client:
+            await Tools(client).say("main", "the walrus waits at the gate for its fish")
+            await until(are_made)
+            recalled = await Tools(client)("recall_memory", query="which animal waits?")
+            assert "walrus" in str(recalled)
+    finally:
+        await close_engine(engine)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([{"name": "home", "url": "postgresql://a@b/c"}], "home is the name of the cluster of `database`"),
+        ([{"name": "eu", "url": "sqlite:///a.db"}], "must be a postgresql:// URL"),
+        ([{"name": "eu", "url": ""}], "must be a postgresql:// URL"),
+        ([{"name": "eu", "url": "postgresql://a@b/c"}] * 2, "two shards have the same name"),
+    ],
+)
+def test_a_shard_that_cannot_be_is_refused(given: list[dict[str, str]], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        load_settings({"database": "postgresql://a@b/home"}, environ={"LAYERLORE_SHARDS": json.dumps(given)})
+
+
+def test_shards_need_postgres_as_their_home() -> None:
+    given = json.dumps([{"name": "eu", "url": "postgresql://a@b/c"}])
+    with pytest.raises(SettingsError, match="they need a home cluster: `database` must be a postgresql:// URL"):
+        load_settings({}, environ={"LAYERLORE_SHARDS": given})
