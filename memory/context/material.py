@@ -237,9 +237,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
-        recalled = await find_with_person(
-            tx, engine, scope, request.prepared, request.person, thread, room=shares.room
-        )
+        recalled = await find_with_person(tx, engine, scope, request.prepared, request.person, thread, room=shares.room)
         return ContextMaterial(request.thread_id, policy, note, pieces, given, shares, recalled=recalled)
     # Reads for the whole room, since min_messages may lift the policy's own limit below.
     window = await _read_window(tx, scope, engine, thread, policy, request)

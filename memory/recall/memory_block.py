@@ -26,9 +26,9 @@ from layerlore.storage.threads import threads
 
 DESCRIPTION = "What is remembered about this question, from earlier conversations."
 
-# Some hits are entries. Less room has the first of the same lines, and needs fewer of them: a line takes about 40 tokens.
+# Some hits are entries. Less room has the first of the same lines, and needs fewer of them: few lines take less than 16 tokens.
 _MOST_HITS = 250
-_TOKENS_OF_HIT = 32
+_TOKENS_OF_HIT = 16
 _FEWEST_HITS = 20
 _BESIDE_ENTRIES = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
