@@ -229,7 +229,6 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
         # The limit is for all that a model is shown, so that what is recalled counts, too.
         room = min(room, policy.max_tokens)
     pieces = await make_pieces(tx, engine, scope, thread, request.person, now=request.now)
-    recalled = await find_with_person(tx, engine, scope, request.prepared, request.person, thread)
     claim = await _claim_memory(
         tx, engine, scope, thread, request.person, min(request.max_tokens, room + REPORT_TOKENS)
     )
@@ -238,6 +237,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
+        recalled = await find_with_person(tx, engine, scope, request.prepared, request.person, thread, room=shares.room)
         return ContextMaterial(request.thread_id, policy, note, pieces, given, shares, recalled=recalled)
     # Reads for the whole room, since min_messages may lift the policy's own limit below.
     window = await _read_window(tx, scope, engine, thread, policy, request)
@@ -272,6 +272,9 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, request: ContextR
             settled = steady.begins
         else:
             settled = find_settled_start(window.run, shares.settled, floor=floor, overhead=OVERHEAD)
+    # Where all messages are shown, memories have what these leave.
+    most = max(shares.memory, left - messages)
+    recalled = await find_with_person(tx, engine, scope, request.prepared, request.person, thread, room=most)
     material = ContextMaterial(
         request.thread_id,
         policy,
@@ -413,9 +416,15 @@ async def find_with_person(
     prepared: PreparedRecall | None,
     person: PersonMemory | None,
     thread: Thread | None,
+    *,
+    room: int | None = None,
 ) -> RecalledMemory:
-    """The memories of the scope for the thread, in a project with the person's."""
-    found = await find_memory(tx, engine, scope, prepared, subject_in(thread.metadata) if thread else "")
+    """The memories of the scope for the thread, in a project with the person's. ``room``: see ``find_memory``."""
+    if thread:
+        subject = subject_in(thread.metadata)
+    else:
+        subject = ""
+    found = await find_memory(tx, engine, scope, prepared, subject, room=room)
     if person:
         return join_memory(found, person.recalled)
     return found

@@ -52,6 +52,7 @@ _UNSPACED = linear_re.compile(
 _IS_UNSPACED = linear_re.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]", engine="regex"
 )
+_NAMES = ("IT", "US", "WHO", "Don", "May", "Will", "may")
 _NAME = linear_re.compile(
     r"\b(?:IT|US|WHO)\b|(?<=[\p{Ll}\p{N},;]\s)(?:Don|May|Will)\b(?!['’]t)|\b(?:Don|May|Will)(?=['’]s\b)"
     r"|(?<=\d\s)may\b|\bmay(?=\s\d)",
@@ -59,6 +60,7 @@ _NAME = linear_re.compile(
 )
 # 2023-05-08: the index has the day as people write it.
 _ISO_DAY = linear_re.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
+_DIGIT = linear_re.compile(r"\d", engine="re")
 _ACCENTS = linear_re.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 
 
@@ -170,7 +172,8 @@ def find_stop_words(found: Collection[str]) -> frozenset[str]:
 def find_names(text: str) -> frozenset[str]:
     """The words that are written as names though they are spelled like function words: *IT* and *US*, *Will's*, and
     *Don* and *May* within a sentence or beside a number. None in a text of capitals."""
-    if text.isupper():
+    # Most texts have none of them, which is known at once.
+    if text.isupper() or not any(name in text for name in _NAMES):
         return frozenset()
     return frozenset(word for name in _NAME.findall(text) for word in split_words(name))
 
@@ -195,8 +198,10 @@ def _ordinal() -> linear_re.Pattern:
 
 def find_query_words(text: str, *, most: int = 32) -> list[str]:
     """The words to look for, each once, without the function words of their language unless there is nothing else."""
-    with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {month_names()[int(day[1]) - 1]}", text)
-    text = _ordinal().sub("", with_days)
+    # A text without digits names no day by its number.
+    if _DIGIT.search(text):
+        with_days = _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {month_names()[int(day[1]) - 1]}", text)
+        text = _ordinal().sub("", with_days)
     found = list(dict.fromkeys(split_words(text)))
     kept = find_names(text)
     # Names are left out of the guess: "IT" and "Will" would pass for function words.

@@ -3,7 +3,7 @@ in the caller's own transaction, with what ``prepare_memory`` made before it. A 
 person's own memory: the profile, and what fits the question."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.entries import drop_expired
@@ -26,8 +26,10 @@ from layerlore.storage.threads import threads
 
 DESCRIPTION = "What is remembered about this question, from earlier conversations."
 
-# About 200 lines fill a context of 8,000 tokens, and some hits are entries. A smaller one has the first of the same lines.
+# Some hits are entries. Less room has the first of the same lines, and needs fewer of them: few lines take less than 16 tokens.
 _MOST_HITS = 250
+_TOKENS_OF_HIT = 16
+_FEWEST_HITS = 20
 _BESIDE_ENTRIES = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
 
@@ -68,14 +70,24 @@ async def prepare_memory(
 
 
 async def find_memory(
-    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, subject: str = ""
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    prepared: PreparedRecall | None,
+    subject: str = "",
+    *,
+    room: int | None = None,
 ) -> RecalledMemory:
     """Find the entries and the messages that fit, and what the user prefers whatever he asks; where nothing is asked
-    (None), the entries that were kept last. Nothing of it is about another ``subject``."""
+    (None), the entries that were kept last. Nothing of it is about another ``subject``. ``room``: the tokens that they may
+    take, if that is known: no more hits are read than may stand in it."""
     if not engine.context.memory:
         return RecalledMemory()
     if prepared is None:
         return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject, engine.now())))
+    if room is not None:
+        limit = min(prepared.request.limit, max(room, 0) // _TOKENS_OF_HIT + _FEWEST_HITS)
+        prepared = replace(prepared, request=replace(prepared.request, limit=limit))
     found = await find_current_hits(tx, scope, prepared)
     fitting = [hit.message for hit in found.hits if hit.is_entry][: engine.entries.auto_inject_top_k]
     hits = tuple(await mark_denied_notes(tx, scope, [hit for hit in found.hits if not hit.is_entry]))

@@ -4,6 +4,7 @@ zone (``time_zones``)."""
 from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
+from functools import lru_cache
 from typing import Any
 
 from layerlore.memory.rules.time_zones import current_zone
@@ -57,14 +58,20 @@ def day(time: int) -> str:
 
 def find_date(time: int) -> date:
     """The date of a time in milliseconds since 1970."""
-    moment, zone = _moment(time), current_zone()
+    zone = current_zone()
     if zone is UTC:
-        return moment.date()
+        return _find_utc_date(time // DAY_MS)
+    moment = _moment(time)
     try:
         return moment.astimezone(zone).date()
     except OverflowError:
         # The first and the last day of the calendar have no neighbour in another zone.
         return moment.date()
+
+
+@lru_cache(maxsize=4096)
+def _find_utc_date(days: int) -> date:
+    return _moment(days * DAY_MS).date()
 
 
 def begin_of(day: date) -> int:
