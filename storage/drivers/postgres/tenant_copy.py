@@ -36,11 +36,13 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TenantTable:
-    """A table with rows of tenants. ``is_numbered``: the database itself gives numbers to its rows. ``keys_are_own``: each
-    unique key begins with the tenant, so that rows of two tenants may have the same numbers."""
+    """A table with rows of tenants. ``optional``: the columns that may be NULL. ``is_numbered``: the database itself gives
+    numbers to its rows. ``keys_are_own``: each unique key begins with the tenant, so that rows of two tenants may have the
+    same numbers."""
 
     name: str
     columns: tuple[str, ...]
+    optional: frozenset[str]
     key: tuple[str, ...]
     is_numbered: bool
     keys_are_own: bool
@@ -51,8 +53,12 @@ class TenantTable:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What tells one group of rows from another."""
-        by_name = tuple(f"t.{name}" for name in _GROUPING if name in self.columns)
+        """What tells one group of rows from another. None of it is NULL, which equals nothing: not even the same group."""
+        by_name = tuple(
+            f"coalesce(t.{name}, '')" if name in self.optional else f"t.{name}"
+            for name in _GROUPING
+            if name in self.columns
+        )
         # Without a conversation a group could be all that a resource has.
         if "row_id" in self.key:
             return (*by_name, f"(t.row_id / {_ROWS_OF_GROUP})::text")
@@ -76,6 +82,8 @@ _TABLES = """
 SELECT t.relname AS name,
        (SELECT array_agg(attname::text ORDER BY attname) FROM pg_attribute
         WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '') AS columns,
+       ARRAY(SELECT attname::text FROM pg_attribute
+             WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped AND NOT attnotnull) AS optional,
        (SELECT array_agg(attname::text ORDER BY attname) FROM pg_attribute JOIN pg_index ON indrelid = attrelid
         WHERE attrelid = t.oid AND indisprimary AND attnum = ANY (indkey)) AS key,
        EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attidentity <> '') AS is_numbered,
@@ -110,7 +118,14 @@ async def read_tables(connection: Connection) -> list[TenantTable]:
     for name in sorted(found, key=lambda name: name.startswith("search_")):
         place(name)
     return [
-        TenantTable(name, tuple(row["columns"]), tuple(row["key"]), row["is_numbered"], row["keys_are_own"])
+        TenantTable(
+            name,
+            tuple(row["columns"]),
+            frozenset(row["optional"]),
+            tuple(row["key"]),
+            row["is_numbered"],
+            row["keys_are_own"],
+        )
         for name, row in ((name, found[name]) for name in ordered)
     ]
 

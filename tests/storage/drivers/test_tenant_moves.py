@@ -12,12 +12,13 @@ import pytest
 
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.core.records import ApiKey, Scope, Tenant
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.records import ApiKey, Origin, Scope, Tenant
+from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.database import dialect_of, open_database
 from layerlore.storage.drivers.dialect import OpenOptions, ShardUrls
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
+from layerlore.storage.threads import events
 
 from ...conformance.building import NOW, draft, everything, having, rows, say
 from ...conformance.vectoring import embed_all
@@ -71,10 +72,16 @@ async def everything_stored(database: Database, shard: int, tenant: str = "acme"
     return found
 
 
+async def note_profile(tx: Tx, scope: Scope) -> None:
+    """An event of the resource that is of no conversation."""
+    await events.record_of_resource(tx, scope, events.NewEvent("profile_updated"), origin=Origin("test", ""), now=NOW)
+
+
 async def filled(database: Database) -> None:
     for scope in (ANA, BEN, OTHER):
         await say(database, "main", *(draft(f"walrus {n}") for n in range(20)), scope=scope)
         await say(database, "other", draft("a heron"), scope=scope)
+        await database.write(note_profile, scope)
         await embed_all(database, scope=scope)
         await database.write(job_rows.request, scope, "", "profile", 5, due_at=NOW, now=NOW)
 
