@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import AsJson, print_json, read_settings
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.server.settings.shards import HOME_NAME
 from layerlore.storage.audit import stored_bytes
-from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.errors import InvalidInput, TenantElsewhere
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.dialect import HOME
@@ -31,11 +32,18 @@ async def _list(settings: Settings) -> list[Json]:
         for tenant in sorted(set().union(*with_rows)):
             cluster = await database.cluster_of(Tenant(tenant))
             at = list(database.clusters).index(cluster)
-            used = await database.read(stored_bytes.read_used, Scope(tenant, "", ""))
             also_on = [names[other] for other, found in enumerate(with_rows) if other != at and tenant in found]
-            row: Json = {"tenant": tenant, "cluster": names[at], "bytes": used.tenant}
+            row: Json = {"tenant": tenant, "cluster": names[at], "bytes": await _read_bytes(database, tenant)}
             shown.append({**row, "also_on": also_on} if also_on else row)
         return shown
+
+
+async def _read_bytes(database: Database, tenant: str) -> int | None:
+    """The bytes of a tenant's content; None while no cluster serves it, as its move was interrupted behind the decision."""
+    try:
+        return (await database.read(stored_bytes.read_used, Scope(tenant, "", ""))).tenant
+    except TenantElsewhere:
+        return None
 
 
 async def _tenants_on(cluster: Database) -> set[str]:
@@ -54,12 +62,19 @@ def list_(flags: dict[str, Any], as_json: AsJson = False) -> int:
         print_json({"tenants": rows})
     elif rows:
         shown = [
-            [row["tenant"], row["cluster"], f"{row['bytes']:,}", _describe_rest(row.get("also_on", []))] for row in rows
+            [row["tenant"], row["cluster"], _describe_bytes(row["bytes"]), _describe_rest(row.get("also_on", []))]
+            for row in rows
         ]
         print_table(_HEADINGS, shown, numbers=("bytes",))
     else:
         sys.stdout.write("nothing is stored of any tenant\n")
     return 0
+
+
+def _describe_bytes(found: int | None) -> str:
+    if found is None:
+        return "not served"
+    return f"{found:,}"
 
 
 def _describe_rest(also_on: list[str]) -> str:
@@ -82,8 +97,8 @@ def move(
     for each in settings.shards:
         url = each.url.get_secret_value()
         clusters[each.name] = ClusterUrls(each.owner_url.get_secret_value() or url, url)
-    target = HOME if shard == HOME_NAME else shard
-    asyncio.run(_move(settings, clusters, tenant, target))
+    target = HOME if shard == HOME_NAME else check_id(shard, "SHARD", Limits().id_chars)
+    asyncio.run(_move(settings, clusters, check_id(tenant, "TENANT", Limits().id_chars), target))
     sys.stdout.write(f"{tenant} is on {shard}\n")
     return 0
 

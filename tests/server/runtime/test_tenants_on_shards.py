@@ -15,6 +15,7 @@ from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
 from layerlore.storage.index import vectors
 
 from ..conftest import Cli
@@ -71,6 +72,36 @@ async def test_an_operator_sees_where_a_tenant_is_and_moves_it(
     assert json.loads(out)["tenants"] == [{**before, "cluster": "eu"}]
     async with Client(build_server(settings_of(file))) as client:
         assert await Tools(client).texts("main") == ["the walrus waits"]
+
+
+async def test_the_list_shows_a_tenant_whose_move_broke_off_after_its_decision(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]],
+    clusters: dict[str, str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def break_off(step: str) -> None:
+        if step == "decided":
+            raise KeyError(step)
+
+    async with Client(build_server(settings_of(file))) as client:
+        await Tools(client).say("main", "the walrus waits")
+    with pytest.raises(KeyError):
+        await move_tenant({name: ClusterUrls(url, url) for name, url in clusters.items()}, "local", "eu", break_off)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.sharded.RETRY_DEADLINE", 0.1)
+    code, out, err = await operate("tenants", "list", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["tenants"] == [{"tenant": "local", "cluster": "eu", "bytes": None, "also_on": ["home"]}]
+    assert "not served" in (await operate("tenants", "list"))[1]
+
+
+@pytest.mark.parametrize("names", [("", "eu"), ("x" * 300, "eu"), ("local", "")])
+async def test_a_move_with_a_name_that_cannot_be_is_refused(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], names: tuple[str, str]
+) -> None:
+    code, _, err = await operate("tenants", "move", *names)
+    assert code == 1
+    assert "allowed" in err
 
 
 async def test_a_move_without_shards_or_to_an_unknown_one_says_what_is_there(
