@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ from layerlore.server.relay.server_query import ask, find_servers
 
 PATIENCE = 90.0
 """Seconds: only a hang takes so long."""
+
+
+def wait_for_end(process: psutil.Process) -> None:
+    """Wait until a process that is no child of the tests has ended. Its entry may stay until the init process removes it,
+    which some containers do only once a second."""
+    until = time.monotonic() + PATIENCE
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until, f"process {process.pid} has not ended"
+            time.sleep(0.01)
 
 
 class Machine:
@@ -51,11 +62,11 @@ class Machine:
                 await anyio.sleep(0.01)
         process = psutil.Process(self.server())
         process.kill()
-        process.wait(PATIENCE)
+        wait_for_end(process)
 
     def stop(self) -> None:
         for base, told in list(find_servers(str(self.folder))):
             with contextlib.suppress(OSError, ValueError, psutil.NoSuchProcess):
                 process = psutil.Process(int(str(told["pid"])))
                 ask(base, "stop")
-                process.wait(PATIENCE)
+                wait_for_end(process)

@@ -158,33 +158,35 @@ async def signed_in(
 
 @pytest.mark.parametrize("client_document", [None, CLIENT_DOCUMENT], ids=["registered", "by its document"])
 @pytest.mark.parametrize(
-    ("public", "cut", "endpoint", "mode"),
+    ("public", "ways"),
     [
-        (PUBLIC, "", "/mcp", "auto"),
-        (PUBLIC, "", "/mcp", "legacy"),
-        (PUBLIC, "", "/sse", "legacy"),
-        (BELOW, "", "/mcp", "auto"),
-        (BELOW, "/team/memory", "/mcp", "auto"),
-        (BELOW, "/team/memory", "/sse", "legacy"),
+        (PUBLIC, [("", "/mcp", "auto"), ("", "/mcp", "legacy"), ("", "/sse", "legacy")]),
+        (
+            BELOW,
+            [("", "/mcp", "auto"), ("/team/memory", "/mcp", "auto"), ("/team/memory", "/sse", "legacy")],
+        ),
     ],
+    ids=["of its own host", "below a path"],
 )
 async def test_the_official_client_signs_in_with_the_url_alone_and_calls_a_tool(
-    tmp_path: Path, issuer: Issuer, public: str, cut: str, endpoint: str, mode: str, client_document: str | None
+    tmp_path: Path, issuer: Issuer, public: str, ways: list[tuple[str, str, str]], client_document: str | None
 ) -> None:
+    """Each way is the path that the proxy cuts off, the endpoint and the era of the client."""
     sign_in = SignIn(issuer, client_document or "")
     trusted = ssl.create_default_context(cafile=issuer.ca_file)
     with serving_tokens_of(issuer, sign_in, tmp_path, public_url=public) as running:
-        proxy = Proxy(public, running.url, trusted, cut)
-        async with signed_in(public + endpoint, mode, proxy, trusted, client_document) as client:
-            status = await answer(client, "memory_status")
-    assert status["caller"] == {
-        "principal": "jwt:ada@127.0.0.1",
-        "tenant": "acme",
-        "rights": ["read", "write", "forget"],
-    }
-    assert sign_in.resources == [public + endpoint]
-    assert sign_in.granted == ["memory:read memory:write memory:forget"]
-    assert len(sign_in.registered) == (0 if client_document else 1)
+        for cut, endpoint, mode in ways:
+            proxy = Proxy(public, running.url, trusted, cut)
+            async with signed_in(public + endpoint, mode, proxy, trusted, client_document) as client:
+                status = await answer(client, "memory_status")
+            assert status["caller"] == {
+                "principal": "jwt:ada@127.0.0.1",
+                "tenant": "acme",
+                "rights": ["read", "write", "forget"],
+            }
+    assert sign_in.resources == [public + endpoint for _, endpoint, _ in ways]
+    assert sign_in.granted == ["memory:read memory:write memory:forget"] * len(ways)
+    assert len(sign_in.registered) == (0 if client_document else len(ways))
 
 
 async def test_a_client_of_this_machine_signs_in_without_a_public_url(tmp_path: Path, issuer: Issuer) -> None:

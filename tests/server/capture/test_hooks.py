@@ -720,34 +720,40 @@ HOSTILE_RULES = {
 
 @pytest.mark.parametrize("brought", HOSTILE_RULES)
 async def test_no_ignore_file_of_a_repository_keeps_sessions_from_being_stored(
-    machine: HookedMachine, brought: str
+    shared: HookedMachine, brought: str
 ) -> None:
-    HOSTILE_RULES[brought](machine.project / ".layerloreignore")
-    machine.write("s", claude(1, "user", "Build it."))
-    machine.write("s", claude_call(2, "t1", "Read", file_path="a" * 3000))
-    machine.hook("claude-code", "Stop")
-    assert (await machine.said("s"))[0] == ("user", "Build it.")
+    repository = shared.project.parent / f"repository-{[*HOSTILE_RULES].index(brought)}"
+    repository.mkdir()
+    HOSTILE_RULES[brought](repository / ".layerloreignore")
+    session = repository.name
+    # A line that two sessions have alike is one that was copied, and stored once.
+    shared.write(session, claude(1, "user", f"Build {session}."))
+    shared.write(session, claude_call(2, "t1", "Read", file_path="a" * 3000))
+    shared.hook("claude-code", "Stop", session, cwd=str(repository))
+    assert (await shared.said(session))[0] == ("user", f"Build {session}.")
 
 
-async def test_an_ignore_file_above_the_repository_or_of_another_user_does_not_count(machine: HookedMachine) -> None:
-    (machine.project / ".git").mkdir()
-    (machine.project.parent / ".layerloreignore").write_text("*\n")
+async def test_an_ignore_file_above_the_repository_or_of_another_user_does_not_count(shared: HookedMachine) -> None:
+    above = shared.project.parent / "above"
+    repository = above / "repository"
+    (repository / ".git").mkdir(parents=True)
+    (above / ".layerloreignore").write_text("*\n")
     if os.geteuid() == 0:
-        theirs = machine.project / ".layerloreignore"
+        theirs = repository / ".layerloreignore"
         theirs.write_text("*\n")
         os.chown(theirs, 12345, 12345)
-    machine.write("s", claude(1, "user", "Build it."))
-    machine.hook("claude-code", "Stop")
-    assert await machine.said("s") == [("user", "Build it.")]
+    shared.write("above", claude(1, "user", "Build above."))
+    shared.hook("claude-code", "Stop", "above", cwd=str(repository))
+    assert await shared.said("above") == [("user", "Build above.")]
 
 
-async def test_a_pipe_in_place_of_a_transcript_keeps_no_other_session_waiting(machine: HookedMachine) -> None:
-    os.mkfifo(machine.project.parent / "pipe.jsonl")
-    machine.hook("claude-code", "Stop", "pipe")
-    machine.write("s", claude(1, "user", "Build it."))
-    machine.hook("claude-code", "Stop")
-    assert await machine.said("s") == [("user", "Build it.")]
-    assert not list_waiting(machine.hooks)
+async def test_a_pipe_in_place_of_a_transcript_keeps_no_other_session_waiting(shared: HookedMachine) -> None:
+    os.mkfifo(shared.project.parent / "pipe.jsonl")
+    shared.hook("claude-code", "Stop", "pipe")
+    shared.write("beside-a-pipe", claude(1, "user", "Build beside a pipe."))
+    shared.hook("claude-code", "Stop", "beside-a-pipe")
+    assert await shared.said("beside-a-pipe") == [("user", "Build beside a pipe.")]
+    assert not list_waiting(shared.hooks)
 
 
 async def test_an_event_that_failed_twice_is_set_aside_without_its_secrets(machine: HookedMachine) -> None:

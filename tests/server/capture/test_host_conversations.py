@@ -90,12 +90,20 @@ async def quote(client: Client, meta: Any = None) -> str:
     return str(kept["thread_id"])
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("alone", [(), ("--alone",)], ids=["shared", "alone"])
+CLAUDE_CODE = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
+COPILOT_CLI = ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI")
+
+
+# Each pair of a host, a kind of server and an era.
 @pytest.mark.parametrize(
-    ("named", "child"),
-    [("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"), ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI")],
-    ids=["claude-code", "copilot-cli"],
+    ("mode", "alone", "named", "child"),
+    [
+        ("auto", (), *CLAUDE_CODE),
+        ("legacy", ("--alone",), *CLAUDE_CODE),
+        ("legacy", (), *COPILOT_CLI),
+        ("auto", ("--alone",), *COPILOT_CLI),
+    ],
+    ids=["claude-code-shared", "claude-code-alone", "copilot-cli-shared", "copilot-cli-alone"],
 )
 async def test_a_server_works_in_the_conversation_that_it_was_launched_for(
     machine: HostMachine, mode: str, alone: tuple[str, ...], named: str, child: str

@@ -118,12 +118,11 @@ def test_a_turn_whose_reader_has_gone_is_kept_and_the_chat_ends_quietly(tmp_path
     assert "left behind" not in printed
 
 
-def test_a_chat_whose_last_turn_fails_ends_with_an_error(tmp_path: Path) -> None:
-    for lines in ("", "/help\n"):
-        with chat(tmp_path, "hello", "--model", "nosuch/model") as process:
-            _, noted = process.communicate(lines, timeout=PATIENCE)
-        assert process.returncode == 1
-        assert "nosuch/model: " in noted
+def test_a_chat_whose_last_turn_fails_ends_with_an_error_also_after_a_command(tmp_path: Path) -> None:
+    with chat(tmp_path, "hello", "--model", "nosuch/model") as process:
+        _, noted = process.communicate("/help\n", timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "nosuch/model: " in noted
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows interrupts a whole console")

@@ -23,6 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.http.http_worker import Channel, Frame, Kind
 
+from ..shared_machine import wait_for_end
+
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.programs,
@@ -250,18 +252,17 @@ def request(served: Workers, session: str, body: bytes) -> bytes:
     return "".join(head).encode() + body
 
 
-async def test_a_worker_that_is_killed_is_replaced_and_only_its_own_sessions_are_over(ending: Workers) -> None:
-    sessions = [await ending.session_of(worker) for worker in range(WORKERS)]
-    killed = next(child for child in ending.children() if child.cmdline()[-2] == "0")
+async def test_a_worker_that_is_killed_is_replaced_and_only_its_own_sessions_are_over(served: Workers) -> None:
+    sessions = [await served.session_of(worker) for worker in range(WORKERS)]
+    killed = next(child for child in served.children() if child.cmdline()[-2] == "0")
     killed.kill()
-    ending.wait_for(r"worker 0 has ended \(SIGKILL\)")
+    served.wait_for(r"worker 0 has ended \(SIGKILL\)")
     with anyio.fail_after(PATIENCE):
-        assert (await ending.post(PING, sessions[0])).status_code == 404
-        assert (await ending.post(PING, sessions[1])).status_code == 200
-        await ending.session_of(0)
-        assert (await ending.post(PING, sessions[0])).status_code == 404
-    assert len(ending.children()) == WORKERS
-    ending.end()
+        assert (await served.post(PING, sessions[0])).status_code == 404
+        assert (await served.post(PING, sessions[1])).status_code == 200
+        await served.session_of(0)
+        assert (await served.post(PING, sessions[0])).status_code == 404
+    assert len(served.children()) == WORKERS
 
 
 async def test_all_workers_end_in_order_when_the_server_is_told_to_end(ending: Workers) -> None:
@@ -294,8 +295,8 @@ async def test_workers_end_with_their_parent(ending: Workers) -> None:
     children = ending.children()
     ending.process.kill()
     ending.process.wait(PATIENCE)
-    _, alive = psutil.wait_procs(children, PATIENCE)
-    assert alive == []
+    for child in children:
+        wait_for_end(child)
 
 
 @pytest.mark.parametrize(

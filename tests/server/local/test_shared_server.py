@@ -22,7 +22,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from layerlore.server.relay import first_answers
 
-from ..shared_machine import PATIENCE, Machine
+from ..shared_machine import PATIENCE, Machine, wait_for_end
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
@@ -187,7 +187,7 @@ async def test_a_server_without_hosts_ends_by_itself(machine: Machine) -> None:
     async with machine.host(variables=idle) as client:
         await add(client, "hello")
         process = psutil.Process(machine.server())
-    process.wait(PATIENCE)
+    await anyio.to_thread.run_sync(wait_for_end, process)
     assert machine.servers() == []
     assert not list((machine.folder / "local").glob("*.sock"))
 

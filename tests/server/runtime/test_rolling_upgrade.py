@@ -97,7 +97,7 @@ async def background_work_done(replica: Replica) -> Any:
             await anyio.sleep(0.1)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.soak), "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store in a file that is not there yet, or an empty one on Postgres."""
     if request.param == "sqlite":

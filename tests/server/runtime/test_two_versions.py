@@ -97,6 +97,8 @@ async def test_the_newer_version_migrates_while_the_older_one_runs_and_nothing_i
         assert await said(newer) == acknowledged
 
 
+# That either database refuses: tests/storage/drivers/test_migrations.py.
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_the_older_version_refuses_a_newer_store_in_a_sentence_and_leaves_it_alone(
     database: str, after: Path, tmp_path: Path
 ) -> None:
