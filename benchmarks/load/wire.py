@@ -55,6 +55,9 @@ class HttpCaller:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
         began = time.perf_counter()
         try:
+            # A server closes what has been idle for some seconds, while others had their turn.
+            if self._streams is not None and self._streams[0].at_eof():
+                await self.close()
             if self._streams is None:
                 self._streams = await asyncio.open_connection(*self._address, limit=_LONGEST_LINE)
             reader, writer = self._streams

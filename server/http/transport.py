@@ -51,8 +51,9 @@ KEEP_ALIVE_SECONDS = 75
 """Longer than clients (5 s) and proxies (60 s) keep an idle connection, so that they close it first: a request that is
 on its way when the server closes would be lost."""
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After")
-EXIT_SECONDS = 0.9
-"""How long ending may take after draining, the lifespan's clean-up included."""
+EXIT_SECONDS = 2.0
+"""How long ending may take after draining: 0.25 s for calls that are cancelled, up to 1.1 s in uvicorn for responses that are
+being sent, and the lifespan's clean-up. A process that is not done by then is ended by force, with 1."""
 
 
 def build_app(

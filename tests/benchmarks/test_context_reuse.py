@@ -50,7 +50,8 @@ def stable(messages: list[Json]) -> list[Json]:
 
 
 @pytest.mark.parametrize(
-    ("memory", "turns"), [(True, 60), pytest.param(True, TURNS, marks=pytest.mark.soak), (False, TURNS)]
+    ("memory", "turns"),
+    [(True, 60), (False, 100), *(pytest.param(memory, TURNS, marks=pytest.mark.soak) for memory in (True, False))],
 )
 async def test_over_many_turns_a_context_begins_like_the_one_before_until_its_window_moves_on(
     memory: bool, turns: int

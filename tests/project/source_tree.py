@@ -25,8 +25,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports(node: ast.AST) -> Iterator[str]:
+@cache
+def imports(node: ast.AST) -> tuple[str, ...]:
     """Every module that is imported anywhere below a node; ``from a import b`` gives ``a.b``, which may be a name."""
+    return tuple(_imports(node))
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Import):
             yield from (alias.name for alias in inner.names)
@@ -34,11 +39,12 @@ def imports(node: ast.AST) -> Iterator[str]:
             yield from (f"{inner.module}.{alias.name}" for alias in inner.names)
 
 
-def own_imports(node: ast.AST) -> set[str]:
+@cache
+def own_imports(node: ast.AST) -> frozenset[str]:
     """The modules of ours that are imported, by their names in ``sources``."""
     found = set()
     for name in imports(node):
         if name.startswith("layerlore."):
             target = name.removeprefix("layerlore.")
             found.add(target if target in sources() else target.rpartition(".")[0])
-    return found
+    return frozenset(found)

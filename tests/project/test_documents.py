@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import socket
@@ -147,19 +148,22 @@ def test_make_test_is_what_continuous_integration_runs() -> None:
     assert made == ["check", "site", "test", "test-programs", "interop", "explorer-test", "soak"]
 
 
-@pytest.mark.parametrize("block", blocks(CONNECTING, "json"))
-def test_each_client_configuration_starts_the_server(block: str, tmp_path: Path) -> None:
-    ((_, servers),) = json.loads(block).items()
-    entry = servers[NAME]
-    assert entry["command"] == PLACEHOLDER
-    assert anyio.run(connects, COMMAND, entry.get("args", []), tmp_path)
-
-
-def test_the_command_for_claude_code_starts_the_server(tmp_path: Path) -> None:
+def launches_of_clients() -> set[tuple[str, ...]]:
+    """Each command with its arguments by which the page has a client start the server."""
     (line,) = [line for line in commands(CONNECTING) if line.startswith("claude mcp add")]
-    command, *args = line.partition(" -- ")[2].split()
+    found = {tuple(line.partition(" -- ")[2].split())}
+    for block in blocks(CONNECTING, "json"):
+        ((_, servers),) = json.loads(block).items()
+        entry = servers[NAME]
+        found.add((entry["command"], *entry.get("args", [])))
+    return found
+
+
+@pytest.mark.parametrize("launch", sorted(launches_of_clients()))
+def test_each_configuration_of_a_client_starts_the_server(launch: tuple[str, ...], tmp_path: Path) -> None:
+    command, *arguments = launch
     assert command == PLACEHOLDER
-    assert anyio.run(connects, COMMAND, args, tmp_path)
+    assert anyio.run(connects, COMMAND, arguments, tmp_path)
 
 
 @pytest.mark.programs
@@ -452,11 +456,16 @@ def test_every_source_file_that_a_document_names_exists() -> None:
         ("docs/architecture.svg", "generate_architecture.py"),
     ],
 )
-def test_a_document_that_is_made_is_what_its_program_prints(document: str, program: str) -> None:
-    made = subprocess.run(
-        [sys.executable, *f"docs/{program}".split()], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert (ROOT / document).read_text(encoding="utf-8") == made.stdout
+def test_a_document_that_is_made_is_what_its_program_prints(
+    document: str, program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # In this process, which has loaded most of what the programs load.
+    path, *arguments = f"docs/{program}".split()
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.setattr(sys, "argv", [path, *arguments])
+    runpy.run_path(path, run_name="__main__")
+    assert (ROOT / document).read_text(encoding="utf-8") == capsys.readouterr().out
 
 
 def test_the_counterparts_of_other_systems_name_only_what_we_have(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from launch_environment import own_environment
 from source_tree import ROOT
+from typer.testing import CliRunner
+
+from layerlore.server.command_line.app import app
 
 pytestmark = pytest.mark.programs
 
@@ -17,6 +20,8 @@ PAGES = ("ask", "correct", "forget", "undo", "move")
 SKIPPED = re.compile(r"layerlore (explore|erase|edit entries ID|forget ID|import ~)")
 # They ask first, and a test has no terminal.
 ASKING = ("edit", "forget")
+# A process of its own for each; the others run in this one, which has their modules loaded.
+PROGRAMS = ("chat", "recall")
 
 
 def commands_of(page: str) -> list[str]:
@@ -30,10 +35,15 @@ def run_command(line: str, folder: Path) -> str:
     assert program == ".venv/bin/layerlore"
     if arguments[0] in ASKING and "--dry-run" not in arguments:
         arguments.append("--yes")
+    environment = own_environment(LAYERLORE_DATA_DIR=str(folder / "data"))
+    if arguments[0] not in PROGRAMS:
+        ended = CliRunner(env=environment).invoke(app, arguments)
+        assert ended.exit_code == 0, (line, ended.output)
+        return ended.output
     done = subprocess.run(
         [COMMAND, *arguments],
         cwd=folder,
-        env=own_environment(LAYERLORE_DATA_DIR=str(folder / "data")),
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -44,7 +54,8 @@ def run_command(line: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_each_command_of_the_guide_does_what_its_page_says(tmp_path: Path) -> None:
+def test_each_command_of_the_guide_does_what_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     printed = {page: {line: run_command(line, tmp_path) for line in commands_of(page)} for page in PAGES}
     morning, noon, request, explained = printed["ask"].values()
     assert "I have put that into your profile." in morning

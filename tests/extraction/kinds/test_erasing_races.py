@@ -175,7 +175,7 @@ async def test_no_race_with_a_running_job_brings_anything_back(
 async def test_races_with_running_jobs_bring_nothing_back_on_both_databases(
     database: Database, trials: Callable[..., range]
 ) -> None:
-    await race(database, trials(20, soak=200))
+    await race(database, trials(10, soak=200))
 
 
 async def test_of_what_a_running_job_cost_only_the_sum_of_the_day_stays(database: Database) -> None:

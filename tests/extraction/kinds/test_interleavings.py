@@ -143,5 +143,5 @@ async def test_no_interleaving_skips_or_resurrects_a_message(in_memory: Database
 
 
 async def test_interleavings_on_both_databases(database: Database, trials: Callable[..., range]) -> None:
-    for seed in trials(10, soak=100):
+    for seed in trials(5, soak=100):
         await Interleaving(Talk.on(database, RULES, resource=str(seed)), seed).run()

@@ -59,12 +59,15 @@ class HostMachine(Machine):
         with anyio.fail_after(PATIENCE):
             await anyio.run_process([sys.executable, "-m", "layerlore", *arguments], env=home)
 
-    async def asks_to_store(self, client_name: str) -> bool:
-        """Whether a host's model is asked to store messages, in a session that begins with no server."""
+    async def asked_to_store(self, *client_names: str) -> list[str]:
+        """Those of the hosts whose model is asked to store messages. The first of their sessions begins with no server."""
         self.stop()
-        named = Implementation(name=client_name, version="1")
-        async with self.host(client_info=named) as client:
-            return "call add_messages once" in (client.instructions or "")
+        asked = []
+        for name in client_names:
+            async with self.host(client_info=Implementation(name=name, version="1")) as client:
+                if "call add_messages once" in (client.instructions or ""):
+                    asked.append(name)
+        return asked
 
     def other_host(self) -> AbstractAsyncContextManager[Client]:
         """A client whose server another process launches."""
@@ -185,13 +188,12 @@ async def test_a_host_names_its_conversation_with_each_call(machine: HostMachine
 
 
 async def test_no_model_is_asked_to_store_what_hooks_store_from_the_first_session_on(machine: HostMachine) -> None:
-    assert await machine.asks_to_store("claude-code")
+    assert await machine.asked_to_store("claude-code") == ["claude-code"]
     await machine.layerlore("install", "claude-code", "codex", "--capture")
-    assert not await machine.asks_to_store("claude-code")
-    assert await machine.asks_to_store("another")
-    # Its user has not trusted the hooks yet.
-    assert await machine.asks_to_store("codex-mcp-client")
+    # The user of Codex has not trusted its hooks yet.
+    found = await machine.asked_to_store("claude-code", "another", "codex-mcp-client")
+    assert found == ["another", "codex-mcp-client"]
     await machine.hook("codex", "Stop", CODEX, codex("message", **spoken("user", SAID)))
-    assert not await machine.asks_to_store("codex-mcp-client")
+    assert await machine.asked_to_store("codex-mcp-client") == []
     await machine.layerlore("uninstall")
-    assert await machine.asks_to_store("claude-code")
+    assert await machine.asked_to_store("claude-code") == ["claude-code"]

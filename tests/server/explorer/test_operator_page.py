@@ -22,6 +22,7 @@ from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 
 from ..access.test_open_streams import SOON, rest, said
+from ..conftest import Cli
 from ..gated_server import ACCEPT, LISTEN, MODERN, PATIENCE, Told, answer, connected, http_client, refused
 from .test_explorer import SESSION, explored, sign_in, signed_in
 
@@ -237,7 +238,6 @@ async def test_the_command_opens_the_memories_of_others_for_an_operator(
     assert lines == [("acme", "helper", EXPLORING, "get_messages")]
 
 
-async def test_a_tenant_and_everybody_are_not_asked_for_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "layerlore.server", "explore", "--data-dir", str(tmp_path)]
-    done = subprocess.run([*command, "--tenant", "a", "--everybody"], capture_output=True, text=True, check=False)
-    assert (done.returncode, "not both" in done.stderr) == (2, True)
+def test_a_tenant_and_everybody_are_not_asked_for_at_once(tmp_path: Path, cli: Cli) -> None:
+    code, _, noted = cli("explore", "--data-dir", str(tmp_path), "--tenant", "a", "--everybody")
+    assert (code, "not both" in noted) == (2, True)
