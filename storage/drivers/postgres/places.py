@@ -1,5 +1,6 @@
 """The clusters of an installation by their names, and the tenants that are on each (``tenant_places``)."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import text
@@ -10,6 +11,7 @@ from layerlore.storage.drivers.dialect import HOME
 
 SHARDED = "layerlore shards"
 """The name that connections of a server on several clusters have. Those of a server that knows of one are "layerlore"."""
+_SHARDS = text("SELECT shard, min(tenant_id) FROM tenant_places GROUP BY shard")
 _PLACE = text("SELECT shard FROM tenant_places WHERE tenant_id = :tenant_id")
 
 
@@ -18,13 +20,31 @@ async def find_place(tx: Tx, tenant_id: str) -> str:
     return await tx.scalar(_PLACE, tenant_id=tenant_id) or HOME
 
 
+async def check_places(tx: Tx, shards: Collection[str]) -> None:
+    """On the home cluster: check that the settings name each shard that a tenant is on.
+
+    Raises StorageUnavailable.
+    """
+    for shard, tenant_id in await tx.all(_SHARDS):
+        if shard not in shards:
+            raise StorageUnavailable(
+                f"the tenant {tenant_id!r} is on {_describe(shard)}, which [[shards]] of the settings does not name"
+            )
+
+
 async def check_shard(connection: Any, shard: str | None) -> None:
     """Check that a database is the cluster that the settings take it for, and note its name in it. ``shard``: its name;
     None: it is alone.
 
     Raises StorageUnavailable.
     """
+    noted = await connection.fetchval("SELECT value FROM installation WHERE name = 'shard'")
     if shard is None:
+        if noted not in (None, HOME):
+            raise StorageUnavailable(
+                f"this database is {_describe(noted)} of an installation: as `database`, the settings must name its home "
+                "cluster"
+            )
         elsewhere = await connection.fetchval("SELECT shard FROM tenant_places WHERE shard <> '' LIMIT 1")
         if elsewhere is not None:
             raise StorageUnavailable(
@@ -32,7 +52,6 @@ async def check_shard(connection: Any, shard: str | None) -> None:
                 "them in [[shards]]"
             )
         return
-    noted = await connection.fetchval("SELECT value FROM installation WHERE name = 'shard'")
     if noted is None:
         # A tenant without a row is at home, so rows that are here already would be served by no cluster.
         if shard != HOME and await connection.fetch("SELECT FROM layerlore_scopes_after('', '', '', 1)"):

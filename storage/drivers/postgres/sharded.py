@@ -27,7 +27,7 @@ from layerlore.storage.core.transaction import (
 )
 from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase, report_pools
-from layerlore.storage.drivers.postgres.places import find_place
+from layerlore.storage.drivers.postgres.places import check_places, find_place
 
 R = TypeVar("R")
 
@@ -52,6 +52,7 @@ async def open_sharded(
                 if name == HOME:
                     raise
                 raise type(error)(f"shard {name!r}: {error}") from error
+        await opened[HOME].read_installation(check_places, opened)
     except BaseException:
         for each in opened.values():
             await each.close()
@@ -137,6 +138,10 @@ class ShardedDatabase:
                 self._known.pop(tenant_id, None)
                 if time.monotonic() + pause > give_up:
                     raise
+            except StorageUnavailable:
+                # The tenant may have left the cluster before it went away; the next call looks.
+                self._known.pop(tenant_id, None)
+                raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

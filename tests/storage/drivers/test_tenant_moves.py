@@ -20,7 +20,7 @@ from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_ten
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import events
 
-from ...conformance.building import NOW, draft, everything, having, rows, say
+from ...conformance.building import NOW, draft, everything, execute, having, rows, say
 from ...conformance.vectoring import embed_all
 
 pytestmark = pytest.mark.anyio
@@ -171,6 +171,21 @@ async def test_a_server_that_names_no_shard_is_refused_once_a_tenant_has_moved(
     await move(clusters, "eu")
     with pytest.raises(StorageUnavailable, match=r"other clusters, such as 'eu': the settings must name each"):
         await open_database(clusters[""], Path())
+
+
+async def test_a_server_that_does_not_name_the_shard_of_a_tenant_is_refused(
+    database: Database, clusters: dict[str, str]
+) -> None:
+    await database.write_installation(execute, "INSERT INTO tenant_places VALUES ('acme', 'mars', 1)")
+    with pytest.raises(StorageUnavailable, match=r"the tenant 'acme' is on the shard 'mars', which \[\[shards\]\]"):
+        await replica(clusters)
+
+
+async def test_a_shard_is_refused_as_the_database_of_an_installation(
+    database: Database, clusters: dict[str, str]
+) -> None:
+    with pytest.raises(StorageUnavailable, match="this database is the shard 'eu' of an installation"):
+        await open_database(clusters["eu"], Path())
 
 
 async def write_until(database: Database, stop: asyncio.Event, name: str) -> list[str]:
