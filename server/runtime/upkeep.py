@@ -134,6 +134,8 @@ async def _erase_now_and_then(engine: Engine) -> None:
     while True:
         try:
             await _erase(engine)
+        except LayerloreError as error:
+            log.warning("what was deleted long ago could not be erased; it is tried again: %s", error)
         except Exception:
             log.exception("what was deleted long ago could not be erased; it is tried again")
         await anyio.sleep(ERASE_EVERY_SECONDS)
@@ -145,6 +147,8 @@ async def _retain_now_and_then(engine: Engine) -> None:
             gone = await retain(engine)
             if gone:
                 log.info("retention took %d messages away", gone)
+        except LayerloreError as error:
+            log.warning("what retention leaves no place for is still there; it is tried again: %s", error)
         except Exception:
             log.exception("what retention leaves no place for is still there; it is tried again")
         await anyio.sleep(RETAIN_EVERY_SECONDS)

@@ -42,7 +42,8 @@ class Ability:
 class DatabaseState:
     """The state of a database. ``failure`` says why it cannot be used, ``weakness`` what works less well. ``version``: of its
     schema, 0 before the first start; ``latest``: the newest that this layerlore knows. ``place`` says for people where it
-    is; ``file`` is its file, if it has one that is there. ``mend``: how to fix what makes it unusable; ``way_out``: what to
+    is; ``file`` is its file, if it has one that is there. ``shard``: the name of the cluster that it was made for; None: it
+    is alone, or new. ``mend``: how to fix what makes it unusable; ``way_out``: what to
     do about damage."""
 
     kind: str
@@ -53,6 +54,7 @@ class DatabaseState:
     failure: str = ""
     weakness: str = ""
     server: str = ""
+    shard: str | None = None
     damage: tuple[str, ...] = ()
     mend: str = ""
     way_out: str = ""

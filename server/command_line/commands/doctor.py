@@ -28,6 +28,7 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
+from layerlore.server.settings.shards import HOME_NAME
 from layerlore.storage.drivers.database import dialect_of
 from layerlore.storage.drivers.dialect import DatabaseState
 from layerlore.storage.drivers.folders import find_obstacle
@@ -108,13 +109,16 @@ def _shards(settings: Settings) -> Iterator[Finding]:
     """The other clusters; their tenants alone are concerned if one of them is away."""
     for shard in settings.shards:
         state = asyncio.run(look_at_database(shard.url.get_secret_value(), settings.database_file))
+        failure, mend = state.failure, state.mend
+        if not failure and state.shard not in (None, shard.name):
+            failure, mend = f"it is the cluster {state.shard or HOME_NAME}", "correct the URLs in [[shards]]"
         yield expect(
             "shards",
             shard.name,
-            not state.failure,
+            not failure,
             yes=state.where,
-            no=f"{state.where}: {state.failure}",
-            mend=state.mend,
+            no=f"{state.where}: {failure}",
+            mend=mend,
             state="failed",
         )
 

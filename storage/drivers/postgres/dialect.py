@@ -69,6 +69,7 @@ class PostgresDialect:
             latest_version("postgres"),
             version=found.version,
             server=found.server,
+            shard=found.shard,
             failure=found.failure,
             mend="start its server, or correct the URL",
             place=where,

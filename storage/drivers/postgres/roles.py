@@ -100,16 +100,19 @@ async def grant(connection: Any, role: str) -> None:
 
 
 LOOK_SECONDS = 5.0
+_SHARD = "SELECT value FROM installation WHERE name = 'shard'"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """``version`` is the schema's: 0 before the first start. ``server`` is the version of Postgres. ``failure`` says why the
-    server cannot be used, and repeats nothing of its URL."""
+    server cannot be used, and repeats nothing of its URL. ``shard``: the name of the cluster that is noted in the database;
+    None: none is."""
 
     version: int = 0
     server: str = ""
     failure: str = ""
+    shard: str | None = None
 
 
 async def look_at_server(url: str) -> ServerState:
@@ -122,7 +125,9 @@ async def look_at_server(url: str) -> ServerState:
         try:
             async with connection.transaction(readonly=True):
                 version = await postgres_version(connection)
-                return ServerState(version, server=await connection.fetchval("SHOW server_version"))
+                server = await connection.fetchval("SHOW server_version")
+                shard = await connection.fetchval(_SHARD) if version else None
+                return ServerState(version, server, shard=shard)
         finally:
             await connection.close(timeout=LOOK_SECONDS)
     except DatabaseTooOld as error:

@@ -104,6 +104,18 @@ async def test_a_move_with_a_name_that_cannot_be_is_refused(
     assert "allowed" in err
 
 
+async def test_the_doctor_finds_a_url_that_is_another_clusters(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], clusters: dict[str, str], file: Path
+) -> None:
+    async with Client(build_server(settings_of(file))) as client:
+        await Tools(client).say("main", "the walrus waits")
+    file.write_text(file.read_text(encoding="utf-8").replace(clusters["eu"], clusters[""]), encoding="utf-8")
+    _, out, _ = await operate("doctor", "--json")
+    (found,) = [finding for finding in json.loads(out)["findings"] if finding["section"] == "shards"]
+    assert found["state"] == "failed"
+    assert "it is the cluster home" in found["value"]
+
+
 async def test_a_move_without_shards_or_to_an_unknown_one_says_what_is_there(
     operate: Callable[..., Awaitable[tuple[int, str, str]]], cli: Cli, tmp_path: Path
 ) -> None:

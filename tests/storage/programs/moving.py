@@ -1,4 +1,5 @@
-"""Moves a tenant, and kills itself at a step: ``moving.py CLUSTERS TENANT TARGET STEP``, with the clusters' URLs as JSON."""
+"""Moves a tenant, and kills itself at a step: ``moving.py CLUSTERS TENANT TARGET STEP``, with the clusters' URLs as JSON and
+the beginning of what is reported at the step."""
 
 import asyncio
 import json
@@ -9,19 +10,13 @@ import sys
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 
 
-async def main(clusters: dict[str, str], tenant: str, target: str, last: int) -> None:
-    steps = 0
-
+async def main(clusters: dict[str, str], tenant: str, target: str, last: str) -> None:
     def report(step: str) -> None:
-        nonlocal steps
-        sys.stdout.write(f"{step}\n")
-        sys.stdout.flush()
-        if steps == last:
+        if step.startswith(last):
             os.kill(os.getpid(), signal.SIGKILL)
-        steps += 1
 
     await move_tenant({name: ClusterUrls(url, url) for name, url in clusters.items()}, tenant, target, report)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]))
