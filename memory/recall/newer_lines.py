@@ -91,6 +91,8 @@ class _WordFrequency:
     def __init__(self, lines: Sequence[MemoryLine], sought: Collection[str]) -> None:
         self._lines = lines
         self._sought = frozenset(sought)
+        # The pair itself has the word.
+        self._most = min(_MOST_RARE, max(2, len(lines) * _RARE_SHARE))
 
     def find_fewest(self, shared: Collection[str]) -> int:
         """The fewest shared words that make two values values of one thing."""
@@ -99,9 +101,7 @@ class _WordFrequency:
         return _FEWEST_SHARED
 
     def is_rare(self, word: str) -> bool:
-        # The pair itself has the word.
-        most = min(_MOST_RARE, max(2, len(self._lines) * _RARE_SHARE))
-        return word in self._sought or self._counts[word[:_KEY]] <= most
+        return word in self._sought or self._counts[word[:_KEY]] <= self._most
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -143,17 +143,20 @@ def _is_newer(
     earlier: ValuedSentence,
     frequency: _WordFrequency,
 ) -> bool:
-    shared = [word for word in value.around if _has_word(word, old.around)]
-    # The word that is counted is no more than the kind: "problems" is shared by all problems.
-    shared += [word for word in value.unit[:-1] if _has_word(word, old.unit[:-1])]
-    rare = [word for word in shared if frequency.is_rare(word)]
+    names_both = not value.was and _names_both(value, later, old)
+    # The words are compared last, since most pairs are told apart without them.
     if value.was:
         # A change from another value is another thing's.
-        is_same = value.was == old.text and len(rare) > 0
-    elif _names_both(value, later, old):
+        may_be_same = value.was == old.text
+    else:
+        may_be_same = names_both or (value.is_alone and old.is_alone and _is_same_unit(value.unit, old.unit))
+    if not may_be_same:
+        return False
+    rare = [word for word in value.around if frequency.is_rare(word) and _has_word(word, old.around)]
+    # The word that is counted is no more than the kind: "problems" is shared by all problems.
+    rare += [word for word in value.unit[:-1] if frequency.is_rare(word) and _has_word(word, old.unit[:-1])]
+    if value.was or names_both:
         is_same = len(rare) > 0
-    elif not (value.is_alone and old.is_alone and _is_same_unit(value.unit, old.unit)):
-        is_same = False
     else:
         is_same = len(rare) >= frequency.find_fewest(rare) or _is_same_statement(value, later, old, earlier)
     # What was yesterday is over, and another day has its own value: two runs, not two lengths of one run.
