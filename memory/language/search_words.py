@@ -52,12 +52,15 @@ _UNSPACED = linear_re.compile(
 _IS_UNSPACED = linear_re.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]", engine="regex"
 )
-_NAMES = ("IT", "US", "WHO", "Don", "May", "Will", "may")
+_ABBREVIATIONS = ("IT", "US", "WHO")
+_FIRST_NAMES = ("Don", "May", "Will")
+_EITHER = "|".join(_FIRST_NAMES)
 _NAME = linear_re.compile(
-    r"\b(?:IT|US|WHO)\b|(?<=[\p{Ll}\p{N},;]\s)(?:Don|May|Will)\b(?!['’]t)|\b(?:Don|May|Will)(?=['’]s\b)"
+    rf"\b(?:{'|'.join(_ABBREVIATIONS)})\b|(?<=[\p{{Ll}}\p{{N}},;]\s)(?:{_EITHER})\b(?!['’]t)|\b(?:{_EITHER})(?=['’]s\b)"
     r"|(?<=\d\s)may\b|\bmay(?=\s\d)",
     engine="regex",
 )
+_NAMES = (*_ABBREVIATIONS, *_FIRST_NAMES, "may")
 # 2023-05-08: the index has the day as people write it.
 _ISO_DAY = linear_re.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
 _DIGIT = linear_re.compile(r"\d", engine="re")

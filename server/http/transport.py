@@ -225,8 +225,8 @@ class CallsInFlight:
         raise ending_error()
 
 
-class _Answer:
-    """The response to one POST request."""
+class _OpenPost:
+    """A POST request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._asked = (scope, receive, send)
@@ -249,27 +249,27 @@ class PostsInFlight:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._answers: set[_Answer] = set()
+        self._open: set[_OpenPost] = set()
 
     @property
     def count(self) -> int:
-        return len(self._answers)
+        return len(self._open)
 
     async def give_up(self) -> None:
         """Answer each request that has no response yet with 503: its client tries again, perhaps with another replica."""
-        for answer in [*self._answers]:
-            await answer.give_up()
+        for post in [*self._open]:
+            await post.give_up()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(scope, receive, send)
-        self._answers.add(answer)
+        post = _OpenPost(scope, receive, send)
+        self._open.add(post)
         try:
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, receive, post.send)
         finally:
-            self._answers.discard(answer)
+            self._open.discard(post)
 
 
 class DrainingServer(uvicorn.Server):

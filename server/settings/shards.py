@@ -7,10 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from layerlore.memory.settings.context_settings import Section, read_json
 from layerlore.storage.drivers.database_url import check, check_roles
-from layerlore.storage.drivers.dialect import ShardUrls
-
-HOME_NAME = "home"
-"""The name by which commands know the cluster of `database`."""
+from layerlore.storage.drivers.dialect import HOME_NAME, ShardUrls
 
 
 def _of_postgres(value: SecretStr) -> SecretStr:

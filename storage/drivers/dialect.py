@@ -64,6 +64,8 @@ class DatabaseState:
 
 HOME = ""
 """The name of the home cluster among the clusters of an installation."""
+HOME_NAME = "home"
+"""The name by which commands show and take it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.server.settings.shards import HOME_NAME
 from layerlore.storage.drivers.database import dialect_of
-from layerlore.storage.drivers.dialect import DatabaseState
+from layerlore.storage.drivers.dialect import HOME_NAME, DatabaseState
 from layerlore.storage.drivers.folders import find_obstacle
 from layerlore.storage.drivers.maintenance import look_at_database
 

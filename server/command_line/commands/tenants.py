@@ -11,12 +11,11 @@ from layerlore.server.command_line.known_database import open_known_database
 from layerlore.server.command_line.options import AsJson, print_json, read_settings
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
-from layerlore.server.settings.shards import HOME_NAME
 from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core.errors import InvalidInput, TenantElsewhere
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.dialect import HOME
+from layerlore.storage.drivers.dialect import HOME, HOME_NAME
 from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
 from layerlore.storage.messages.tenant_memories import tenants_after
 

@@ -12,6 +12,8 @@ from layerlore.storage.drivers.dialect import HOME
 SHARDED = "layerlore shards"
 """The name that connections of a server on several clusters have. Those of a server that knows of one are "layerlore"."""
 _SHARDS = text("SELECT shard, min(tenant_id) FROM tenant_places GROUP BY shard")
+NOTED_SHARD = "SELECT value FROM installation WHERE name = 'shard'"
+"""The name of the cluster that a database was made for."""
 _PLACE = text("SELECT shard FROM tenant_places WHERE tenant_id = :tenant_id")
 
 
@@ -38,7 +40,7 @@ async def check_shard(connection: Any, shard: str | None) -> None:
 
     Raises StorageUnavailable.
     """
-    noted = await connection.fetchval("SELECT value FROM installation WHERE name = 'shard'")
+    noted = await connection.fetchval(NOTED_SHARD)
     if shard is None:
         if noted not in (None, HOME):
             raise StorageUnavailable(
@@ -62,7 +64,7 @@ async def check_shard(connection: Any, shard: str | None) -> None:
             "INSERT INTO installation VALUES ('shard', $1) ON CONFLICT (name) DO UPDATE SET value = installation.value",
             shard,
         )
-        noted = await connection.fetchval("SELECT value FROM installation WHERE name = 'shard'")
+        noted = await connection.fetchval(NOTED_SHARD)
     if noted != shard:
         raise StorageUnavailable(
             f"the settings take {_describe(noted)} for {_describe(shard)}: correct the URLs in [[shards]]"

@@ -8,6 +8,7 @@ import asyncpg
 
 from layerlore.storage.core.errors import DatabaseTooOld, StorageUnavailable
 from layerlore.storage.drivers.postgres.migration import postgres_version
+from layerlore.storage.drivers.postgres.places import NOTED_SHARD
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL
 from layerlore.storage.drivers.postgres.url import read_url
 
@@ -100,7 +101,6 @@ async def grant(connection: Any, role: str) -> None:
 
 
 LOOK_SECONDS = 5.0
-_SHARD = "SELECT value FROM installation WHERE name = 'shard'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ async def look_at_server(url: str) -> ServerState:
             async with connection.transaction(readonly=True):
                 version = await postgres_version(connection)
                 server = await connection.fetchval("SHOW server_version")
-                shard = await connection.fetchval(_SHARD) if version else None
+                shard = await connection.fetchval(NOTED_SHARD) if version else None
                 return ServerState(version, server, shard=shard)
         finally:
             await connection.close(timeout=LOOK_SECONDS)

@@ -16,7 +16,7 @@ import asyncpg
 
 from layerlore.storage.core.errors import Conflict, InvalidInput, StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Tenant
-from layerlore.storage.drivers.dialect import HOME
+from layerlore.storage.drivers.dialect import HOME, HOME_NAME
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
 from layerlore.storage.drivers.postgres.tenant_copy import (
     PARKED_MS,
@@ -98,7 +98,7 @@ async def move_tenant(clusters: Mapping[str, ClusterUrls], tenant_id: str, targe
 
 def describe(shard: str) -> str:
     """The name of a cluster, as commands show and take it."""
-    return shard or "home"
+    return shard or HOME_NAME
 
 
 @asynccontextmanager
