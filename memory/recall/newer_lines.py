@@ -144,7 +144,7 @@ def _is_newer(
     frequency: _WordFrequency,
 ) -> bool:
     names_both = not value.was and _names_both(value, later, old)
-    # The words are compared last, since most pairs are told apart without them.
+    # Comparing the words costs most, and most pairs differ in something else.
     if value.was:
         # A change from another value is another thing's.
         may_be_same = value.was == old.text

@@ -123,7 +123,7 @@ def ending_error() -> MCPError:
 
 
 def answer_ending() -> Response:
-    """503 with ``ending_error``, for a request that was given up as a whole."""
+    """503 with ``ending_error``, for a request that has no response when the server ends."""
     body = {"jsonrpc": "2.0", "id": None, "error": ending_error().error.model_dump(mode="json", exclude_none=True)}
     return JSONResponse(body, 503, {"Retry-After": str(RETRY_SECONDS), "Connection": "close"})
 
