@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TypeVar
 
 from layerlore.storage.core.errors import StorageUnavailable, TenantElsewhere
@@ -28,6 +29,7 @@ from layerlore.storage.core.transaction import (
 from layerlore.storage.drivers.dialect import HOME
 from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, PostgresDatabase, report_pools
 from layerlore.storage.drivers.postgres.places import check_places, find_place
+from layerlore.storage.drivers.postgres.shard import Shard
 
 R = TypeVar("R")
 
@@ -42,30 +44,30 @@ U = TypeVar("U")
 async def open_sharded(
     open_cluster: Callable[[U, str], Awaitable[PostgresDatabase]], home: U, shards: Mapping[str, U]
 ) -> "ShardedDatabase":
-    """Open the home cluster and the shards. Raises what ``open_cluster`` raises; its text names the shard."""
-    opened: dict[str, PostgresDatabase] = {}
+    """Open the home cluster and the shards. One whose server is away is opened once it is back.
+
+    Raises what ``open_cluster`` raises for other reasons; its text names the shard.
+    """
+    at_home = await open_cluster(home, HOME)
+    opened = {name: Shard(name, partial(open_cluster, urls, name)) for name, urls in shards.items()}
+    whole = ShardedDatabase(at_home, opened)
     try:
-        for name, urls in {HOME: home, **shards}.items():
-            try:
-                opened[name] = await open_cluster(urls, name)
-            except StorageUnavailable as error:
-                if name == HOME:
-                    raise
-                raise type(error)(f"shard {name!r}: {error}") from error
-        await opened[HOME].read_installation(check_places, opened)
+        await at_home.read_installation(check_places, [HOME, *opened])
+        # One after the other: the first error is then that of the shard that the settings name first.
+        for shard in opened.values():
+            await shard.open_if_there()
     except BaseException:
-        for each in opened.values():
-            await each.close()
+        await whole.close()
         raise
-    report_pools([*opened.values()])
-    return ShardedDatabase(opened.pop(HOME), opened)
+    return whole
 
 
 class ShardedDatabase:
     """The home cluster and the shards by their names, which close with it."""
 
-    def __init__(self, home: PostgresDatabase, shards: Mapping[str, PostgresDatabase]) -> None:
-        self._by_name = {HOME: home, **shards}
+    def __init__(self, home: PostgresDatabase, shards: Mapping[str, Shard]) -> None:
+        self._by_name: dict[str, PostgresDatabase | Shard] = {HOME: home, **shards}
+        report_pools([*self._by_name.values()])
         self._at_home = home
         self._known: dict[str, str] = {}
         # Rows that stay at home, such as keys, are there also for a tenant that is elsewhere.
@@ -128,7 +130,7 @@ class ShardedDatabase:
     async def close(self) -> None:
         await asyncio.gather(*(cluster.close() for cluster in self._by_name.values()))
 
-    async def _on_cluster(self, tenant_id: str, call: Callable[[PostgresDatabase], Awaitable[R]]) -> R:
+    async def _on_cluster(self, tenant_id: str, call: Callable[[PostgresDatabase | Shard], Awaitable[R]]) -> R:
         give_up = time.monotonic() + RETRY_DEADLINE
         pause = _FIRST_PAUSE
         while True:
@@ -145,7 +147,7 @@ class ShardedDatabase:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _find(self, tenant_id: str) -> PostgresDatabase:
+    async def _find(self, tenant_id: str) -> PostgresDatabase | Shard:
         shard = self._known.get(tenant_id)
         if shard is None:
             shard = await self._at_home.read_installation(find_place, tenant_id)
@@ -165,12 +167,11 @@ class _Cluster:
     """A shard as the work that goes over all tenants of a cluster sees it: rows of the installation are this cluster's,
     and a tenant's own are wherever the tenant is by now."""
 
-    def __init__(self, whole: ShardedDatabase, cluster: PostgresDatabase) -> None:
+    def __init__(self, whole: ShardedDatabase, cluster: Shard) -> None:
         self._whole = whole
         self._cluster = cluster
         self.backend: Backend = cluster.backend
         self.home = whole.home
-        self.health = cluster.health
         self.read = whole.read
         self.write = whole.write
         self.cluster_of = whole.cluster_of
@@ -184,6 +185,10 @@ class _Cluster:
     @property
     def unfit(self) -> str:
         return self._cluster.unfit
+
+    @property
+    def health(self) -> Health:
+        return self._cluster.health
 
     @property
     def clusters(self) -> Sequence[Database]:
