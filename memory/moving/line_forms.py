@@ -11,7 +11,8 @@ from layerlore.memory.entries.remember_requests import KINDS
 from layerlore.memory.messages.addition import make_drafts
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.removal.stored_redaction import StoredContent
-from layerlore.memory.rules.validation import Limits, check_json, check_text, describe, describe_choices
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.validation import Limits, check_json, check_moment, check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS
 from layerlore.memory.work.pending_calls import check_calls
 from layerlore.memory.work.plan_rules import MOST_BYTES, STATUSES
@@ -557,4 +558,6 @@ def _raw(each: NumberedLine) -> Line:
     # Without an id a second import would not find the message, and store it twice.
     if not line.get("id"):
         raise InvalidInput("id: is missing")
-    return {name: line[name] for name in _SAID if name in line}
+    check_moment(line["said_at"], "said_at", describe(line["said_at"]))
+    # A number that a caller gives is a time since 1990, but a message may be dated long before that.
+    return {**{name: line[name] for name in _SAID if name in line}, "said_at": iso(line["said_at"])}
