@@ -131,9 +131,7 @@ def test_every_pattern_of_the_program_finds_what_pythons_own_engine_finds(room: 
 
 @pytest.mark.programs
 @pytest.mark.parametrize("room", ROOMS)
-def test_twice_the_text_takes_no_pattern_much_more_than_twice_the_time(
-    room: str, trials: Callable[..., range]
-) -> None:
+def test_twice_the_text_takes_no_pattern_much_more_than_twice_the_time(room: str, trials: Callable[..., range]) -> None:
     slow: list[tuple[object, object]] = []
     count = len(trials(1, soak=3))
     for pattern in patterns_of(room):
