@@ -1,4 +1,4 @@
-"""A thousand words of each of two tenants: none is in anything of the other's, and none in any log or error."""
+"""Some hundred words of each of two tenants: none is in anything of the other's, and none in any log or error."""
 
 import functools
 import logging
@@ -32,9 +32,9 @@ from .isolation_world import SETTINGS, Person, World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
-EACH = 1000
+EACH = 300
 BY: tuple[By, ...] = ("thread", "resource", "agent")
-ASKED = 20
+ASKED = 6
 """Of the other's words, as queries."""
 WORD = re.compile(r"zq(one|two)\d+canary")
 PACE = Pace(beat_seconds=0.5, poll_seconds=0.05, gather_seconds=0.0)
@@ -107,7 +107,7 @@ class Overheard(ScriptedChat):
 
 @asynccontextmanager
 async def two_tenants(url: str) -> AsyncIterator[tuple[World, Filling, Filling]]:
-    """Both full, each with a thousand words."""
+    """Both full, each with EACH words."""
     async with world(url) as server, server.client("modern") as client:
         engine = (await server.process.runtime()).engine
         both = [
