@@ -17,6 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from layerlore.memory.rules.ages import local_time
 from layerlore.server.chat.memory import Memory, as_json
 
 Json = dict[str, Any]
@@ -212,4 +213,4 @@ async def follow(memory: Memory, screen: Screen) -> None:
 def _show(event: Json, screen: Screen) -> None:
     # The id is the same in each event of a run and would only fill the line.
     payload = {key: value for key, value in event["payload"].items() if key != "operation_id"}
-    screen.block(f"{event['at'][11:19]} {event['type']} {as_json(payload) if payload else ''}")
+    screen.block(f"{local_time(event['at'])[11:]} {event['type']} {as_json(payload) if payload else ''}")

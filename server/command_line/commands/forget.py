@@ -21,6 +21,7 @@ from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.removal import forget_text
 from layerlore.memory.removal.removal_answers import ForgetPreviewAnswer, ForgottenAnswer
+from layerlore.memory.rules.ages import local_time
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
@@ -301,15 +302,12 @@ def _list(scope: Scope, acts: list[Json]) -> None:
     if not acts:
         sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
         return
-    rows = [
-        [act["undo_id"], mask_controls(act["what"]), act["tool"], _when(act["at"]), act["until"][:10]] for act in acts
-    ]
+    rows = []
+    for act in acts:
+        at, until = local_time(act["at"])[: len("2024-03-15 09:30")], local_time(act["until"])[: len("2024-03-15")]
+        rows.append([act["undo_id"], mask_controls(act["what"]), act["tool"], at, until])
     print_table(("id", "what", "by", "at", "until"), rows)
     sys.stdout.write(f"`{shell_command('undo', 'ID', *scope_options(scope))}` undoes one; `last` is the newest.\n")
-
-
-def _when(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
