@@ -10,11 +10,10 @@ from typing import Any
 
 from mcp import Client
 
-from layerlore.memory.rules.ages import local_time
 from layerlore.server.chat.agent import Agent, AgentTurn, SubAgent
 from layerlore.server.chat.memory import Memory, MemoryRefused
 from layerlore.server.chat.model import ChatModel, ToolCall
-from layerlore.server.chat.terminal import Keyboard, Screen
+from layerlore.server.chat.terminal import Keyboard, Screen, local_time
 from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
 from layerlore.server.chat.turn_run import can_go_on, decide, list_open_runs, waiting_calls
 

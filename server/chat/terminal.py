@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from prompt_toolkit import PromptSession
@@ -17,7 +18,6 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from layerlore.memory.rules.ages import local_time
 from layerlore.server.chat.memory import Memory, as_json
 
 Json = dict[str, Any]
@@ -208,6 +208,12 @@ async def follow(memory: Memory, screen: Screen) -> None:
             seen, more = page["next"], page["more"]
         if screen.is_closed:
             return
+
+
+def local_time(time: str) -> str:
+    """An ISO time as this machine's clock shows it, with its date: ``2024-03-15 09:30:05``."""
+    moment = datetime.fromisoformat(time).astimezone()
+    return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
 
 
 def _show(event: Json, screen: Screen) -> None:
