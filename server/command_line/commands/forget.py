@@ -359,7 +359,7 @@ def edit(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Correct what is remembered. It shows first what changes; undo brings back the former text."""
+    """Correct what is remembered. It shows first what changes; undo brings back all but a title."""
     request = EditRequest(what, id_, text)
     return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json, given=flags)
 
