@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -83,6 +85,17 @@ def test_what_can_be_undone_is_listed_with_times_of_the_users_zone(
     )
     assert f"{done:%Y-%m-%d %H:%M}" in listed
     assert f"{until:%Y-%m-%d}" in listed
+
+
+def test_the_command_that_undoes_a_change_is_about_the_same_memory(cli: Cli, kept: str) -> None:
+    about = ("--data-dir", kept, "--resource", "Ana O'Neill")
+    assert cli(*about, "edit", "profile", "--text", "likes tea", "--yes")[0] == 0
+    _, told, _ = cli(*about, "edit", "profile", "--text", "likes coffee", "--yes")
+    [command] = re.findall(r"`(.+)` undoes it", told)
+    program, *arguments = shlex.split(command)
+    assert Path(program).name == "layerlore"
+    assert cli(*arguments)[0] == 0
+    assert json.loads(cli(*about, "show", "profile", "--json")[1])["content"] == "likes tea"
 
 
 def test_an_entry_is_forgotten_by_its_id(run: Run) -> None:
