@@ -25,8 +25,9 @@ from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
     find_files,
+    open_items,
+    read_lines,
 )
-from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.server.settings.capture import CaptureSettings

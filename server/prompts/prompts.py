@@ -30,7 +30,7 @@ from layerlore.server.resources.kinds import TEMPLATED
 from layerlore.server.resources.requests import cut_text, template_of
 from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
 from layerlore.server.tools.declaration import CURRENT
-from layerlore.server.tools.instructions import name_current
+from layerlore.server.tools.toolsets import name_current
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:
