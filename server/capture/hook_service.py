@@ -16,8 +16,8 @@ from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_memory import HookMemory, LocalMemory
 from layerlore.server.capture.hook_sessions import Sessions
 from layerlore.server.capture.host_events import CurrentConversations, HookCall, read_call
-from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.memory_files import MemoryFiles
+from layerlore.server.capture.message_cleanup import IgnoredPaths
 from layerlore.server.capture.remote_memory import RemoteMemory, RemoteUnreachable, open_endpoint
 from layerlore.server.relay import spool
 from layerlore.server.relay.hook_events import HOOK_EVENTS, note_captured

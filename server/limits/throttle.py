@@ -27,8 +27,15 @@ from layerlore.server.access.caller import principal_of, record_refusal
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
 from layerlore.server.access.gate import Endpoint, Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
-from layerlore.server.limits.room import CALL_METHODS, Room, TooMuch, answer_refusal, content_length, refusal_error
-from layerlore.server.limits.turns import Turns
+from layerlore.server.limits.room import (
+    CALL_METHODS,
+    Room,
+    TooMuch,
+    Turns,
+    answer_refusal,
+    content_length,
+    refusal_error,
+)
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.relay.hook_events import STORE_METHOD
 from layerlore.server.settings.http import RateSettings

@@ -1,12 +1,16 @@
-"""The shared server: one open memory for every host that connects, each with its own agent, resource and tools."""
+"""The shared server: its process, and one open memory for every host that connects, each with its own agent, resource and
+tools."""
 
 import asyncio
 import contextlib
 import functools
 import hmac
+import importlib.util
 import json
 import logging
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +23,12 @@ from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.credentials import Principal
 from layerlore.server.capture.host_events import CurrentConversations
-from layerlore.server.limits.turns import Turns
+from layerlore.server.limits.room import Turns
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.lines import TooLong
+from layerlore.server.process.logs import configure_logging
 from layerlore.server.process.sdk_private import add_middleware, serve_within
-from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
 from layerlore.server.relay.hook_client import TAKEN
@@ -527,3 +532,48 @@ def _release(version: Any) -> tuple[int, ...]:
             break
         numbers.append(int(part))
     return tuple(numbers)
+
+
+EXIT_SECONDS = 15.0
+"""How long ending may take: as long as the calls that are under way."""
+_GREETING_SECONDS = 1.0
+
+
+def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
+    """Serve until no host has been connected for a while, or a stop is requested. Returns the exit code: 2 for invalid
+    settings."""
+    try:
+        settings = load_launched(flags)
+    except SettingsError as error:
+        sys.stderr.write(f"layerlore: {error}\n")
+        _refuse(listener, str(error))
+        return 2
+    configure_logging(settings.log_level, file=f"{base}.log")
+    stop = StopRequest()
+    deadline = ExitDeadline(stop, EXIT_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.ask())
+    server = LocalServer(base, flags, settings, listener, stop)
+    try:
+        anyio.run(server.run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
+        deadline.served = True
+    finally:
+        # Other clients must no longer find this server.
+        listener.withdraw()
+        stop.ask(1)  # without effect unless the lifespan has failed
+    return stop.exit_code
+
+
+def _refuse(listener: Listener, why: str) -> None:
+    """Send the hosts that have connected the reason why they are not served: each further server would end alike."""
+    # Withdrawn first, so that no further client connects to a server that only refuses.
+    listener.withdraw()
+    listener.socket.setblocking(False)
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.socket.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_GREETING_SECONDS)
+                # The greeting is read first: closing with unread bytes would reset the connection and lose the answer.
+                connection.recv(_GREETING_BYTES)
+                connection.sendall(json.dumps({"error": why}).encode() + b"\n")

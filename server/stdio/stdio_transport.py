@@ -19,7 +19,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
-from layerlore.server.limits.turns import Turns
+from layerlore.server.limits.room import Turns
 from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.logs import configure_logging

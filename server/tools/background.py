@@ -35,7 +35,7 @@ from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import NANO, present_lines
 from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal
 from layerlore.server.process.version import VERSION
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Call
 from layerlore.storage.audit import stored_bytes, usage_rows
 from layerlore.storage.audit.stored_bytes import Quota, Used
 from layerlore.storage.audit.usage_rows import OfDay

@@ -15,8 +15,7 @@ from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import NotPermitted
 from layerlore.server.access.credentials import LOCAL_TENANT, Right
 from layerlore.server.tools.arguments import UNLISTED
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Call, tool
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text
 from layerlore.server.tools.arguments import UNLISTED, Moment, parse_since, parse_until
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES
 

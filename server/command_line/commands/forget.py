@@ -31,7 +31,7 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Call
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope

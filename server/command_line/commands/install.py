@@ -22,15 +22,14 @@ from layerlore.server.capture.memory_notes import SectionDamaged
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Format, Host, Places
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, NAME, Format, Host, HostLaunch, Places, launches_us
 from layerlore.server.hosts.hook_files import TRUST, HookFile, find_hooks, find_switched_off, is_untrusted
 from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
-from layerlore.server.hosts.host_entries import NAME, HostLaunch, launches_us
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
 from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import replace_file
-from layerlore.server.relay.first_answers import store_first_answers
+from layerlore.server.relay.conversation import store_first_answers
 from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG, REMOTE_FLAGS, forget_captured, note_captured
 from layerlore.server.relay.launch import hook_folder, read_launch
 from layerlore.server.settings.launch import FLAGS, launch_flags

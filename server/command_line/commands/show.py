@@ -30,8 +30,7 @@ from layerlore.server.command_line.owner import describe_scope, scope_of
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.settings.settings import Settings
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.declaration import Call, Declaration
 from layerlore.server.tools.messages import get_messages
 from layerlore.server.tools.plan import plan
 from layerlore.server.tools.runs import list_runs
