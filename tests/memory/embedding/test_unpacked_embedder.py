@@ -29,15 +29,9 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("unpacked")
-
-
-@pytest.fixture(scope="module")
-def unpacked(folder: Path) -> UnpackedModel:
-    UnpackedModel(folder)
-    return UnpackedModel(folder)
+@pytest.fixture
+def unpacked(unpacked_tables: Path) -> UnpackedModel:
+    return UnpackedModel(unpacked_tables)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +54,8 @@ def test_any_text_is_cut_into_the_pieces_of_the_package(unpacked: UnpackedModel,
         assert unpacked._backend.sp.encode([text]) == packed._tokenizer.encode([text]), text
 
 
-def test_a_folder_is_made_once_and_kept(folder: Path, unpacked: UnpackedModel) -> None:
+def test_a_folder_is_made_once_and_kept(unpacked_tables: Path) -> None:
+    folder = unpacked_tables
     made = {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()}
     UnpackedModel(folder)
     assert {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()} == made
@@ -78,11 +73,25 @@ def test_what_other_versions_left_is_removed(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == [f".{FORMAT}.new", FORMAT]
 
 
-@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\x93NUMPY")])
-def test_damaged_files_are_made_again(folder: Path, packed: USE, damage: Callable[[Path], None]) -> None:
-    for name in ("table", "weight.d0"):
-        damage(folder / FORMAT / f"{name}.npy")
-        assert np.array_equal(UnpackedModel(folder).encode(["tea"]), packed.encode(["tea"]))
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(b"\x93NUMPY")
+
+
+def blank(file: Path) -> None:
+    np.save(file, np.zeros_like(np.load(file)))
+
+
+@pytest.mark.parametrize("damage", [remove, cut, blank])
+@pytest.mark.parametrize("name", ["table", "weight.d0", "scores"])
+@pytest.mark.usefixtures("copied_tables")
+def test_damaged_files_are_made_again(tmp_path: Path, packed: USE, damage: Callable[[Path], None], name: str) -> None:
+    UnpackedModel(tmp_path)
+    damage(tmp_path / FORMAT / f"{name}.npy")
+    assert np.array_equal(UnpackedModel(tmp_path).encode(["tea"]), packed.encode(["tea"]))
 
 
 def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: USE) -> None:
@@ -91,6 +100,7 @@ def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: US
     assert np.allclose(UseEmbedder([place]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
 
 
+@pytest.mark.usefixtures("copied_tables")
 def test_the_tables_are_in_the_first_folder_that_it_may_write(tmp_path: Path) -> None:
     place, second = tmp_path / "file", tmp_path / "second"
     place.write_text("")
