@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -19,8 +20,8 @@ from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
-from layerlore.storage.core.clusters import ClusterAnswers, read_each
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.installation import ClusterAnswers, read_each
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.jobs import job_rows as stored
 from layerlore.storage.jobs.backlog import JobCount, add_counts, count_all
@@ -38,7 +39,7 @@ _HEADINGS = ("kind", "state", "jobs", "failed", "due for")
 _NUMBERS = _HEADINGS[2:]
 
 
-def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
+def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, given: Mapping[str, Any]) -> int:
     """Print the unfinished jobs of a tenant's agent and resource, those that failed one by one; with ``resume``, first make those due again that failed
     too often. Returns the exit code.
 
@@ -62,7 +63,7 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
     if any(row.state == "dead" for row in rows):
         sys.stdout.write(
-            f"\n`{shell_command('jobs', '--resume', *scope_options(scope))}` makes the dead ones due again.\n"
+            f"\n`{shell_command('jobs', '--resume', *scope_options(scope, given))}` makes the dead ones due again.\n"
         )
     sys.stdout.write(
         f"\nmodel: {describe_models(choose_models(settings.llm.model, settings.llm.by_kind, os.environ))}\n"
@@ -159,4 +160,4 @@ def jobs(
         )
     if all_tenants:
         return show_all_jobs(read_settings(flags), as_json=as_json)
-    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json)
+    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json, given=flags)
