@@ -46,7 +46,7 @@ class UnpackedModel:
             try:
                 self._backend = _open(place)
                 return
-            except (OSError, ValueError, EOFError, AttributeError):
+            except (OSError, ValueError):
                 # Damaged, or written by an interrupted process: it is made anew below.
                 shutil.rmtree(place, ignore_errors=True)
         unpack_apart(folder)
@@ -57,10 +57,13 @@ class UnpackedModel:
 
 
 def _open(place: Path) -> "_MappedBackend":
-    """Raises AttributeError if a file is missing."""
-    backend = _MappedBackend(place)
-    # A missing file shows only once its attribute is used.
-    backend.encode([""])
+    """Raises OSError, ValueError."""
+    try:
+        backend = _MappedBackend(place)
+        # A missing file shows only once its attribute is used.
+        backend.encode([""])
+    except (EOFError, AttributeError, IndexError) as error:
+        raise ValueError(f"{place} is damaged ({error})") from error
     return backend
 
 

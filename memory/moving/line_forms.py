@@ -18,10 +18,10 @@ from layerlore.memory.work.pending_calls import check_calls
 from layerlore.memory.work.plan_rules import MOST_BYTES, STATUSES
 from layerlore.memory.work.run_lists import LINE_COUNTS
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.derived.entries import Origin
 from layerlore.storage.messages.message_pages import REACH
 from layerlore.storage.moving.moved_entries import MovedSource

@@ -19,8 +19,8 @@ from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core import metrics
-from layerlore.storage.core.clusters import read_each
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.jobs.backlog import JobCount, add_counts, count_oldest
 from layerlore.storage.jobs.job_rows import KINDS, State

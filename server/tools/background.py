@@ -31,8 +31,8 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.tools.call import Call
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import OfDay
-from layerlore.storage.core.clusters import read_each
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows

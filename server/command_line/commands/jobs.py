@@ -20,8 +20,8 @@ from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
-from layerlore.storage.core.clusters import ClusterAnswers, read_each
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.installation import ClusterAnswers, read_each
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.jobs import job_rows as stored
 from layerlore.storage.jobs.backlog import JobCount, add_counts, count_all

@@ -31,12 +31,11 @@ from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.settings.shards import as_owners
 from layerlore.storage.audit import journal_rows as stored
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
-from layerlore.storage.core.clusters import read_each
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.installation import hmac_key, read_each
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import dialect_of
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from layerlore.server.command_line.options import AsJson, print_json, read_setti
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import stored_bytes
-from layerlore.storage.core.clusters import read_each
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.dialect import HOME, HOME_NAME
-from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
+from layerlore.storage.drivers.maintenance import ClusterUrls, move_tenant
 from layerlore.storage.messages.tenant_memories import tenants_after
 
 _HEADINGS = ("tenant", "cluster", "bytes", "")

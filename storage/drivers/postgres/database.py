@@ -14,13 +14,13 @@ import asyncpg
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
-from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
-from layerlore.storage.core.traces import span
+from layerlore.storage.core.traces import TransactionMode, measured_transaction, measured_wait, span
 from layerlore.storage.core.transaction import (
     Backend,
     ErasedBytes,
+    Notify,
     OneCluster,
     P,
     ScopedFunction,
@@ -29,12 +29,11 @@ from layerlore.storage.core.transaction import (
     Whose,
     bound,
 )
-from layerlore.storage.drivers.measurement import TransactionMode, measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres import backend
+from layerlore.storage.drivers.postgres.dialect import PostgresUrl, read_url
 from layerlore.storage.drivers.postgres.hints import PostgresHints
-from layerlore.storage.drivers.postgres.migration import migrate_postgres
-from layerlore.storage.drivers.postgres.places import SHARDED, check_shard
+from layerlore.storage.drivers.postgres.places import SHARDED, check_shard, migrate_postgres
 from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
@@ -54,7 +53,6 @@ from layerlore.storage.drivers.postgres.transaction import (
     PostgresTx,
     beginning,
 )
-from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
 BUSY_SECONDS = 1.0

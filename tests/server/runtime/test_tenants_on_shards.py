@@ -15,7 +15,7 @@ from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
+from layerlore.storage.drivers.maintenance import ClusterUrls, move_tenant
 from layerlore.storage.index import vectors
 
 from ..conftest import Cli
