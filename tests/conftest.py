@@ -30,9 +30,7 @@ from hypothesis import settings
 from jsonschema import Draft202012Validator
 from mcp import Client
 
-from layerlore.memory.embedding import sentence_encoder
-from layerlore.memory.embedding.sentence_encoder import UnpackedModel, UseEmbedder
-from layerlore.memory.embedding.table_files import FORMAT
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
@@ -395,24 +393,6 @@ def use() -> UseEmbedder:
     embedder = UseEmbedder()
     embedder.load()
     return embedder
-
-
-@pytest.fixture(scope="session")
-def unpacked_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the built-in embedder's unpacked tables, not to be changed."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    UnpackedModel(folder)
-    return folder
-
-
-@pytest.fixture
-def copied_tables(unpacked_tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies the tables wherever they would be unpacked, which takes two seconds each time."""
-
-    def copy(folder: Path) -> None:
-        shutil.copytree(unpacked_tables / FORMAT, folder / FORMAT)
-
-    monkeypatch.setattr(sentence_encoder, "unpack_apart", copy)
 
 
 SettingsFor = Callable[..., Settings]

@@ -48,7 +48,7 @@ class UnpackedModel:
             try:
                 self._backend = _open(place)
                 return
-            except Exception:  # noqa: BLE001 - damaged tables may raise anything
+            except (OSError, ValueError):
                 # Damaged, or written by an interrupted process: it is made anew below.
                 shutil.rmtree(place, ignore_errors=True)
         unpack_apart(folder)
@@ -59,12 +59,17 @@ class UnpackedModel:
 
 
 def _open(place: Path) -> "_MappedBackend":
-    """Raises an error if the tables are damaged."""
-    backend = _MappedBackend(place)
-    # All weights take part in any vector. Processors differ in the last digits.
-    expected = np.load(place / f"{PROBE}.npy", allow_pickle=False)
-    if not np.allclose(backend.encode([PROBE_TEXT]), expected, atol=1e-3):
-        raise ValueError("the unpacked tables give another vector than the package")
+    """Raises OSError, ValueError."""
+    try:
+        backend = _MappedBackend(place)
+        expected = np.load(place / f"{PROBE}.npy", allow_pickle=False)
+        # A missing file shows only once its attribute is used.
+        made = backend.encode([PROBE_TEXT])
+    except (EOFError, AttributeError, IndexError) as error:
+        raise ValueError(f"{place} is damaged ({error})") from error
+    # All weights take part in any vector. Processors differ in its last digits.
+    if not np.allclose(made, expected, atol=1e-3):
+        raise ValueError(f"{place} is damaged (it gives another vector than the package)")
     return backend
 
 

@@ -11,7 +11,6 @@ from layerlore.server.settings.settings import load_settings
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.programs,
-    pytest.mark.usefixtures("copied_tables"),
     pytest.mark.skipif("sys.platform != 'linux'", reason="the variable that names a user's cache is Linux's"),
 ]
 
