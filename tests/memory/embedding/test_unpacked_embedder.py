@@ -120,9 +120,7 @@ def test_damaged_files_that_it_may_not_replace_are_passed_over(
     assert np.allclose(UseEmbedder([tmp_path, folder]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
 
 
-def test_a_folder_on_a_full_disk_is_passed_over(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_on_a_full_disk_is_passed_over(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
     UseEmbedder([tmp_path, folder]).load()
     assert list(tmp_path.iterdir()) == []
