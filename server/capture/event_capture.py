@@ -18,7 +18,7 @@ from layerlore.server.capture.host_events import HookCall
 from layerlore.server.capture.host_lines import CHUNK_BYTES, TranscriptCursor, TranscriptMessage, read_new
 from layerlore.server.capture.message_cleanup import Cleaner, IgnoredPaths
 from layerlore.server.process.safe_files import UnsafeFile, open_regular
-from layerlore.server.settings.capture import CaptureSettings
+from layerlore.server.settings.sections import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Scope
 

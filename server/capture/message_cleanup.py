@@ -18,7 +18,7 @@ from layerlore.memory.text.own_tools import is_own_call, is_own_tool, is_tool_se
 from layerlore.server.capture.host_lines import IMAGE, TranscriptMessage
 from layerlore.server.process.safe_files import find_top, read_regular
 from layerlore.server.relay.spool import strip_private
-from layerlore.server.settings.capture import CaptureSettings
+from layerlore.server.settings.sections import CaptureSettings
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from layerlore.server.settings.sections import shard_urls
 from layerlore.server.settings.settings import Settings
-from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.dialect import DatabaseState, OpenOptions, dialect_of, look_at_database

@@ -28,7 +28,7 @@ from layerlore.server.foreign.chat_exports import (
 )
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.process.safe_files import open_regular, read_regular
-from layerlore.server.settings.capture import CaptureSettings
+from layerlore.server.settings.sections import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json
 

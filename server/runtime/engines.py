@@ -21,8 +21,8 @@ from layerlore.memory.settings.context_settings import WindowSettings
 from layerlore.memory.settings.note_settings import WorkingMemoryRules
 from layerlore.memory.window.policy import WindowPolicy, WindowRules, read_policy
 from layerlore.server.process.logs import mask_logs
+from layerlore.server.settings.sections import shard_urls
 from layerlore.server.settings.settings import Settings, SettingsError
-from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import Json

@@ -58,12 +58,10 @@ from layerlore.memory.settings.note_settings import (
     TitleRules,
     WorkingMemoryRules,
 )
-from layerlore.server.settings.agents import AgentProfiles, AgentSettings
-from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.http import WAITING_AT_ONCE, HttpSettings, JwtSettings, MetricsSettings, RateSettings
 from layerlore.server.settings.launch import ALONE
 from layerlore.server.settings.project import choose_project
-from layerlore.server.settings.shards import ShardList, ShardSettings
+from layerlore.server.settings.sections import AgentProfiles, AgentSettings, CaptureSettings, ShardList, ShardSettings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.dialect import check as check_url

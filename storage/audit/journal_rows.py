@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Select, bindparam, delete, insert, select
 
@@ -13,7 +13,6 @@ from layerlore.storage.core.tables import journal
 from layerlore.storage.core.transaction import Act, Row, Tx
 
 Outcome = Literal["done", "repeated", "denied", "failed"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 # As times, before and after everything.
 _FIRST, _LAST = -(2**62), 2**62

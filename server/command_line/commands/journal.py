@@ -27,8 +27,8 @@ from layerlore.server.command_line.options import (
     report_away,
 )
 from layerlore.server.command_line.tables import print_table
+from layerlore.server.settings.sections import as_owners
 from layerlore.server.settings.settings import Settings, SettingsError
-from layerlore.server.settings.shards import as_owners
 from layerlore.storage.audit import journal_rows as stored
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
 from layerlore.storage.core.errors import InvalidInput

@@ -8,7 +8,7 @@ import pytest
 
 from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.server.foreign.formats import read_transcripts
-from layerlore.server.settings.capture import CaptureSettings
+from layerlore.server.settings.sections import CaptureSettings
 
 from ..transcripts import claude, codex, copilot, gemini, lines, spoken
 
