@@ -6,14 +6,14 @@ transaction: where a server's knowledge is old, the cluster refuses, nothing was
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 from layerlore.storage.core.errors import StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
-from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import (
     Backend,
     Database,
@@ -109,8 +109,8 @@ class ShardedDatabase:
         cluster = await self._find(tenant.tenant_id)
         return self.clusters[[*self._by_name.values()].index(cluster)]
 
-    async def version(self) -> None:
-        return None
+    async def version(self, scope: Scope) -> Hashable:
+        return await self._on_cluster(scope.tenant_id, lambda cluster: cluster.version(scope))
 
     @contextmanager
     def hints(self, notify: Notify) -> Iterator[None]:

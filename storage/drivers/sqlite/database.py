@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import (
     Backend,
     ErasedBytes,
@@ -27,6 +28,7 @@ from layerlore.storage.core.transaction import (
     StoreFunction,
     T,
     Whose,
+    bound,
 )
 from layerlore.storage.drivers.measurement import measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
@@ -45,6 +47,7 @@ log = logging.getLogger(__name__)
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
+_VERSION_SECONDS = 0.05
 
 R = TypeVar("R")
 
@@ -152,8 +155,6 @@ class SqliteDatabase(OneCluster):
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
         self._rows, self._vectors = RowCache(), VectorCache()
-        self._watching: OwnThread | None = None
-        self._watch = asyncio.Lock()
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
             self._idle.put_nowait(reader)
@@ -225,7 +226,7 @@ class SqliteDatabase(OneCluster):
     async def write(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self.write_installation(function, whose, *args, **kwargs)
+        return await self._write(bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
 
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
@@ -267,11 +268,14 @@ class SqliteDatabase(OneCluster):
             self._idle.put_nowait(reader)
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        return await self._write(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def _write(self, whose: Scope | Tenant | None, work: Callable[[SqliteTx], Awaitable[T]]) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", work)
         with self.health.writing():
             try:
                 with measured_transaction("write"):
-                    return cast("T", await self._writer.submit(start))
+                    return cast("T", await self._writer.submit(start, whose))
             except Displaced:
                 await self._save_log()
                 raise
@@ -308,17 +312,22 @@ class SqliteDatabase(OneCluster):
             raise
         return thread
 
-    async def version(self) -> Hashable | None:
-        if self.path == MEMORY:
-            return None
+    async def version(self, scope: Scope) -> Hashable | None:
         try:
-            # Two callers at once must not open two connections.
-            async with self._watch:
-                self._watching = self._watching or await self._another()
-            return cast("int | None", await self._watching.hop(data_version))
-        except (driver.DatabaseError, StorageUnavailable, OSError):
+            # A long write, or a file that is being rewritten, must not hold up the caller.
+            async with asyncio.timeout(_VERSION_SECONDS):
+                return await self._writer_thread.hop(self._read_version, scope)
+        except (driver.DatabaseError, TimeoutError):
             # Readers get the reason.
             return None
+
+    def _read_version(self, connection: driver.Connection, scope: Scope) -> Hashable | None:
+        """The version of the scope, in the writer's thread: between two of its transactions."""
+        # On the connection that writes, the number changes only if another process has committed.
+        others = data_version(connection)
+        if others is None:
+            return None
+        return others, self._writer.versions.of(scope)
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         return self._hints.listening(notify)
@@ -374,11 +383,7 @@ class SqliteDatabase(OneCluster):
         # The writer ends before the hints, since its last commits still give some.
         await self._writer.finish()
         await self._hints.close()
-        if self._watching:
-            watching = [self._watching]
-        else:
-            watching = []
-        for thread in {*self._readers, self._writer_thread, *watching}:
+        for thread in {*self._readers, self._writer_thread}:
             await thread.close()
 
 
