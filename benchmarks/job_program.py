@@ -22,7 +22,7 @@ from layerlore.storage.core import tables
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.jobs.job_rows import Claim
 

@@ -78,7 +78,7 @@ PARTS = {
         "extraction.jobs.worker:JobWorker._fill",
         "extraction.jobs.worker:JobWorker._work",
         "server.subscriptions.watcher:Watcher.run",
-        "storage.drivers.sqlite.hints:_poll",
+        "storage.drivers.sqlite.database:_poll",
     ],
 }
 _TRANSACTION = "layerlore.storage.drivers.sqlite.transaction"

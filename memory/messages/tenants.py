@@ -19,7 +19,7 @@ from layerlore.memory.rules.answers import fit_entries, read_cursor, write_curso
 from layerlore.memory.rules.validation import check_metadata, check_text
 from layerlore.memory.text.quotation import make_visible
 from layerlore.storage.audit import journal_rows
-from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import tenant_memories
@@ -108,7 +108,13 @@ async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -
     at = int(number) if number.isdecimal() else 0
     found: list[tuple[int, str]] = []
     while len(found) <= limit and at < len(clusters):
-        tenants = await clusters[at].read_installation(tenant_memories.tenants_after, after, limit + 1)
+        try:
+            tenants = await clusters[at].read_installation(tenant_memories.tenants_after, after, limit + 1)
+        except StorageUnavailable:
+            # A shard that is away hides its own tenants and no others.
+            if at == 0:
+                raise
+            tenants = []
         found += [(at, tenant) for tenant in tenants if all(word in tenant.casefold() for word in words)]
         if tenants:
             after = tenants[-1]

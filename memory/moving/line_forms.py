@@ -11,16 +11,17 @@ from layerlore.memory.entries.remember_requests import KINDS
 from layerlore.memory.messages.addition import make_drafts
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.removal.stored_redaction import StoredContent
-from layerlore.memory.rules.validation import Limits, check_json, check_text, describe, describe_choices
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.validation import Limits, check_json, check_moment, check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS
 from layerlore.memory.work.pending_calls import check_calls
 from layerlore.memory.work.plan_rules import MOST_BYTES, STATUSES
 from layerlore.memory.work.run_lists import LINE_COUNTS
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json, value_of
 from layerlore.storage.core.records import Json
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.derived.entries import Origin
 from layerlore.storage.messages.message_pages import REACH
 from layerlore.storage.moving.moved_entries import MovedSource
@@ -557,4 +558,6 @@ def _raw(each: NumberedLine) -> Line:
     # Without an id a second import would not find the message, and store it twice.
     if not line.get("id"):
         raise InvalidInput("id: is missing")
-    return {name: line[name] for name in _SAID if name in line}
+    check_moment(line["said_at"], "said_at", describe(line["said_at"]))
+    # A number that a caller gives is a time since 1990, but a message may be dated long before that.
+    return {**{name: line[name] for name in _SAID if name in line}, "said_at": iso(line["said_at"])}

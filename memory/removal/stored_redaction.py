@@ -18,10 +18,10 @@ from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.observations import observation_text
 from layerlore.memory.removal.erasure import rewrite_if_owed
 from layerlore.storage.core import installation
-from layerlore.storage.core.content_columns import CONTENT, Form
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import parts_of, to_json
 from layerlore.storage.core.records import Json, Message, Origin, Scope
+from layerlore.storage.core.tables.columns import CONTENT, Form
 from layerlore.storage.core.transaction import ErasedBytes, Tx
 from layerlore.storage.messages import indexed_rows, place_rows
 from layerlore.storage.removal import masked_rows

@@ -2,6 +2,7 @@
 zone (``time_zones``)."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from functools import lru_cache
@@ -49,6 +50,15 @@ def minutes_ago(then: int, now: int) -> str:
 def iso(time: int) -> str:
     """Milliseconds since 1970 as ISO 8601 in UTC. A time outside the years 1 to 9999 becomes the nearest in them."""
     return _moment(time).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def local_time(time: str) -> str:
+    """An ISO time as a clock on the wall shows it, with its date: ``2024-03-15 09:30:05``."""
+    moment = datetime.fromisoformat(time)
+    # The first and the last day of the calendar have no neighbour in another zone.
+    with suppress(OverflowError):
+        moment = moment.astimezone(current_zone())
+    return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
 
 
 def day(time: int) -> str:

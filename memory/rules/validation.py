@@ -287,9 +287,14 @@ def _from_iso(text: str, where: str, zone: tzinfo) -> int:
     if not moment.tzinfo:
         moment = moment.replace(tzinfo=zone)
     milliseconds = (moment - _EPOCH) // _MILLISECOND
-    if not _FIRST_MS <= milliseconds <= _LAST_MS:
-        _refuse_time(f"{describe(text)}, in UTC outside the years 1 to 9999", where)
+    check_moment(milliseconds, where, describe(text))
     return milliseconds
+
+
+def check_moment(milliseconds: int, where: str, given: str) -> None:
+    """Refuse a time outside the years 1 to 9999 in UTC, which no calendar shows. ``given``: as the caller wrote it."""
+    if not _FIRST_MS <= milliseconds <= _LAST_MS:
+        _refuse_time(f"{given}, in UTC outside the years 1 to 9999", where)
 
 
 def _refuse_time(what: str, where: str) -> NoReturn:

@@ -139,7 +139,7 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
         return ""
     # The database is opened only where roles exist, since a start should stay fast.
     # Here, since the gate's modules are loaded before the first answer, and drivers take a while.
-    from layerlore.storage.drivers.database import dialect_of
+    from layerlore.storage.drivers.dialect import dialect_of
 
     if dialect_of(settings.database.get_secret_value()).has_roles and (unfit := look().unfit):
         return (

@@ -13,7 +13,7 @@ from mcp import Client
 from layerlore.server.chat.agent import Agent, AgentTurn, SubAgent
 from layerlore.server.chat.memory import Memory, MemoryRefused
 from layerlore.server.chat.model import ChatModel, ToolCall
-from layerlore.server.chat.terminal import Keyboard, Screen
+from layerlore.server.chat.terminal import Keyboard, Screen, local_time
 from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
 from layerlore.server.chat.turn_run import can_go_on, decide, list_open_runs, waiting_calls
 
@@ -171,7 +171,7 @@ class ChatSession:
         self.screen.block(await self.memory.call("get_working_memory", scope="resource"))
         self.screen.block(await self.memory.call("get_working_memory", scope="thread"))
         for entry in (await self.memory.read("memory://entries"))["entries"]:
-            self.screen.block(f"- {entry['content']} ({entry['trust']}, {entry['said_at'][:10]})")
+            self.screen.block(f"- {entry['content']} ({entry['trust']}, {local_time(entry['said_at'])[:10]})")
 
     async def do_forget(self, query: str) -> None:
         """Forget what is remembered about these words: it shows first what would go."""
@@ -234,7 +234,7 @@ class ChatSession:
             return
         threads = (await self.memory.call("list_threads", limit=20))["threads"]
         rows = [
-            [each["thread_id"], each.get("title", ""), str(each["messages"]), each["updated_at"][:16].replace("T", " ")]
+            [each["thread_id"], each.get("title", ""), str(each["messages"]), local_time(each["updated_at"])[:16]]
             for each in threads
         ]
         self.screen.table("name", "title", "messages", "last", rows=rows)
@@ -303,7 +303,7 @@ def _state_of(run: Json) -> str:
         return "suspended"
     if can_go_on(run):
         return "left behind"
-    return f"running, held until {run['claimed_until'][11:19]} UTC"
+    return f"running, held until {local_time(run['claimed_until'])[11:]}"
 
 
 def _names(run: Json) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from prompt_toolkit import PromptSession
@@ -209,7 +210,13 @@ async def follow(memory: Memory, screen: Screen) -> None:
             return
 
 
+def local_time(time: str) -> str:
+    """An ISO time as this machine's clock shows it, with its date: ``2024-03-15 09:30:05``."""
+    moment = datetime.fromisoformat(time).astimezone()
+    return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
+
+
 def _show(event: Json, screen: Screen) -> None:
     # The id is the same in each event of a run and would only fill the line.
     payload = {key: value for key, value in event["payload"].items() if key != "operation_id"}
-    screen.block(f"{event['at'][11:19]} {event['type']} {as_json(payload) if payload else ''}")
+    screen.block(f"{local_time(event['at'])[11:]} {event['type']} {as_json(payload) if payload else ''}")

@@ -85,7 +85,7 @@ ENTRIES: dict[str, LazyCommand] = {
     "edit": LazyCommand(
         "forget",
         ("edit",),
-        "Correct what is remembered. It shows first what changes; undo brings back the former text.",
+        "Correct what is remembered. It shows first what changes; undo brings back all but a title.",
         "Look and correct",
     ),
     "undo": LazyCommand(

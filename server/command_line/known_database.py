@@ -7,9 +7,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import dialect_of
-from layerlore.storage.drivers.dialect import DatabaseState, OpenOptions
-from layerlore.storage.drivers.maintenance import look_at_database
+from layerlore.storage.drivers.dialect import DatabaseState, OpenOptions, dialect_of, look_at_database
 
 
 async def look_at_own_database(settings: Settings, *, whole: bool = False) -> DatabaseState:

@@ -4,7 +4,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -108,6 +108,13 @@ def fail(why: str, code: int) -> int:
     """Say on standard error why a command failed. Returns the exit code."""
     sys.stderr.write(f"layerlore: {why}\n")
     return code
+
+
+def report_away(away: Sequence[str]) -> int:
+    """Say on standard error which clusters were left out. Returns the exit code."""
+    for reason in away:
+        fail(f"left out: {reason}", 1)
+    return 1 if away else 0
 
 
 def print_json(answer: Any) -> None:

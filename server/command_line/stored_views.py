@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from layerlore.memory.messages.tenants import TenantSearch, list_tenant_threads
+from layerlore.memory.rules.ages import local_time
 from layerlore.memory.work import plan as open_work
 from layerlore.memory.work.work_answers import OpenWorkAnswer
 from layerlore.server.relay.server_query import mask_controls
@@ -209,7 +210,7 @@ MENDING: Mapping[View, Sequence[str]] = {
     ),
     "plan": (f'Change it: {_SAY} plan(action="update"). Of one conversation: layerlore show plan ID.',),
     "runs": (f"End one that runs or waits: {_SAY} cancel_run. Of one conversation: layerlore show runs ID.",),
-    "events": ("A log: nothing in it changes. It goes with what it tells of: layerlore erase.",),
+    "events": ("A log: nothing in it can be changed. `layerlore erase` removes it with what it is about.",),
 }
 
 _NOTHING: Mapping[View, str] = {
@@ -244,8 +245,8 @@ def _lines(value: Any) -> str:
     return mask_controls(str(value))
 
 
-def _when(time: str) -> str:
-    return time[:16].replace("T", " ")
+def _minute(time: str) -> str:
+    return local_time(time)[: len("2024-03-15 09:30")]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[str] = ()) -> Iterator[Table]:
@@ -282,7 +283,7 @@ def _threads(found: Json) -> Iterator[RenderableType]:
             row["thread_id"],
             row.get("title", ""),
             f"{row['messages']:,}",
-            _when(row["updated_at"]),
+            _minute(row["updated_at"]),
         )
         for row in found["threads"]
     ]
@@ -302,7 +303,7 @@ def _thread(found: Json) -> Iterator[RenderableType]:
             name = f" {_line(message['name'])}"
         else:
             name = ""
-        yield Text(f"\n#{message['seq']} {message['role']}{name}, {_when(message['said_at'])}", style=_HEAD).append(
+        yield Text(f"\n#{message['seq']} {message['role']}{name}, {_minute(message['said_at'])}", style=_HEAD).append(
             f"  {message['id']}", style=_QUIET
         )
         for part in message["parts"]:
@@ -361,14 +362,14 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
         whose = _WHOSE.get(entry["trust"], "the agent's own word")
         yield f"{whose}, without a quotation", ""
     for old in entry.get("superseded", ()):
-        yield f'in place of "{_line(old["content"])}" ({_when(old["created_at"])})', ""
+        yield f'in place of "{_line(old["content"])}" ({_minute(old["created_at"])})', ""
     if "expires_at" in entry:
-        yield f"not shown after {_when(entry['expires_at'])}", ""
+        yield f"not shown after {_minute(entry['expires_at'])}", ""
     if "contradicted_by" in entry:
         yield f"a newer entry says otherwise: {entry['contradicted_by']}", ""
     if "contradicts" in entry:
         yield f"says otherwise than {', '.join(entry['contradicts'])}", ""
-    yield f"{_when(entry['said_at'])}, by {_line(entry['by'])}; id {entry['id']}", _QUIET
+    yield f"{_minute(entry['said_at'])}, by {_line(entry['by'])}; id {entry['id']}", _QUIET
 
 
 def _profile(found: Json) -> Iterator[RenderableType]:
@@ -377,7 +378,7 @@ def _profile(found: Json) -> Iterator[RenderableType]:
         return
     yield Text(_lines(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)))
     rows = [
-        (each["version"], each["change"], _when(each["changed_at"]), each["changed_by"], each.get("tool", ""))
+        (each["version"], each["change"], _minute(each["changed_at"]), each["changed_by"], each.get("tool", ""))
         for each in found["versions"]
     ]
     yield from _table(("version", "change", "at", "by", "tool"), rows, numbers=("version",))
@@ -399,7 +400,7 @@ def _plan(found: Json) -> Iterator[RenderableType]:
             each["kind"],
             next(each[name] for name in _SAYS if name in each),
             f"{each['steps_done']} of {each['steps']} steps" if each["kind"] == "plan" else "",
-            _when(each["updated_at"]),
+            _minute(each["updated_at"]),
         )
         for each in found.get("open", ())
     ]
@@ -414,7 +415,7 @@ def _runs(found: Json) -> Iterator[RenderableType]:
             row["thread_id"],
             ", ".join(str(each.get("tool_name", each["tool_call_id"])) for each in row.get("waiting", ())),
             row.get("reason", ""),
-            _when(row["updated_at"]),
+            _minute(row["updated_at"]),
         )
         for row in found["runs"]
     ]
@@ -423,7 +424,7 @@ def _runs(found: Json) -> Iterator[RenderableType]:
 
 def _events(found: Json) -> Iterator[RenderableType]:
     rows = [
-        (each["seq"], _when(each["at"]), each["type"], each["by"], each.get("tool", ""), _short(each["payload"]))
+        (each["seq"], _minute(each["at"]), each["type"], each["by"], each.get("tool", ""), _short(each["payload"]))
         for each in found["events"]
     ]
     yield from _table(("seq", "at", "event", "by", "tool", ""), rows, numbers=("seq",))

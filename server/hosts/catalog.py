@@ -234,6 +234,8 @@ HOSTS = (
         ("mcpServers",),
         host_entries.copilot,
         project=".github/mcp.json",
+        # VS Code reads hooks in the same folder, so the folder alone says nothing.
+        signs=("COPILOT/config.json", "COPILOT/settings.json", "COPILOT/session-state", "COPILOT/logs"),
     ),
 )
 """In the order in which they are listed."""

@@ -391,7 +391,7 @@ class HostFile:
             return _FORMATS[self.format].parse((text or "").removeprefix(_MARK))
         except (ValueError, IndexError) as error:
             raise HostFileRefused(
-                f"{self.path} is not valid {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
+                f"{self.path} cannot be read as {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
             ) from None
 
     def find(self, text: str | None, path: Sequence[str]) -> Any:

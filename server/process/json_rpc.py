@@ -202,7 +202,7 @@ def _parse_error(reason: str) -> str:
 
 def _what_is_wrong(line: bytes) -> str:
     if line.lstrip().startswith(b"["):
-        return "Invalid request. Batches are not supported; send one message a line"
+        return "Invalid request. Batches are not supported; send each message by itself"
     return "Invalid request. Expected a JSON-RPC 2.0 request, notification or response"
 
 

@@ -226,7 +226,8 @@ async def review_memory(call: Call) -> list[str]:
         shown = f"the {len(rows)} newest"
     else:
         shown = "all of them"
-    totals = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}. {_BESIDE}"
+    counted = f"{_count(held.messages, 'message')} in {_count(held.threads, 'conversation')}"
+    totals = f"Kept: {counted}; {shown}. {_BESIDE}"
     if rows:
         listing = quotation.wrap_block("conversations", "\n".join(rows), totals)
     else:
@@ -303,7 +304,13 @@ def _line(row: ListedThread) -> str:
         title = f": {quotation.quote_line(row['title'])}"
     else:
         title = ""
-    return f"- {quotation.quote_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
+    return (
+        f"- {quotation.quote_line(row['thread_id'])}{title} ({_count(row['messages'], 'message')}, {row['updated_at']})"
+    )
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def fit_texts(counter: "TokenCounter", texts: Sequence[str], most: int = BUDGET) -> list[str]:

@@ -22,8 +22,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.settings.shards import shard_urls
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import dialect_of
-from layerlore.storage.drivers.dialect import OpenOptions
+from layerlore.storage.drivers.dialect import OpenOptions, dialect_of
 from layerlore.storage.index.vectors import dimension_of
 
 

@@ -293,10 +293,13 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     settings = settings_of(ctx)
     if settings.memory == "off":
         return {**result, "instructions": OFF}
-    tools = list_callable(settings, principal_of(ctx).rights)
+    rights = principal_of(ctx).rights
+    tools = list_callable(settings, rights)
+    writable = settings.memory == "on" and "write" in rights
     # With hooks the model must not store the messages a second time.
     captured = is_captured_elsewhere(ctx) or await ctx.lifespan_context.is_captured(_name_client(ctx))
-    return {**result, "instructions": write_instructions(tools, default_of(ctx), captured=captured)}
+    words = write_instructions(tools, default_of(ctx), writable=writable, captured=captured)
+    return {**result, "instructions": words}
 
 
 def _name_client(ctx: RequestContext) -> str:

@@ -20,6 +20,7 @@ from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.jobs.backlog import JobCount, add_counts, count_oldest
 from layerlore.storage.jobs.job_rows import KINDS, State
@@ -85,11 +86,8 @@ async def _report_jobs(engine: Engine) -> None:
     while True:
         try:
             now = engine.now()
-            counts = [
-                await cluster.read_installation(count_oldest, OURS, most=MOST_COUNTED, now=now)
-                for cluster in engine.database.clusters
-            ]
-            _set_job_levels(add_counts(counts), now)
+            counts = await read_each(engine.database, count_oldest, OURS, most=MOST_COUNTED, now=now)
+            _set_job_levels(add_counts(counts.there), now)
         except LayerloreError as error:
             log.debug("background jobs are not counted: %s", error)
         except Exception:

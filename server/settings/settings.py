@@ -66,8 +66,8 @@ from layerlore.server.settings.project import choose_project
 from layerlore.server.settings.shards import ShardList, ShardSettings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.database_url import check as check_url
-from layerlore.storage.drivers.database_url import check_roles
+from layerlore.storage.drivers.dialect import check as check_url
+from layerlore.storage.drivers.dialect import check_roles
 
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"

@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from layerlore.memory.settings.context_settings import Section, read_json
-from layerlore.storage.drivers.database_url import check, check_roles
-from layerlore.storage.drivers.dialect import HOME_NAME, ShardUrls
+from layerlore.storage.drivers.dialect import HOME_NAME, ShardUrls, check, check_roles
 
 
 def _of_postgres(value: SecretStr) -> SecretStr:

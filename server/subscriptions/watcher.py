@@ -14,9 +14,8 @@ from layerlore.server.resources.kinds import OF_A_THREAD, Address, Kind
 from layerlore.server.resources.requests import address_of
 from layerlore.server.subscriptions.notifications import LIST, Interest
 from layerlore.storage.core.errors import LayerloreError
-from layerlore.storage.core.hints import Concerns
 from layerlore.storage.core.records import Json, Scope
-from layerlore.storage.core.transaction import Database, Row
+from layerlore.storage.core.transaction import Concerns, Database, Row
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import Found, ThreadMark, Watched
 

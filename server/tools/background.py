@@ -32,6 +32,7 @@ from layerlore.server.tools.call import Call
 from layerlore.storage.audit import usage_rows
 from layerlore.storage.audit.usage_rows import OfDay
 from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
@@ -82,11 +83,8 @@ async def read_background(call: Call) -> Background:
     principal = call.caller.principal
     # An administrator of one tenant learns nothing about others.
     if principal.local or principal.every_tenant:
-        counts = [
-            await cluster.read_installation(count_all, Tenant(principal.tenant), now=now)
-            for cluster in database.clusters
-        ]
-        return replace(found, of_all=add_counts(counts))
+        counts = await read_each(database, count_all, Tenant(principal.tenant), now=now)
+        return replace(found, of_all=add_counts(counts.there))
     return found
 
 

@@ -24,7 +24,9 @@ _STORE = (
     "word for word."
 )
 _CAPTURED = "This host stores its conversations by itself: do not store their messages with add_messages."
-# Each line with the tools of which it needs one; {thread} and {storing} are said as they are true on the connection.
+_CLOSED = "Nothing can be stored here: say so to a user who wants something kept."
+# Each line with the tools of which it needs one; {thread}, {storing} and {planning} are said as they are true on the
+# connection.
 _LINES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("recall_memory",),
@@ -48,7 +50,7 @@ _LINES: tuple[tuple[tuple[str, ...], str], ...] = (
         "Keep both current with update_working_memory: what you must know every time, such as that the user is "
         'vegetarian, belongs in the profile (scope="resource"); all else is found only by searching.',
     ),
-    (("plan",), 'Keep long work in plan. plan(action="list") says what is open in all conversations.'),
+    (("plan",), '{planning}plan(action="list") says what is open in all conversations.'),
     (("get_context",), "get_context is for programs: all of this at once, for the next call of a model."),
     (
         ("next_memory_job",),
@@ -67,12 +69,15 @@ _LINES: tuple[tuple[tuple[str, ...], str], ...] = (
 OFF = "layerlore is switched off (memory = off): nothing is stored and nothing is remembered."
 
 
-def write_instructions(tools: Collection[str], default: Default, *, captured: bool = False) -> str:
-    """For a model that can call these tools, on a connection whose calls get to their thread so. ``captured``: hooks of the host
-    store its conversations."""
+def write_instructions(tools: Collection[str], default: Default, *, writable: bool, captured: bool = False) -> str:
+    """For a model that can call these tools, on a connection whose calls get to their thread so. ``writable``: whether it may
+    store anything; ``captured``: hooks of the host store its conversations."""
     # A host with hooks stores the messages itself, and a model would store them twice.
     words = {"thread": _THREAD[default], "storing": _CAPTURED if captured else _STORE}
+    words["planning"] = "Keep long work in plan. " if writable else ""
     said = [line.format(**words) for needed, line in _LINES if not set(needed).isdisjoint(tools)]
+    if not writable:
+        said.append(_CLOSED)
     return "\n".join([_FIRST, *(f"- {line}" for line in said), _LAST])
 
 

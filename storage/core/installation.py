@@ -1,13 +1,16 @@
-"""Data of the installation as a whole, and queries that look at all tenants at once."""
+"""Data of the installation as a whole, queries that look at all tenants at once, and reads of each cluster; one that is
+away keeps nobody from the others."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic
 
 from sqlalchemy import BigInteger, Delete, Select, Text, bindparam, cast, delete, select
 
+from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.statements import insert_or_update
 from layerlore.storage.core.tables import installation
-from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.core.transaction import Database, P, Row, StoreFunction, T, Tx
 
 _HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
 # Counted, so that what is erased while the file is being rewritten stays owed.
@@ -87,3 +90,32 @@ class Look:
     async def count(self, tx: Tx, **values: Any) -> int:
         """How many rows a deletion removed."""
         return await tx.backend.delete_of_all_tenants(tx, self.function, self.statement, values)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAnswers(Generic[T]):
+    """``found``: what each cluster answered, home first, and None for one that is away; ``away``: why, in a sentence each
+    that names the shard."""
+
+    found: list[T | None]
+    away: list[str]
+
+    @property
+    def there(self) -> list[T]:
+        return [each for each in self.found if each is not None]
+
+
+async def read_each(
+    database: Database, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> ClusterAnswers[T]:
+    """Read from each cluster. Raises StorageUnavailable if the home cluster is away."""
+    home, *shards = database.clusters
+    found: list[T | None] = [await home.read_installation(function, *args, **kwargs)]
+    away: list[str] = []
+    for shard in shards:
+        try:
+            found.append(await shard.read_installation(function, *args, **kwargs))
+        except StorageUnavailable as error:
+            found.append(None)
+            away.append(str(error))
+    return ClusterAnswers(found, away)

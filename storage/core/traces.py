@@ -5,6 +5,7 @@ The attributes hold names, numbers and ids of ours, never a text that a caller s
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -17,6 +18,8 @@ from opentelemetry.trace import (
     get_current_span,
     get_tracer_provider,
 )
+
+from layerlore.storage.core import metrics
 
 INTERNAL, CLIENT, SERVER = SpanKind.INTERNAL, SpanKind.CLIENT, SpanKind.SERVER
 Attributes = dict[str, str | int | float | bool]
@@ -75,3 +78,20 @@ def find_trace_id() -> str:
     if context.is_valid:
         return format_trace_id(context.trace_id)
     return ""
+
+
+TransactionMode = Literal["read", "write"]
+
+
+@contextmanager
+def measured_wait() -> Iterator[None]:
+    """Around the wait for a connection."""
+    with span("wait for a connection"), metrics.POOL_WAIT_SECONDS.time():
+        yield
+
+
+@contextmanager
+def measured_transaction(mode: TransactionMode) -> Iterator[None]:
+    """Around a transaction, from its beginning to after its commit."""
+    with span(f"{mode} transaction", kind=CLIENT), metrics.TX_SECONDS.time(mode):
+        yield

@@ -7,8 +7,8 @@ the connection's own thread, in one hop; on Postgres it runs on a pooled connect
 inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
@@ -16,9 +16,40 @@ from numpy.typing import NDArray
 from sqlalchemy import Delete, Executable, Select, TextClause
 
 from layerlore.storage.core.health import Health
-from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.index_rows import IndexedRows, RowIdArray
 from layerlore.storage.core.records import Json, Scope, Tenant
+
+Concerns = Callable[[Scope], bool]
+Notify = Callable[[Concerns], None]
+"""Takes a hint: something may have been committed, and whose it may be. What was committed is for a listener to read."""
+
+
+def anybody(_: Scope) -> bool:
+    """The hint for all watchers."""
+    return True
+
+
+class Listeners:
+    """The functions that are called with each hint, on the event loop. They must not raise."""
+
+    def __init__(self) -> None:
+        self._notified: dict[object, Notify] = {}
+
+    @contextmanager
+    def joined(self, notify: Notify) -> Iterator[None]:
+        """Call ``notify``, too, from now on until the context is left."""
+        token = object()
+        self._notified[token] = notify
+        try:
+            yield
+        finally:
+            del self._notified[token]
+
+    def notify(self, concerns: Concerns) -> None:
+        """Pass a hint to every listener."""
+        for notify in list(self._notified.values()):
+            notify(concerns)
+
 
 Row = Sequence[Any]
 ReadVectors = Callable[[RowIdArray], Awaitable[tuple[RowIdArray, NDArray[np.float32]]]]

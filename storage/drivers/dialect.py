@@ -5,6 +5,7 @@ object that fulfils ``Dialect`` its value.
 """
 
 import importlib
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -167,3 +168,60 @@ def find_dialect(scheme: str) -> Dialect | None:
                 f"the package that serves databases of the scheme {scheme} cannot be loaded: {error}"
             ) from error
     return None
+
+
+def check(url: str) -> None:
+    """Raises ValueError, whose text repeats nothing of the URL, for one of no known form or that cannot be read."""
+    if not url:
+        return
+    try:
+        dialect = choose_dialect(url)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
+    if dialect is None:
+        raise ValueError(f"the URL is of no known form; allowed: nothing, {FORMS}")
+    dialect.check(url)
+
+
+def check_roles(url: str) -> None:
+    """Raises ValueError for the URL of a database without roles where one that has them is needed."""
+    dialect = find_dialect(url.partition("://")[0])
+    if url and dialect is not None and not dialect.has_roles:
+        raise ValueError("must be a postgresql:// URL")
+
+
+def find_obstacle(folder: Path) -> str:
+    """Why nothing can be written into a folder, which need not be there yet; "" if it can. It is tried with an empty
+    folder, which is gone at once, in the nearest one that is there: what a mode allows a file system may still refuse."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".layerlore-", dir=there):
+            return ""
+    except OSError as error:
+        return f"nothing can be written into {there} ({error.strerror})"
+
+
+def dialect_of(url: str) -> Dialect:
+    """The kind of database that a URL names; the empty one names a SQLite file.
+
+    Raises InvalidInput for a URL of no known form, which is not repeated, since it may hold a password.
+    """
+    dialect = choose_dialect(url)
+    if dialect is None:
+        raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
+    return dialect
+
+
+async def open_database(url: str, default: Path) -> "Database":
+    """Open the database that ``url`` names with the usual options, its tables brought up to date; ``default`` is the file
+    of the empty URL.
+
+    Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
+    """
+    return await dialect_of(url).open(url, OpenOptions(default))
+
+
+async def look_at_database(url: str, default: Path, *, whole: bool = False) -> DatabaseState:
+    """The state of the database that ``url`` names; ``default``: the file for the empty URL. It takes about ten seconds
+    at most, unless the ``whole`` file is checked. Raises InvalidInput for a URL of an unknown form."""
+    return await dialect_of(url).look(url, default, whole=whole)

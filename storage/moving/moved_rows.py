@@ -21,7 +21,6 @@ from sqlalchemy import (
 )
 
 from layerlore.storage.core import scopes
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import insert_or_ignore
@@ -43,6 +42,7 @@ from layerlore.storage.core.tables import (
     threads,
     user_profiles,
 )
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.working_memory import version_there
 from layerlore.storage.moving.moved_threads import Mode

@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, insert, select, update
 
 from layerlore.storage.core import installation, scopes
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Scope, SearchText, Thread
 from layerlore.storage.core.scopes import NoteKind, behind, in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
@@ -31,6 +30,7 @@ from layerlore.storage.core.tables import (
 )
 from layerlore.storage.core.tables import jobs as jobs_table
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
 from layerlore.storage.derived import note_rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.threads import threads
 
 from .building import ANA

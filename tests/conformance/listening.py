@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from layerlore.storage.core.hints import Concerns
+from layerlore.storage.core.transaction import Concerns
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 

@@ -28,10 +28,7 @@ from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
 from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database import dialect_of
-from layerlore.storage.drivers.dialect import HOME_NAME, DatabaseState
-from layerlore.storage.drivers.folders import find_obstacle
-from layerlore.storage.drivers.maintenance import look_at_database
+from layerlore.storage.drivers.dialect import HOME_NAME, DatabaseState, dialect_of, find_obstacle, look_at_database
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),

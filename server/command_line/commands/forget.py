@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +21,7 @@ from layerlore.memory.entries.entry_curation import show_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.removal import forget_text
 from layerlore.memory.removal.removal_answers import ForgetPreviewAnswer, ForgottenAnswer
+from layerlore.memory.rules.ages import local_time
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
@@ -69,7 +70,9 @@ class Consent:
         return self.sure or ask_person(question)
 
 
-def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
+def run_forget(
+    settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool, given: Mapping[str, Any]
+) -> int:
     """Forget entries by their ids, or all about some words, after a look at it. Returns the exit code: 1 if nothing was
     forgotten.
 
@@ -77,10 +80,12 @@ def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Co
     """
     consent.check("forget")
     scope = scope_of(settings, tenant)
-    return asyncio.run(_forget(settings, scope, list(what), consent, as_json))
+    return asyncio.run(_forget(settings, scope, list(what), consent, as_json, given))
 
 
-async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool) -> int:
+async def _forget(
+    settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool, given: Mapping[str, Any]
+) -> int:
     ids = all(_ID.fullmatch(each) for each in what)
     async with calling(
         settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
@@ -106,7 +111,7 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
         done: ForgottenAnswer = await ask(entries.forget, format="json", **chosen)
     counted = forget_text.render_counts(done)
     undo_ids = [each["undo"] for each in done["forgotten"] if "undo" in each]
-    undone_by = [f" `{shell_command('undo', each, *scope_options(scope))}` undoes it." for each in undo_ids]
+    undone_by = [f" `{shell_command('undo', each, *scope_options(scope, given))}` undoes it." for each in undo_ids]
     answer: Json = {"forgotten": True, "note": counted}
     if undo_ids:
         answer["undo"] = undo_ids[0]
@@ -143,7 +148,9 @@ class EditRequest:
         return self
 
 
-def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool) -> int:
+def run_edit(
+    settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool, given: Mapping[str, Any]
+) -> int:
     """Change a text that is remembered, after a look at what changes. Returns the exit code: 1 if nothing was changed.
 
     Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
@@ -152,10 +159,12 @@ def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Con
     if request.text is None and not sys.stdin.isatty():
         raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
     consent.check("edit")
-    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json))
+    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json, given))
 
 
-async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool) -> int:
+async def _edit(
+    settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool, given: Mapping[str, Any]
+) -> int:
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
         before, version = await _read_text(ask, request)
@@ -176,7 +185,7 @@ async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent:
         answer: Json = await _write_text(ask, request, after, version)
     undo_id = answer.get("undo", "")
     if undo_id:
-        undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope))}` undoes it"
+        undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope, given))}` undoes it"
     else:
         undone_by = ""
     return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
@@ -255,7 +264,9 @@ def _describe_difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def run_undo(settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool) -> int:
+def run_undo(
+    settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool, given: Mapping[str, Any]
+) -> int:
     """Undo an act (``last``: the newest), or without an id list those that can be undone. Returns the exit code.
 
     Raises NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
@@ -267,7 +278,7 @@ def run_undo(settings: Settings, tenant: str, undo_id: str, *, force: bool, as_j
     elif undo_id:
         _show_undone(answer)
     else:
-        _list(scope, answer["acts"])
+        _list(scope, answer["acts"], given)
     return 0
 
 
@@ -297,19 +308,18 @@ def _show_undone(answer: Json) -> None:
         sys.stdout.write(f"left as it is: {mask_controls(why)}\n")
 
 
-def _list(scope: Scope, acts: list[Json]) -> None:
+def _list(scope: Scope, acts: list[Json], given: Mapping[str, Any]) -> None:
     if not acts:
         sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
         return
-    rows = [
-        [act["undo_id"], mask_controls(act["what"]), act["tool"], _when(act["at"]), act["until"][:10]] for act in acts
-    ]
+    rows = []
+    for act in acts:
+        at, until = local_time(act["at"])[: len("2024-03-15 09:30")], local_time(act["until"])[: len("2024-03-15")]
+        rows.append([act["undo_id"], mask_controls(act["what"]), act["tool"], at, until])
     print_table(("id", "what", "by", "at", "until"), rows)
-    sys.stdout.write(f"`{shell_command('undo', 'ID', *scope_options(scope))}` undoes one; `last` is the newest.\n")
-
-
-def _when(time: str) -> str:
-    return time[:16].replace("T", " ")
+    sys.stdout.write(
+        f"`{shell_command('undo', 'ID', *scope_options(scope, given))}` undoes one; `last` is the newest.\n"
+    )
 
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
@@ -327,7 +337,7 @@ def forget(
     as_json: AsJson = False,
 ) -> int:
     """Forget notes, or everything about something. It shows first what would go; undo brings it back."""
-    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json)
+    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json, given=flags)
 
 
 def edit(
@@ -349,9 +359,9 @@ def edit(
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Correct what is remembered. It shows first what changes; undo brings back the former text."""
+    """Correct what is remembered. It shows first what changes; undo brings back all but a title."""
     request = EditRequest(what, id_, text)
-    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json)
+    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json, given=flags)
 
 
 def undo(
@@ -366,4 +376,4 @@ def undo(
     as_json: AsJson = False,
 ) -> int:
     """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
-    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json)
+    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json, given=flags)

@@ -353,7 +353,9 @@ def _list(places: Places) -> int:
         file = HostFile(host.find_file(places), host.format)
         rows.append((host.name, host.title, _state(host, file, places), str(file.path)))
     print_table(("name", "host", "here", "file"), rows)
-    sys.stdout.write("`layerlore install all` tells every host that is here; `layerlore install NAME` tells one.\n")
+    sys.stdout.write(
+        "`layerlore install all` adds it to every host that is here; `layerlore install NAME` adds it to one.\n"
+    )
     return 0
 
 

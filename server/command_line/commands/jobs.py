@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -13,13 +14,14 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
+from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings, report_away
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.installation import ClusterAnswers, read_each
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.jobs import job_rows as stored
 from layerlore.storage.jobs.backlog import JobCount, add_counts, count_all
@@ -37,7 +39,7 @@ _HEADINGS = ("kind", "state", "jobs", "failed", "due for")
 _NUMBERS = _HEADINGS[2:]
 
 
-def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
+def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, given: Mapping[str, Any]) -> int:
     """Print the unfinished jobs of a tenant's agent and resource, those that failed one by one; with ``resume``, first make those due again that failed
     too often. Returns the exit code.
 
@@ -61,7 +63,7 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
     if any(row.state == "dead" for row in rows):
         sys.stdout.write(
-            f"\n`{shell_command('jobs', '--resume', *scope_options(scope))}` makes the dead ones due again.\n"
+            f"\n`{shell_command('jobs', '--resume', *scope_options(scope, given))}` makes the dead ones due again.\n"
         )
     sys.stdout.write(
         f"\nmodel: {describe_models(choose_models(settings.llm.model, settings.llm.by_kind, os.environ))}\n"
@@ -85,24 +87,21 @@ def show_all_jobs(settings: Settings, *, as_json: bool) -> int:
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
-    counts, now = asyncio.run(_count_all(settings))
+    found, now = asyncio.run(_count_all(settings))
+    counts = add_counts(found.there)
     if as_json:
         print_json({"jobs": [present_count(each, now) for each in counts]})
     elif counts:
         print_table(_HEADINGS, [_row(each, now) for each in counts], numbers=_NUMBERS)
     else:
         sys.stdout.write("no job of any tenant waits\n")
-    return 0
+    return report_away(found.away)
 
 
-async def _count_all(settings: Settings) -> tuple[list[JobCount], int]:
+async def _count_all(settings: Settings) -> tuple[ClusterAnswers[list[JobCount]], int]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        counts = [
-            await cluster.read_installation(count_all, Tenant(LOCAL_TENANT), now=now)
-            for cluster in engine.database.clusters
-        ]
-        return add_counts(counts), now
+        return await read_each(engine.database, count_all, Tenant(LOCAL_TENANT), now=now), now
 
 
 def _row(count: JobCount, now: int) -> list[str]:
@@ -161,4 +160,4 @@ def jobs(
         )
     if all_tenants:
         return show_all_jobs(read_settings(flags), as_json=as_json)
-    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json)
+    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json, given=flags)

@@ -24,6 +24,7 @@ from layerlore.server.command_line.options import (
     fail,
     parse_length,
     read_settings,
+    report_away,
 )
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings, SettingsError
@@ -31,10 +32,10 @@ from layerlore.server.settings.shards import as_owners
 from layerlore.storage.audit import journal_rows as stored
 from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.installation import hmac_key, read_each
 from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Act, Database, Tx
-from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import dialect_of
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
         _parse_time(given, flag, now) for given, flag in ((request.since, "--since"), (request.until, "--until"))
     )
 
-    async def read(database: Database) -> list[Journaled]:
+    async def read(database: Database) -> tuple[list[Journaled], list[str]]:
         # The journal holds no names of resources, only keyed marks, so the filter is marked in the same way.
         key = await database.read_installation(hmac_key)
         if request.resource is None:
@@ -78,21 +79,19 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
         wanted = JournalFilter(
             request.tenant, request.agent, since, until, request.principal, request.tool, request.outcome, mark
         )
-        found = [
-            await cluster.read_installation(stored.read_lines, wanted, limit=request.limit)
-            for cluster in database.clusters
-        ]
+        found = await read_each(database, stored.read_lines, wanted, limit=request.limit)
         # Each is in its order already, which on one cluster is that of the numbers.
-        return list(merge(*found, key=lambda journaled: journaled.line.at))[-request.limit :]
+        lines = merge(*found.there, key=lambda journaled: journaled.line.at)
+        return list(lines)[-request.limit :], found.away
 
-    rows = asyncio.run(_in_database(settings, "SELECT", read))
+    rows, away = asyncio.run(_in_database(settings, "SELECT", read))
     if as_json:
         sys.stdout.writelines(json.dumps(_as_json(row)) + "\n" for row in rows)
     elif rows:
         print_table(_HEADINGS, [_row(row) for row in rows])
     else:
         sys.stdout.write("the journal has no such lines\n")
-    return 0
+    return report_away(away)
 
 
 def prune_journal(settings: Settings, older_than: str) -> int:
@@ -135,7 +134,7 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
         if owner.get_secret_value():
             settings = settings.model_copy(update={"database": owner, "shards": as_owners(settings.shards)})
     async with open_known_database(settings, off="there is no journal", absent="there is no journal") as database:
-        if not all([await cluster.read_installation(stored.may, act) for cluster in database.clusters]):
+        if not all((await read_each(database, stored.may, act)).there):
             raise InvalidInput(
                 "this role may only append to the journal. Read it as the role that owns the tables, with --owner-url "
                 "or the variable LAYERLORE_POSTGRES__OWNER_URL"

@@ -35,7 +35,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import dialect_of
+from layerlore.storage.drivers.dialect import dialect_of
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from layerlore.server.command_line.known_database import look_at_own_database, o
 from layerlore.server.command_line.options import read_settings
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.dialect import HOME
-from layerlore.storage.drivers.table_owner import migrate_as_owner
+from layerlore.storage.drivers.maintenance import migrate_as_owner
 
 
 async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:

@@ -15,9 +15,10 @@ from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.vector_writer import VectorWriter, rebuild_all, rebuild_old
 from layerlore.server.command_line.known_engine import open_known_memory
-from layerlore.server.command_line.options import read_settings
+from layerlore.server.command_line.options import read_settings, report_away
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.errors import Conflict, StorageUnavailable
+from layerlore.storage.drivers.dialect import HOME_NAME
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import place_rows
 
@@ -39,13 +40,29 @@ def run_reindex(settings: Settings, *, rebuild: bool) -> int:
 
 async def _reindex(settings: Settings, rebuild: bool) -> int:
     async with open_known_memory(settings, off="nothing can be indexed", absent="nothing is stored") as opened:
-        for engine in opened.for_clusters():
-            await _words(engine, rebuild)
-            if engine.embedding is None:
-                _say("vectors: none, because no embedder is set (embedding.embedder = none)")
-            else:
-                await _vectors(engine, engine.embedding)
-    return 0
+        engines = opened.for_clusters()
+        if len(engines) == 1:
+            await _index(opened, rebuild)
+            return 0
+        away: list[str] = []
+        names = [HOME_NAME, *(shard.name for shard in settings.shards)]
+        for name, engine in zip(names, engines, strict=True):
+            _say(f"cluster {name}:")
+            try:
+                await _index(engine, rebuild)
+            except StorageUnavailable as error:
+                if engine is opened:
+                    raise
+                away.append(str(error))
+        return report_away(away)
+
+
+async def _index(engine: Engine, rebuild: bool) -> None:
+    await _words(engine, rebuild)
+    if engine.embedding is None:
+        _say("vectors: none, because no embedder is set (embedding.embedder = none)")
+    else:
+        await _vectors(engine, engine.embedding)
 
 
 async def _words(engine: Engine, rebuild: bool) -> None:

@@ -8,47 +8,51 @@ import typer
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.server.command_line.known_database import open_known_database
-from layerlore.server.command_line.options import AsJson, print_json, read_settings
+from layerlore.server.command_line.options import AsJson, print_json, read_settings, report_away
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import stored_bytes
-from layerlore.storage.core.errors import InvalidInput, TenantElsewhere
+from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
+from layerlore.storage.core.installation import read_each
 from layerlore.storage.core.records import Json, Scope, Tenant
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.dialect import HOME, HOME_NAME
-from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
+from layerlore.storage.drivers.maintenance import ClusterUrls, move_tenant
 from layerlore.storage.messages.tenant_memories import tenants_after
 
 _HEADINGS = ("tenant", "cluster", "bytes", "")
 _PAGE = 1_000
 
 
-async def _list(settings: Settings) -> list[Json]:
+async def _list(settings: Settings) -> tuple[list[Json], list[str]]:
+    """A row for each tenant with rows on a cluster that answers, and why others do not answer."""
     async with open_known_database(settings, off="there are no tenants", absent="there are no tenants") as database:
         names = [HOME_NAME, *(shard.name for shard in settings.shards)]
-        with_rows = [await _tenants_on(cluster) for cluster in database.clusters]
+        found = await read_each(database, _read_tenants)
+        with_rows = [tenants or set() for tenants in found.found]
         shown: list[Json] = []
         for tenant in sorted(set().union(*with_rows)):
             cluster = await database.cluster_of(Tenant(tenant))
             at = list(database.clusters).index(cluster)
-            also_on = [names[other] for other, found in enumerate(with_rows) if other != at and tenant in found]
+            also_on = [names[other] for other, tenants in enumerate(with_rows) if other != at and tenant in tenants]
             row: Json = {"tenant": tenant, "cluster": names[at], "bytes": await _read_bytes(database, tenant)}
             shown.append({**row, "also_on": also_on} if also_on else row)
-        return shown
+        return shown, found.away
 
 
 async def _read_bytes(database: Database, tenant: str) -> int | None:
-    """The bytes of a tenant's content; None while no cluster serves it, as its move was interrupted behind the decision."""
+    """The bytes of a tenant's content; None while no cluster serves it: its cluster is away, or its move was interrupted
+    behind the decision."""
     try:
         return (await database.read(stored_bytes.read_used, Scope(tenant, "", ""))).tenant
-    except TenantElsewhere:
+    except StorageUnavailable:
         return None
 
 
-async def _tenants_on(cluster: Database) -> set[str]:
+async def _read_tenants(tx: Tx) -> set[str]:
     found: set[str] = set()
     after = ""
-    while some := await cluster.read_installation(tenants_after, after, _PAGE):
+    while some := await tenants_after(tx, after, _PAGE):
         found.update(some)
         after = some[-1]
     return found
@@ -56,7 +60,7 @@ async def _tenants_on(cluster: Database) -> set[str]:
 
 def list_(flags: dict[str, Any], as_json: AsJson = False) -> int:
     """Show each tenant of which anything is stored: its cluster, and the bytes of its content."""
-    rows = asyncio.run(_list(read_settings(flags)))
+    rows, away = asyncio.run(_list(read_settings(flags)))
     if as_json:
         print_json({"tenants": rows})
     elif rows:
@@ -67,7 +71,7 @@ def list_(flags: dict[str, Any], as_json: AsJson = False) -> int:
         print_table(_HEADINGS, shown, numbers=("bytes",))
     else:
         sys.stdout.write("nothing is stored of any tenant\n")
-    return 0
+    return report_away(away)
 
 
 def _describe_bytes(found: int | None) -> str:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from copy import copy
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import asyncpg
 from sqlalchemy import text
@@ -15,15 +15,15 @@ from sqlalchemy import text
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
-from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import scope_token
 from layerlore.storage.core.statements import WRITES
-from layerlore.storage.core.traces import span
+from layerlore.storage.core.traces import TransactionMode, measured_transaction, measured_wait, span
 from layerlore.storage.core.transaction import (
     Backend,
     ErasedBytes,
+    Notify,
     OneCluster,
     P,
     ScopedFunction,
@@ -32,12 +32,11 @@ from layerlore.storage.core.transaction import (
     Whose,
     bound,
 )
-from layerlore.storage.drivers.measurement import TransactionMode, measured_transaction, measured_wait
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres import backend
+from layerlore.storage.drivers.postgres.dialect import PostgresUrl, read_url
 from layerlore.storage.drivers.postgres.hints import PostgresHints
-from layerlore.storage.drivers.postgres.migration import migrate_postgres
-from layerlore.storage.drivers.postgres.places import SHARDED, check_shard
+from layerlore.storage.drivers.postgres.places import SHARDED, check_shard, migrate_postgres
 from layerlore.storage.drivers.postgres.postgres_errors import (
     IN_THE_WAY,
     LOST,
@@ -57,7 +56,6 @@ from layerlore.storage.drivers.postgres.transaction import (
     PostgresTx,
     beginning,
 )
-from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
 
 RETRY_DEADLINE = 15.0
 BUSY_SECONDS = 1.0
@@ -65,8 +63,14 @@ BUSY_SECONDS = 1.0
 # Seconds that an attempt gets at least, even right before the deadline.
 _LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0
+# A server that does not answer at all holds up the start of ours for so long, and no longer.
+CONNECT_SECONDS = 10.0
 
 R = TypeVar("R")
+
+
+class ServerAway(StorageUnavailable):
+    """The server cannot be reached."""
 
 
 class _PoolFull(Exception):
@@ -210,7 +214,7 @@ class PostgresDatabase(OneCluster):
         ``listen_url``: past a pooler, for the connection that listens; "": the same. ``shard``: the cluster's name in an
         installation of several ("": the home cluster); None: it is alone.
 
-        Raises StorageUnavailable or DatabaseTooNew.
+        Raises ServerAway, another StorageUnavailable or DatabaseTooNew.
         """
         logging.getLogger("asyncpg.pool").setLevel(
             logging.CRITICAL
@@ -218,8 +222,9 @@ class PostgresDatabase(OneCluster):
         try:
             address = read_url(url)
             pool = await _pool(address, pool_size, "layerlore" if shard is None else SHARDED)
-        except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
+        except (*LOST, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            kind = ServerAway if isinstance(error, LOST) else StorageUnavailable
+            raise kind(f"cannot connect to Postgres: {without_url(error, url)}") from None
         try:
             # In a transaction: elsewhere a pooler may give each step of a statement another connection.
             async with pool.acquire() as connection, connection.transaction():
@@ -243,7 +248,8 @@ class PostgresDatabase(OneCluster):
         metrics.SCHEMA_VERSION.set(latest_version("postgres"))
         hints = PostgresHints(listen_url or url, key)
         opened = cls(pool, hints, own, patience=patience, is_pooled=address.is_pooled, shard=shard)
-        report_pools([opened])
+        if shard is None:
+            report_pools([opened])
         return opened
 
     async def grant(self, role: str) -> None:
@@ -472,9 +478,19 @@ class PostgresDatabase(OneCluster):
         await self._pool.close()
 
 
-def report_pools(databases: Sequence[PostgresDatabase]) -> None:
+class Pooled(Protocol):
+    """How many connections a cluster may use, and how many are in use."""
+
+    @property
+    def pool_size(self) -> int: ...
+
+    @property
+    def in_use(self) -> int: ...
+
+
+def report_pools(databases: Sequence[Pooled]) -> None:
     """Have the metrics show the connections of these databases together."""
-    metrics.POOL_SIZE.set(sum(database.pool_size for database in databases))
+    metrics.POOL_SIZE.read_from(lambda: sum(database.pool_size for database in databases))
     metrics.POOL_IN_USE.read_from(lambda: sum(database.in_use for database in databases))
 
 
@@ -486,6 +502,7 @@ async def _pool(url: PostgresUrl, size: int, name: str) -> "asyncpg.Pool[asyncpg
         url.dsn,
         min_size=1,
         max_size=size,
+        timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
         server_settings={"application_name": name, "timezone": "UTC"},
         reset=leave,

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from layerlore.storage.core import metrics
-from layerlore.storage.core.hints import Listeners, Notify, anybody
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.postgres.url import read_url
+from layerlore.storage.core.transaction import Listeners, Notify, anybody
+from layerlore.storage.drivers.postgres.dialect import read_url
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ import asyncpg
 from layerlore.storage.core.errors import Conflict, InvalidInput, StorageBusy, StorageUnavailable
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.drivers.dialect import HOME, HOME_NAME
+from layerlore.storage.drivers.postgres.dialect import read_url
 from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
 from layerlore.storage.drivers.postgres.tenant_copy import (
     PARKED_MS,
@@ -30,7 +31,6 @@ from layerlore.storage.drivers.postgres.tenant_copy import (
     remove_journal,
     remove_tenant,
 )
-from layerlore.storage.drivers.postgres.url import read_url
 
 CONNECT_SECONDS = 10.0
 _FEW_ROWS = 200

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.errors import Conflict, DatabaseTooNew, NotFound, StorageUnavailable
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
-from layerlore.storage.drivers.sqlite.migration import sqlite_version
+from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file, sqlite_version
 
 WAY_OUT = (
     "stop the servers and restore a backup (`layerlore restore --from FILE`); without one, keep a copy of the file and "

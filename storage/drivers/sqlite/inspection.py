@@ -5,14 +5,12 @@ import os
 from pathlib import Path
 
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.drivers.dialect import Ability, DatabaseState
-from layerlore.storage.drivers.folders import find_obstacle
+from layerlore.storage.drivers.dialect import Ability, DatabaseState, find_obstacle
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.backup import WAY_OUT, whole_check
 from layerlore.storage.drivers.sqlite.dialect import MEMORY
-from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
-from layerlore.storage.drivers.sqlite.migration import sqlite_version
+from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file, sqlite_version
 
 _NEWER_SQLITE = "use a Python for which pysqlite3 has a wheel, or one that was built with a current SQLite"
 _REPAIR = "repair it, or name another database"

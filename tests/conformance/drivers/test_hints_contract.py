@@ -15,7 +15,7 @@ from layerlore.storage.core.installation import put_trial
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.threads import threads
 
 from ..building import ANA, BEN, NOW, draft, say
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.database.POLL_SECONDS", 0.005)
     monkeypatch.setattr("layerlore.storage.drivers.postgres.hints.BATCH_SECONDS", 0.005)
 
 
@@ -96,7 +96,7 @@ async def test_who_has_stopped_listening_is_told_no_more(database: Database, oth
 async def test_a_write_whose_caller_was_cancelled_is_told_once_it_is_committed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", PATIENCE)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.database.POLL_SECONDS", PATIENCE)
     ear = Ear()
     with database.hints(ear):
         await ear.next()

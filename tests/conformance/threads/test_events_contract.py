@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import EventPage, NewEvent

@@ -2,9 +2,11 @@
 
 import os
 import random
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,13 +32,26 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("unpacked")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which an embedder was loaded once: it was given a file, the folder ``unpacked`` and ``third``."""
+    base = tmp_path_factory.mktemp("embedder")
+    (base / "file").write_text("")
+    for left in ("use-multilingual-v3-0.0.0-1", f".{FORMAT}.half"):
+        (base / "unpacked" / left).mkdir(parents=True)
+        os.utime(base / "unpacked" / left, (0, 0))
+    # Another process may still be writing this one.
+    (base / "unpacked" / f".{FORMAT}.new").mkdir()
+    UseEmbedder([base / "file", base / "unpacked", base / "third"]).load()
+    return base
+
+
+@pytest.fixture(scope="module")
+def folder(base: Path) -> Path:
+    return base / "unpacked"
 
 
 @pytest.fixture(scope="module")
 def unpacked(folder: Path) -> UnpackedModel:
-    UnpackedModel(folder)
     return UnpackedModel(folder)
 
 
@@ -60,43 +75,59 @@ def test_any_text_is_cut_into_the_pieces_of_the_package(unpacked: UnpackedModel,
         assert unpacked._backend.sp.encode([text]) == packed._tokenizer.encode([text]), text
 
 
-def test_a_folder_is_made_once_and_kept(folder: Path, unpacked: UnpackedModel) -> None:
+def test_a_folder_is_made_once_and_kept(folder: Path) -> None:
     made = {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()}
     UnpackedModel(folder)
     assert {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()} == made
-    assert [each.name for each in folder.iterdir()] == [FORMAT]
     assert (folder / FORMAT).stat().st_mode & 0o077 == 0
 
 
-def test_what_other_versions_left_is_removed(tmp_path: Path) -> None:
-    for left in ("use-multilingual-v3-0.0.0-1", f".{FORMAT}.half"):
-        (tmp_path / left).mkdir()
-        os.utime(tmp_path / left, (0, 0))
-    # Another process may still be writing this one.
-    (tmp_path / f".{FORMAT}.new").mkdir()
-    UnpackedModel(tmp_path)
-    assert sorted(each.name for each in tmp_path.iterdir()) == [f".{FORMAT}.new", FORMAT]
+def test_what_other_versions_left_is_removed(folder: Path) -> None:
+    assert sorted(each.name for each in folder.iterdir()) == [f".{FORMAT}.new", FORMAT]
 
 
-@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\x93NUMPY")])
+def test_the_tables_are_in_the_first_folder_that_it_may_write(base: Path) -> None:
+    assert (base / "unpacked" / FORMAT).is_dir()
+    assert not (base / "third").exists()
+
+
+def damage_table(place: Path) -> None:
+    (place / "table.npy").write_bytes(b"\x93NUMPY")
+
+
+def remove_weight(place: Path) -> None:
+    (place / "weight.d0.npy").unlink()
+
+
+def blank_weight(place: Path) -> None:
+    weight = np.load(place / "weight.d0.npy")
+    np.save(place / "weight.d0.npy", np.zeros_like(weight))
+
+
+@pytest.mark.parametrize("damage", [damage_table, remove_weight, blank_weight])
 def test_damaged_files_are_made_again(folder: Path, packed: USE, damage: Callable[[Path], None]) -> None:
-    for name in ("table", "weight.d0"):
-        damage(folder / FORMAT / f"{name}.npy")
-        assert np.array_equal(UnpackedModel(folder).encode(["tea"]), packed.encode(["tea"]))
+    damage(folder / FORMAT)
+    assert np.array_equal(UnpackedModel(folder).encode(["tea"]), packed.encode(["tea"]))
 
 
-def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: USE) -> None:
-    place = tmp_path / "file"
-    place.write_text("")
-    assert np.allclose(UseEmbedder([place]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
+def test_damaged_files_that_it_may_not_replace_are_passed_over(
+    tmp_path: Path, folder: Path, packed: USE, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder / FORMAT, tmp_path / FORMAT, copy_function=os.link)
+    remove_weight(tmp_path / FORMAT)
+    # As on a disk that may only be read; permissions would not hinder every user that runs this.
+    monkeypatch.setattr(shutil, "rmtree", lambda place, ignore_errors: None)
+    assert np.allclose(UseEmbedder([tmp_path, folder]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
 
 
-def test_the_tables_are_in_the_first_folder_that_it_may_write(tmp_path: Path) -> None:
-    place, second = tmp_path / "file", tmp_path / "second"
-    place.write_text("")
-    UseEmbedder([place, second, tmp_path / "third"]).load()
-    assert (second / FORMAT).is_dir()
-    assert not (tmp_path / "third").exists()
+def test_a_folder_on_a_full_disk_is_passed_over(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
+    UseEmbedder([tmp_path, folder]).load()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_serves_without_a_folder_that_it_may_write(base: Path, packed: USE) -> None:
+    assert np.allclose(UseEmbedder([base / "file"]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
 
 
 def test_it_is_unpacked_here_where_no_other_process_can_be_started(

@@ -247,6 +247,26 @@ async def test_what_no_tool_could_have_stored_is_left_out_and_said(
         assert "runs" in await list_runs(engine, scope, RunListing(), limit=9, cursor="")
 
 
+async def test_messages_of_any_year_keep_their_times(both: list[Engine]) -> None:
+    times = ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59.999Z", "1970-01-09T02:26:40Z", "9999-12-31T23:59:59.999Z")
+    said: list[Json] = [{"role": "user", "content": f"a letter of {time}", "created_at": time} for time in times]
+    for source, target in (both, both[::-1]):
+        scope = Scope("local", "agent", source.new_id())
+        await addition.add_messages(source, scope, "letters", said, replace=False, sent=SENT)
+        lines = await export_lines(source, scope)
+        assert (await bring(target, scope, lines)).skipped == []
+        arrived = [line for line in await export_lines(target, scope) if line["record"] == "message"]
+        assert [line["said_at"] for line in arrived] == [parse_time(time, "time") for time in times]
+
+
+async def test_a_message_of_a_time_that_no_calendar_shows_is_left_out_and_said(engine: Engine) -> None:
+    _, lines = await live(engine, [("say", "main", 1)])
+    scope = Scope("local", "agent", engine.new_id())
+    report = await bring(engine, scope, changed(lines, "message", said_at=2**52))
+    [why] = {each.why for each in report.skipped if each.kind == "message"}
+    assert why.endswith("outside the years 1 to 9999")
+
+
 async def test_a_thread_whose_import_came_to_no_end_takes_what_is_added(both: list[Engine]) -> None:
     _, lines = await live(both[0], [("say", "main", 2), ("steps", "main", 2)])
     at = lines.index(line_of(lines, "thread_state"))

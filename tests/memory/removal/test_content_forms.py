@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.removal.stored_redaction import StoredContent
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.storage.core.content_columns import Form
+from layerlore.storage.core.tables.columns import Form
 from layerlore.storage.core.transaction import Database
 
 from ..entry_memory import COUNTER, NOW

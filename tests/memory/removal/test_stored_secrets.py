@@ -14,7 +14,6 @@ from layerlore.memory.language.search_words import split_words
 from layerlore.memory.removal.stored_redaction import RedactionResult, redact
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Origin, Tenant
 from layerlore.storage.core.tables import (
     jobs,
@@ -25,6 +24,7 @@ from layerlore.storage.core.tables import (
     summaries,
     threads,
 )
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.core.transaction import Database, Row, Tx
 
 from ...server.tools.calling import Connect, Json, Tools

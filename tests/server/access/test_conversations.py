@@ -275,6 +275,7 @@ async def test_the_instructions_name_only_what_the_credential_may_call(
                 listed = {tool.name for tool in (await client.list_tools()).tools}
                 named[name] = words & ALL_TOOLS
                 assert named[name] <= listed, name
+                assert ("Nothing can be stored" in (client.instructions or "")) == (name not in ("all", "write")), name
         assert {"recall_memory", "add_messages", "delete_thread"} & named["all"]
         assert "recall_memory" in named["read"]
         assert "add_messages" in named["write"]

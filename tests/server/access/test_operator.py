@@ -9,7 +9,7 @@ from mcp import Client
 
 from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 
 from ..gated_server import Told, answer, connected, refused, served, settings_in
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,7 +20,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from layerlore.server.chat.terminal import Screen, TerminalKeyboard
+from layerlore.server.chat.terminal import Screen, TerminalKeyboard, local_time
 
 pytestmark = pytest.mark.programs
 
@@ -95,6 +96,21 @@ def test_every_command_shows_what_it_says_and_the_next_session_knows_all(tmp_pat
     assert re.search(r"memories [1-9]\d* tokens", noted)
     assert re.search(r"Forgotten: \d+ messages?, 1 line of a document\.", printed)
     assert "Nothing is kept in the user profile yet." in printed
+
+
+@pytest.fixture
+def far_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine in a zone that is 14 hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_clock")
+def test_times_are_those_of_this_machines_clock() -> None:
+    assert local_time("2026-03-01T12:00:30.250Z") == "2026-03-02 02:00:30"
 
 
 def test_without_a_model_it_says_what_to_set_and_offers_one_that_follows_a_script(tmp_path: Path) -> None:

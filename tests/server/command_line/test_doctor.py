@@ -20,9 +20,7 @@ from hypothesis import strategies as st
 from layerlore.server.command_line.commands.doctor import MODEL_KEYS, run_doctor
 from layerlore.server.settings.local_key import key_file, read_or_make_key
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_url import check
-from layerlore.storage.drivers.maintenance import look_at_database
+from layerlore.storage.drivers.dialect import check, look_at_database, open_database
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.dialect import without_password

@@ -14,7 +14,7 @@ from layerlore.server.access.credentials import ApiKeys, Principal, Right, hash_
 from layerlore.server.process.program import shell_command
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.records import ApiKey, Tenant
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio

@@ -3,11 +3,15 @@
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
@@ -67,6 +71,31 @@ def test_what_is_forgotten_by_words_is_shown_first_and_comes_back(run: Run) -> N
     assert shown(run, "entries")["entries"] == []
     assert run("undo", answer["undo"])[1]["messages"] == 1
     assert len(shown(run, "entries")["entries"]) == 1
+
+
+def test_what_can_be_undone_is_listed_with_times_of_the_users_zone(
+    run: Run, cli: Cli, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("edit", "profile", "--text", "likes coffee", "--yes")
+    [act, *_] = run("undo")[1]["acts"]
+    monkeypatch.setenv("LAYERLORE_TIME_ZONE", "Pacific/Kiritimati")
+    _, listed, _ = cli("--data-dir", kept, "undo")
+    done, until = (
+        datetime.fromisoformat(act[name]).astimezone(ZoneInfo("Pacific/Kiritimati")) for name in ("at", "until")
+    )
+    assert f"{done:%Y-%m-%d %H:%M}" in listed
+    assert f"{until:%Y-%m-%d}" in listed
+
+
+def test_the_command_that_undoes_a_change_is_about_the_same_memory(cli: Cli, kept: str) -> None:
+    about = ("--data-dir", kept, "--resource", "Ana O'Neill")
+    assert cli(*about, "edit", "profile", "--text", "likes tea", "--yes")[0] == 0
+    _, told, _ = cli(*about, "edit", "profile", "--text", "likes coffee", "--yes")
+    [command] = re.findall(r"`(.+)` undoes it", told)
+    program, *arguments = shlex.split(command)
+    assert Path(program).name == "layerlore"
+    assert cli(*arguments)[0] == 0
+    assert json.loads(cli(*about, "show", "profile", "--json")[1])["content"] == "likes tea"
 
 
 def test_an_entry_is_forgotten_by_its_id(run: Run) -> None:

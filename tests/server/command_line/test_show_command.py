@@ -7,8 +7,10 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
@@ -112,6 +114,13 @@ def test_each_view_shows_what_is_kept_and_how_to_mend_it(show: Callable[..., str
         printed = show(*arguments)
         assert not [part for part in parts if part not in printed], (arguments, printed)
         assert "\x1b" not in printed
+
+
+def test_times_are_those_of_the_users_zone(show: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    message = json.loads(show("thread", "kitchen", "--json"))["messages"][0]
+    said = datetime.fromisoformat(message["said_at"]).astimezone(ZoneInfo("Pacific/Kiritimati"))
+    monkeypatch.setenv("LAYERLORE_TIME_ZONE", "Pacific/Kiritimati")
+    assert f"#1 user, {said:%Y-%m-%d %H:%M} " in show("thread", "kitchen")
 
 
 def test_tabs_and_line_breaks_of_a_message_are_shown_and_what_controls_a_terminal_is_not(

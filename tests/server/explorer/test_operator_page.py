@@ -19,7 +19,7 @@ from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import EXPLORING, RIGHTS, Principal
 from layerlore.server.access.gate import TENANT_HEADER
 from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 
 from ..access.test_open_streams import SOON, rest, said
 from ..conftest import Cli

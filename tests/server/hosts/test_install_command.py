@@ -325,6 +325,16 @@ def test_nothing_is_written_that_could_not_be_taken_back(home: Path, cli: Cli, t
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
+def test_hooks_of_vs_code_do_not_pass_for_copilot_cli(home: Path, cli: Cli) -> None:
+    place(BY_NAME["vscode"], "{}")
+    assert cli("install", "all", "--capture")[0] == 0
+    assert (home / ".copilot/hooks/layerlore.json").is_file()
+    assert "Copilot CLI" not in cli("install", "all", "--capture")[1]
+    assert "Copilot CLI" not in cli("doctor")[1]
+    (home / ".copilot/config.json").touch()
+    assert "Copilot CLI: added to" in cli("install", "all")[1]
+
+
 def test_clines_file_is_that_of_its_form_which_is_here(home: Path, cli: Cli) -> None:
     settings = home / ".cline" / "data"
     settings.mkdir(parents=True)

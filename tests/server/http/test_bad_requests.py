@@ -184,7 +184,7 @@ async def test_each_of_them_is_answered_and_the_server_still_serves(transport: s
 async def test_generated_ones_are_answered_on_every_transport_in_both_eras(
     tmp_path: Path, trials: Callable[..., range]
 ) -> None:
-    drawn = trials(60, soak=10_000)
+    drawn = trials(30, soak=10_000)
     total = Tally()
     for tally in (await run(tmp_path, len(drawn), seed=drawn[0])).values():
         total += tally

@@ -126,6 +126,13 @@ async def test_stored_text_closes_no_block_of_a_prompt(tools: Tools) -> None:
     assert "</user-profile>\\n" not in told
 
 
+async def test_reviewing_counts_one_thing_as_one(tools: Tools) -> None:
+    await tools.say("tea", "hello")
+    told = "\n".join(await prompt(tools, "review_memory"))
+    assert "Kept: 1 message in 1 conversation; all of them." in told
+    assert "- tea (1 message, 20" in told
+
+
 async def test_reviewing_shows_counts_the_newest_threads_and_how_to_change_them(tools: Tools) -> None:
     for number in range(11):
         await tools.say(f"t{number}", "hello", "again")

@@ -25,7 +25,7 @@ from layerlore.storage.core.tables import (
     user_profiles,
 )
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 
 from ..misbehaving import KINDS, OF_A_TURN, REFUSED, SECRET, Misbehaving, Way, exchange, good_entry, taking_turns, ways
 from ..thinking_server import Calls, thinking

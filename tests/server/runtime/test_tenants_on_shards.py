@@ -15,7 +15,7 @@ from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 from layerlore.storage.core.records import Scope
-from layerlore.storage.drivers.tenant_moves import ClusterUrls, move_tenant
+from layerlore.storage.drivers.maintenance import ClusterUrls, move_tenant
 from layerlore.storage.index import vectors
 
 from ..conftest import Cli
@@ -156,6 +156,62 @@ async def test_vectors_of_a_tenant_are_made_on_its_cluster(
             assert "walrus" in str(recalled)
     finally:
         await close_engine(engine)
+
+
+@pytest.fixture
+def road(clusters: dict[str, str], file: Path, tmp_path: Path) -> Path:
+    """A link to the folder of the shard's socket, by which the settings reach it: without the link its server is away."""
+    folder = clusters["eu"].rpartition("host=")[2]
+    link = tmp_path / "road"
+    link.symlink_to(folder)
+    file.write_text(file.read_text(encoding="utf-8").replace(folder, str(link)), encoding="utf-8")
+    return link
+
+
+async def test_a_server_starts_without_a_shard_and_uses_it_once_it_is_back(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], file: Path, road: Path
+) -> None:
+    await operate("tenants", "move", "local", "eu")
+    folder = road.readlink()
+    road.unlink()
+    async with Client(build_server(settings_of(file))) as client:
+        tools = Tools(client)
+        said = {"messages": [{"role": "user", "content": "the walrus waits"}], "thread_id": "main"}
+        assert "shard 'eu': cannot connect to Postgres" in await tools.refused("add_messages", **said)
+        road.symlink_to(folder)
+
+        async def is_back() -> bool:
+            return not (await tools.raw("add_messages", **said)).is_error
+
+        await until(is_back)
+        assert await tools.texts("main") == ["the walrus waits"]
+
+
+async def test_a_shard_that_is_away_keeps_nobody_else_from_their_memory(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], file: Path, road: Path
+) -> None:
+    await operate("tenants", "move", "acme", "eu")
+    road.unlink()
+    async with Client(build_server(settings_of(file))) as client:
+        await Tools(client).say("main", "the walrus waits")
+        assert await Tools(client).texts("main") == ["the walrus waits"]
+    code, out, err = await operate("tenants", "list", "--json")
+    assert (code, [row["tenant"] for row in json.loads(out)["tenants"]]) == (1, ["local"])
+    assert "left out: shard 'eu': cannot connect to Postgres" in err
+    assert (await operate("keys", "list"))[0] == 0
+    for command in (("jobs", "--all-tenants"), ("journal",), ("reindex",)):
+        code, out, err = await operate(*command)
+        assert (code, "left out: shard 'eu'" in err, bool(out)) == (1, True, True), command
+
+
+async def test_a_shard_with_a_wrong_url_keeps_a_server_from_starting(
+    operate: Callable[..., Awaitable[tuple[int, str, str]]], clusters: dict[str, str], file: Path
+) -> None:
+    await operate("tenants", "list")
+    file.write_text(file.read_text(encoding="utf-8").replace(clusters["eu"], clusters[""]), encoding="utf-8")
+    code, _, err = await operate("tenants", "list")
+    assert code == 1
+    assert "shard 'eu': the settings take the home cluster for the shard 'eu'" in err
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDepr
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.database.POLL_SECONDS", 0.005)
     monkeypatch.setattr("layerlore.storage.drivers.postgres.hints.BATCH_SECONDS", 0.005)
     monkeypatch.setattr("layerlore.server.subscriptions.watcher.LOOK_SECONDS", 0.005)
 

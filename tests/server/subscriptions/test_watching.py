@@ -14,9 +14,8 @@ from layerlore.server.subscriptions import watcher
 from layerlore.server.subscriptions.notifications import LIST, Interest
 from layerlore.server.subscriptions.watcher import Watcher
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.hints import Notify
 from layerlore.storage.core.records import Json, Origin, Scope
-from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.core.transaction import Database, Notify, Tx
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent

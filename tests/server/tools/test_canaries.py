@@ -1,4 +1,4 @@
-"""A thousand words of each of two tenants: none is in anything of the other's, and none in any log or error."""
+"""Some hundred words of each of two tenants: none is in anything of the other's, and none in any log or error."""
 
 import functools
 import logging
@@ -32,9 +32,9 @@ from .isolation_world import SETTINGS, Person, World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
-EACH = 1000
+EACH = 300
 BY: tuple[By, ...] = ("thread", "resource", "agent")
-ASKED = 20
+ASKED = 6
 """Of the other's words, as queries."""
 WORD = re.compile(r"zq(one|two)\d+canary")
 PACE = Pace(beat_seconds=0.5, poll_seconds=0.05, gather_seconds=0.0)
@@ -107,7 +107,7 @@ class Overheard(ScriptedChat):
 
 @asynccontextmanager
 async def two_tenants(url: str) -> AsyncIterator[tuple[World, Filling, Filling]]:
-    """Both full, each with a thousand words."""
+    """Both full, each with EACH words."""
     async with world(url) as server, server.client("modern") as client:
         engine = (await server.process.runtime()).engine
         both = [
@@ -224,8 +224,8 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
         for query in ("shed", "cellar", *one.words.given[::200], *two.words.given[::200])
     ]
     commands += [functools.partial(usage_command, settings, "local", by, as_json=True) for by in BY]
-    commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True)]
-    commands += [functools.partial(undo_command, settings, "local", "", force=False, as_json=True)]
+    commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True, given={})]
+    commands += [functools.partial(undo_command, settings, "local", "", force=False, as_json=True, given={})]
     for command in commands:
         assert await anyio.to_thread.run_sync(command) == 0
     shown = capsys.readouterr().out

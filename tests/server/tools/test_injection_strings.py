@@ -20,7 +20,7 @@ from .sample_calls import SAMPLE_CALLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
-SHARE = 60
+SHARE = 120
 """One string of so many is tried in an argument."""
 STORED = 20
 """One string of so many is stored by a call of its own."""

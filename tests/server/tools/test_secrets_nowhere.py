@@ -10,7 +10,7 @@ import pytest
 from secret_formats import made_up
 
 from layerlore.storage.audit.journal_rows import JournalFilter, read_lines
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 
 from .calling import Connect, Json, Tools, text_of
 from .sample_calls import SAMPLE_CALLS, make_small_world

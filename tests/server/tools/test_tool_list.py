@@ -391,6 +391,18 @@ async def test_the_instructions_name_only_tools_that_are_listed(connect: Connect
     assert default - read_only == {"update_working_memory"}
 
 
+async def test_the_instructions_of_a_memory_that_takes_nothing_say_so_and_ask_for_no_plan(connect: Connect) -> None:
+    async with connect(memory="read-only") as tools:
+        closed = tools.client.instructions or ""
+    async with connect() as tools:
+        told = tools.client.instructions or ""
+    assert "Nothing can be stored here" in closed
+    assert 'plan(action="list")' in closed
+    assert "Keep long work in plan" not in closed
+    assert "Keep long work in plan" in told
+    assert "Nothing can be stored here" not in told
+
+
 @pytest.mark.eras
 async def test_with_memory_off_there_is_only_a_status_that_says_so(connect: Connect) -> None:
     async with connect() as tools:

@@ -7,8 +7,7 @@ import asyncpg
 import pytest
 
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.maintenance import look_at_database
+from layerlore.storage.drivers.dialect import look_at_database, open_database
 from layerlore.storage.drivers.postgres.engine_trial import SILENT, try_engine
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 
 from layerlore.storage.core.errors import DatabaseTooNew, DatabaseTooOld
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.drivers.migrations import runner
 from layerlore.storage.drivers.migrations.runner import Migration
 from layerlore.storage.drivers.postgres import database as postgres_database

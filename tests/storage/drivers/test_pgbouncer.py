@@ -18,7 +18,7 @@ import asyncpg
 import pytest
 
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.engine_trial import SILENT, try_engine
 from layerlore.storage.drivers.postgres.postgres_errors import POOLED

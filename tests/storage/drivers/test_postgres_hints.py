@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from layerlore.storage.core import installation
-from layerlore.storage.core.hints import anybody
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import anybody
 from layerlore.storage.drivers.postgres import hints
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.hints import MOST_SCOPES, PostgresHints

@@ -11,7 +11,7 @@ from layerlore.storage.core.statements import compiled
 from layerlore.storage.derived import derivations, working_memory
 from layerlore.storage.drivers.sqlite import driver, search
 from layerlore.storage.drivers.sqlite.backend import DIALECT
-from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.file import migrate_sqlite
 from layerlore.storage.index import vectors
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.messages import indexed_rows, message_pages, message_rows, windows

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.database_url import check
-from layerlore.storage.drivers.maintenance import look_at_database
+from layerlore.storage.drivers.dialect import check, look_at_database, open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +86,7 @@ def test_packages_are_not_searched_for_a_database_that_comes_along(monkeypatch: 
 def test_a_url_is_checked_without_a_driver() -> None:
     program = (
         "import sys\n"
-        "from layerlore.storage.drivers.database_url import check\n"
+        "from layerlore.storage.drivers.dialect import check\n"
         "check('sqlite:///memory.db'), check('postgresql://host/name')\n"
         "print(*{'sqlalchemy', 'aiosqlite', 'asyncpg', 'importlib.metadata'} & set(sys.modules))"
     )

@@ -17,10 +17,10 @@ from layerlore.storage.audit.stored_bytes import COUNTED
 from layerlore.storage.core.installation import LOOKS
 from layerlore.storage.core.tables import journal, metadata, search_rows, search_vectors
 from layerlore.storage.drivers.postgres import backend as postgres_sql
-from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.places import migrate_postgres
 from layerlore.storage.drivers.sqlite import backend as sqlite_sql
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.file import migrate_sqlite
 from layerlore.storage.index import vectors
 from layerlore.storage.jobs import backlog, job_rows
 from layerlore.storage.messages import place_rows

@@ -15,8 +15,7 @@ from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.records import ApiKey, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.drivers.database import dialect_of, open_database
-from layerlore.storage.drivers.dialect import OpenOptions, ShardUrls
+from layerlore.storage.drivers.dialect import OpenOptions, ShardUrls, dialect_of, open_database
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import events

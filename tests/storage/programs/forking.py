@@ -21,10 +21,10 @@ import asyncpg
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Draft, Indexed, Scope
 from layerlore.storage.core.transaction import Database
-from layerlore.storage.drivers.database import open_database
-from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.dialect import open_database
+from layerlore.storage.drivers.postgres.places import migrate_postgres
 from layerlore.storage.drivers.sqlite import driver
-from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.file import migrate_sqlite
 from layerlore.storage.messages import message_rows
 
 ANA = Scope("local", "agent", "ana")

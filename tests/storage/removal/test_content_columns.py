@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import LargeBinary, Table, Text
 
-from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.tables import SCOPE, journal, metadata, search_rows, search_vectors
+from layerlore.storage.core.tables.columns import CONTENT
 from layerlore.storage.removal.masked_rows import _BESIDE
 
 IDS = {
@@ -60,7 +60,7 @@ def text_columns(table: Table) -> set[str]:
 def test_each_column_of_a_table_has_its_form_or_holds_no_content(name: str) -> None:
     columns, listed = text_columns(TABLES[name]), set(CONTENT.get(name, ()))
     plain = columns & (IDS | NAMES | OURS | NO_TEXT.get(name, set()))
-    assert columns - listed - plain == set(), "say of each whether it holds content, in content_columns or here"
+    assert columns - listed - plain == set(), "say of each whether it holds content, in CONTENT or here"
     assert listed <= columns
     assert not listed & plain
 

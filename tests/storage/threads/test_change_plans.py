@@ -8,7 +8,7 @@ from sqlalchemy import Executable
 from layerlore.storage.core.statements import compiled
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.backend import DIALECT
-from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.file import migrate_sqlite
 from layerlore.storage.threads import events
 
 pytestmark = pytest.mark.anyio
