@@ -37,24 +37,22 @@ from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.dialect import PostgresUrl, read_url
 from layerlore.storage.drivers.postgres.hints import PostgresHints
 from layerlore.storage.drivers.postgres.places import SHARDED, check_shard, migrate_postgres
-from layerlore.storage.drivers.postgres.postgres_errors import (
+from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
+from layerlore.storage.drivers.postgres.transaction import (
+    ELSEWHERE,
     IN_THE_WAY,
     LOST,
+    PATIENCE,
     REFUSED,
     TOO_LONG,
     UNABLE,
     UNREADABLE_URL,
-    unable,
-    without_url,
-)
-from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
-from layerlore.storage.drivers.postgres.transaction import (
-    ELSEWHERE,
-    PATIENCE,
     Patience,
     PooledConnection,
     PostgresTx,
     beginning,
+    unable,
+    without_url,
 )
 
 RETRY_DEADLINE = 15.0
