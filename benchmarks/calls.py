@@ -28,10 +28,13 @@ from layerlore.memory.embedding.port import Embedder
 CALLS = ("get", "recall", "add")
 THREADS = 20
 PAGE = 20
+_POLL_SECONDS = 0.1
 
 # What is held, against the no-op call in the same run. Recall in milliseconds, by messages in scope.
 CONNECT_RATIO = 1.15
 ADD_RATIO = 1.5
+# The no-op call's p50, while vectors of other messages are made.
+BUSY_ADD_RATIO = 3.0
 GET_RATIO = 2.0
 RECALL_MS = {1_000: 5.0, 10_000: 10.0, 100_000: 40.0}
 # Without an embedder, and with the one that is built in.
@@ -59,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
     parser.add_argument("--state-rounds", type=int, default=10, help="rounds of each state call (default: 10; 0: none)")
     parser.add_argument("--starts", type=int, default=15, help="starts of each server (default: 15; 0: none)")
+    parser.add_argument(
+        "--backlog",
+        type=int,
+        default=10_000,
+        help="messages that get their vectors while adds are timed (default: 10,000; 0: none)",
+    )
     parser.add_argument("--folder", type=Path, help="put the store here: on the disk to be measured")
     parser.add_argument("--database", default="", help="postgresql://...; without it a new SQLite file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -113,6 +122,8 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
         try:
             await _fill(bench, [(str(size), size) for size in options.sizes])
             await _measure_calls(bench)
+            if options.backlog and embedder is not None:
+                await _measure_beside_vectors(bench)
             if options.state_rounds:
                 await _measure_state(bench)
             if options.starts:
@@ -239,6 +250,41 @@ def _call_figures(transport: str, size: int, call: str, timed: dict[str, Timed])
     }
     holds = _expected(transport, size, call, timed)[1]
     return {"transport": transport, "messages": size, "call": call, "holds": holds, **found}
+
+
+async def _measure_beside_vectors(bench: Bench) -> None:
+    """Adds while the server makes the vectors of a backlog."""
+    backlog = bench.options.backlog
+    async with opened(bench.folder, bench.options.database, None) as store:
+        await store.fill(bench.resource("backlog"), _thread(0), bench.pool.drawn(backlog))
+    async with over_stdio(bench.ours("backlog")) as our, over_stdio(bench.noop()) as idle:
+        while not (before := await _vectors_made(our)):
+            await anyio.sleep(_POLL_SECONDS)
+        began = time.perf_counter()
+        timed = await _timed(bench, "add", our, idle)
+        seconds = time.perf_counter() - began
+        made = await _vectors_made(our) - before
+    mine, other = timed["ours"], timed["no-op"]
+    ratio = mine.ms(0.5) / other.ms(0.5)
+    print(
+        f"\nAdds while vectors are made: p50 {mine.ms(0.5):.2f} ms, p95 {mine.ms(0.95):.2f} ms, {mine.cpu_ms_per_call:.2f} ms "
+        f"of CPU with the vectors; no-op p50 {other.ms(0.5):.2f} ms. Ratio {ratio:.1f}, expected {BUSY_ADD_RATIO:g}: "
+        f"{verdict(ratio <= BUSY_ADD_RATIO)}. {made / seconds:.0f} vectors/s"
+    )
+    if before + made >= backlog:
+        print("THE BACKLOG WAS TOO SMALL: its vectors were complete before the last add")
+    bench.report["adds_beside_vectors"] = {
+        "p50_ms": mine.ms(0.5),
+        "p95_ms": mine.ms(0.95),
+        "ratio": ratio,
+        "vectors_per_second": made / seconds,
+    }
+
+
+async def _vectors_made(our: Connection) -> int:
+    held = (await our.call("memory_status"))["vectors"]
+    made: int = held["total"] - held["pending"]
+    return made
 
 
 async def _measure_state(bench: Bench) -> None:

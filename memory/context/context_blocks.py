@@ -478,7 +478,7 @@ class MemoryFitter:
             # Better hits are judged first: among those that say the same only the best is shown.
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                new.append(not is_told(texts) and listed.add(texts.message))
+                new.append(not is_told(texts) and listed.add(texts))
             if new[place]:
                 yield place, self._find_evidence(place).without(is_told)
 

@@ -186,7 +186,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     found = [
         Evidence(hit.texts, recalled.sought, hit.chunk) for hit in recalled.hits if not repeats_entry(hit.texts, said)
     ]
-    ranked = rank_evidence(len(found), lambda at: found[at].tokens)
+    ranked = rank_evidence(len(found), lambda at: found[at].texts.tokens_of_line)
     # The few hits that come unasked are shown whole.
     packed = pack_lines(((at, found[at]) for at in ranked), counter, max(room, 0), short_share=0.0).lines
     return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts, recalled.sought)

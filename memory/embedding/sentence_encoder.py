@@ -30,6 +30,8 @@ from layerlore.memory.embedding.table_files import (
     LETTER_RULES,
     LETTERS,
     PIECES,
+    PROBE,
+    PROBE_TEXT,
     SCORES,
     TABLE,
     unpack_apart,
@@ -60,10 +62,14 @@ def _open(place: Path) -> "_MappedBackend":
     """Raises OSError, ValueError."""
     try:
         backend = _MappedBackend(place)
+        expected = np.load(place / f"{PROBE}.npy", allow_pickle=False)
         # A missing file shows only once its attribute is used.
-        backend.encode([""])
+        made = backend.encode([PROBE_TEXT])
     except (EOFError, AttributeError, IndexError) as error:
         raise ValueError(f"{place} is damaged ({error})") from error
+    # All weights take part in any vector. Processors differ in its last digits.
+    if not np.allclose(made, expected, atol=1e-3):
+        raise ValueError(f"{place} is damaged (it gives another vector than the package)")
     return backend
 
 

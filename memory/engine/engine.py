@@ -168,6 +168,11 @@ class Written:
         """Return once there is something to take."""
         await self._noted.wait()
 
+    @property
+    def noted(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._scopes)
+
     def take(self) -> set[Scope]:
         """The scopes that were noted since the last time."""
         scopes, self._scopes = self._scopes, set()

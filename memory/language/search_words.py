@@ -42,6 +42,8 @@ _SIGN = "sgn"
 _SPELLED_SIGN = linear_re.compile(_SIGN + r"(\d{2,7})")
 # A sign changes what a word as short as this means: C++ is not found by C. A longer one is found with and without it.
 _NEEDS_SIGN = 2
+# Many texts are ASCII but for these. They part words as a space does.
+_PUNCTUATION = dict.fromkeys(map(ord, "‘’“”«»–—…\u00a0"), " ")
 # By its code, what each character of ASCII is in a text of folded words and spaces.
 _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _UNSPACED = linear_re.compile(
@@ -70,6 +72,8 @@ _ACCENTS = linear_re.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u03
 def split_words(text: str) -> list[str]:
     """The words of a text, folded, in order, repeats included; those with a sign of their own and signs are spelled as
     ``spell_signs`` does."""
+    if not text.isascii():
+        text = text.translate(_PUNCTUATION)
     if text.isascii():
         # Most texts are plain ASCII: one translation splits them, without an expression.
         if not (_ASCII_SIGN.search(text) or ("-" in text and _ASCII_MINUS.search(text))):
@@ -161,7 +165,7 @@ def find_language(found: Collection[str]) -> str:
     """The language that most of the words are function words of; of equal ones the first. Empty where no word is a sign
     of a language."""
     languages = _languages_of()
-    signs = [language for word in frozenset(found) for language in languages.get(word, ())]
+    signs = [language for word in languages.keys() & frozenset(found) for language in languages[word]]
     if signs:
         return max(_stop_words(), key=signs.count)
     return ""

@@ -43,21 +43,23 @@ _EQUAL = {
 # The first number of each language's list. Those left out are also articles, or words of another meaning.
 _FIRST_NUMBERS = {"en": 0, "de": 2, "fr": 2, "es": 2}
 _CLOCK = linear_re.compile(r"\b(1[0-2]|[1-9])(?::(\d\d))? ?([ap])\.?m\b\.?", linear_re.IGNORECASE)
+# Each has a text without which the pattern matches nothing, since most sentences have none of them.
 _SHORT_FORMS = (
-    (r"[’ʼ]", "'"),
-    (r"\bcan(?:no|')t\b", "can not"),
-    (r"\bwon't\b", "will not"),
-    (r"n't\b", " not"),
-    (r"\b(he|she|it|that|there|here|where|who|what|how|this)'s\b", r"\1 is"),
-    (r"'s(?= (?:an?|the|not|no)\b)", " is"),
-    (r"(?<=\w)'re\b", " are"),
-    (r"(?<=\w)'ve\b", " have"),
-    (r"(?<=\w)'ll\b", " will"),
-    (r"\bI'm\b", "I am"),
-    (r"\bdo(?:es)? not\b", "not"),
+    ("’", "’", "'"),
+    ("ʼ", "ʼ", "'"),
+    ("can", r"\bcan(?:no|')t\b", "can not"),
+    ("'", r"\bwon't\b", "will not"),
+    ("'", r"n't\b", " not"),
+    ("'", r"\b(he|she|it|that|there|here|where|who|what|how|this)'s\b", r"\1 is"),
+    ("'", r"'s(?= (?:an?|the|not|no)\b)", " is"),
+    ("'", r"(?<=\w)'re\b", " are"),
+    ("'", r"(?<=\w)'ve\b", " have"),
+    ("'", r"(?<=\w)'ll\b", " will"),
+    ("'", r"\bI'm\b", "I am"),
+    ("do", r"\bdo(?:es)? not\b", "not"),
     # "The user has a cat called Mila." and "The user's cat is called Mila."
-    (r" ha(?:s|ve) (?:an? |the )?((?:\w+ ){1,2})(?:called|named)\b", r"'s \1is called"),
-    (r"\bha(?:s|ve) an? ((?:\w+ )?\w+) allergy\b", r"is allergic to \1"),
+    ("ed", r" ha(?:s|ve) (?:an? |the )?((?:\w+ ){1,2})(?:called|named)\b", r"'s \1is called"),
+    ("allergy", r"\bha(?:s|ve) an? ((?:\w+ )?\w+) allergy\b", r"is allergic to \1"),
 )
 _WORD = linear_re.compile(
     r"""(?V1)
@@ -135,22 +137,24 @@ def number_words() -> dict[str, str]:
 
 
 @cache
-def _short_forms() -> list[tuple[linear_re.Pattern, str]]:
+def _short_forms() -> list[tuple[str, linear_re.Pattern, str]]:
     """Short forms, and how they are written out; last, a day before its month."""
     months = "|".join(month_names())
     days = (
-        (rf"\b(\d{{1,2}})(?:st|nd|rd|th) (?:of )?({months})\b", r"\1 \2"),
-        (rf"\b({months}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
+        (" ", rf"\b(\d{{1,2}})(?:st|nd|rd|th) (?:of )?({months})\b", r"\1 \2"),
+        (" ", rf"\b({months}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
     )
-    return [(linear_re.compile(form, linear_re.IGNORECASE), whole) for form, whole in (*_SHORT_FORMS, *days)]
+    forms = (*_SHORT_FORMS, *days)
+    return [(sign, linear_re.compile(form, linear_re.IGNORECASE), whole) for sign, form, whole in forms]
 
 
 @lru_cache(maxsize=4096)
 def read_statement(content: str) -> WordedStatement:
     """The words of a text, in their order."""
     text = unicodedata.normalize("NFC", " ".join(content.split()))
-    for pattern, whole in _short_forms():
-        text = pattern.sub(whole, text)
+    for sign, pattern, whole in _short_forms():
+        if sign in text.lower():
+            text = pattern.sub(whole, text)
     text = write_hours(text)
     found: list[StatementWord] = []
     single = False
@@ -367,6 +371,7 @@ _MOST_WORDS = 4
 """The most words of a value: "28 September 2026" has three."""
 
 
+@lru_cache(maxsize=1024)
 def contradicts(new: str, known: str) -> bool:
     """Whether two entries cannot both be true: another name or number for the same thing, or its denial."""
     one, other = read_statement(new), read_statement(known)

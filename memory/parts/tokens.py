@@ -275,7 +275,10 @@ class TokenCounter:
 
     def known(self, text: str) -> int:
         """Tokens of a text that is likely to be counted again unchanged: the count is cached by the text's hash."""
-        return self.once(hash(text), lambda: self.text(text))
+        found = self._counted.get(hash(text))
+        if found is None:
+            return self.once(hash(text), lambda: self.text(text))
+        return found
 
     def once(self, key: int, count: Callable[[], int]) -> int:
         """A number of tokens that is likely to be asked for again, counted unless it is cached. ``key``: the hash of all
@@ -298,7 +301,7 @@ class TokenCounter:
         cuts behind a line's end before it looks for tokens, unless what follows could belong to it."""
         if self._encoding is None or not all(map(_begins_line, lines[1:])):
             return self.text("\n".join(lines))
-        return sum(self.known(f"{line}\n") for line in lines[:-1]) + self.text(lines[-1])
+        return sum(self.known(f"{line}\n") for line in lines[:-1]) + self.known(lines[-1])
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text: its first tokens, at most that many, and no half of a character."""

@@ -5,9 +5,9 @@ as a short line, and becomes its whole line later. With more room further steps 
 less. Only where the best hit does not fit whole, it stands alone, as those of its sentences that do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -41,7 +41,7 @@ OVERVIEW_SHARE = 0.6
 """The same where an overview is wanted."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Evidence:
     """A hit and the lines that may show it, each made when it is first needed.
 
@@ -55,32 +55,37 @@ class Evidence:
     after: Sequence[Message] = ()
     note: str = ""
     detail: Detail = "low"
+    _line: MemoryLine | None = field(default=None, init=False)
+    _short: MemoryLine | None = field(default=None, init=False)
+    _beside: Sequence[MemoryLine] | None = field(default=None, init=False)
 
     @property
-    def tokens(self) -> int:
-        """About what its whole line takes, in tokens."""
-        if self.detail == "high":
-            return self.texts.tokens
-        return self.texts.tokens_of_line
-
-    @cached_property
     def line(self) -> MemoryLine:
         """Its whole line."""
-        if self.detail == "low" and not self.note:
-            return self.texts.make_line(self.sought, self.chunk)
-        return make_line(self.texts.message, self.sought, chunk=self.chunk, detail=self.detail, note=self.note)
+        if self._line is None:
+            if self.detail == "low" and not self.note:
+                self._line = self.texts.make_line(self.sought, self.chunk)
+            else:
+                self._line = make_line(
+                    self.texts.message, self.sought, chunk=self.chunk, detail=self.detail, note=self.note
+                )
+        return self._line
 
-    @cached_property
+    @property
     def short(self) -> MemoryLine:
         """Its line of a few words: nothing that the whole line does not have."""
-        return shorten_line(self.line, self.sought)
+        if self._short is None:
+            self._short = shorten_line(self.line, self.sought)
+        return self._short
 
-    @cached_property
+    @property
     def beside(self) -> Sequence[MemoryLine]:
         """The lines of the messages next to it."""
-        before = [make_line(each, {}, beside="before", detail=self.detail) for each in self.before]
-        after = [make_line(each, {}, beside="after", detail=self.detail) for each in self.after]
-        return [*before, *after]
+        if self._beside is None:
+            before = [make_line(each, {}, beside="before", detail=self.detail) for each in self.before]
+            after = [make_line(each, {}, beside="after", detail=self.detail) for each in self.after]
+            self._beside = [*before, *after]
+        return self._beside
 
     def without(self, is_shown: Callable[[MessageTexts], bool]) -> "Evidence":
         """The same hit without those neighbours that are shown elsewhere."""
@@ -139,9 +144,14 @@ def _put_repeats_last(found: Iterable[tuple[int, Evidence]]) -> Iterator[tuple[i
             continue
         message = evidence.texts.message
         # A line names its speaker, too.
-        said.update(words, split_words(f"{message.role} {message.name or ''}"))
+        said.update(words, _split_speaker(message.role, message.name or ""))
         yield rank, evidence
     yield from repeats
+
+
+@lru_cache(maxsize=256)
+def _split_speaker(role: str, name: str) -> tuple[str, ...]:
+    return tuple(split_words(f"{role} {name}"))
 
 
 def rank_evidence(count: int, find_cost: Callable[[int], int]) -> Iterator[int]:
@@ -225,7 +235,7 @@ class _GrowingLines:
     def _is_long(self, evidence: Evidence) -> bool:
         """Whether the whole line of a hit would take much of the room that is taken so far: others come first, since the
         list ends where it does not fit."""
-        tokens = self._counter.known(f"{evidence.line}\n")
+        tokens = evidence.line.count(self._counter)
         return tokens > max(_LONG_TOKENS, _MOST_OF_ONE * (self._tokens_of_short + self._tokens_of_whole))
 
     def _begin(self, rank: int, evidence: Evidence) -> bool:
@@ -243,9 +253,11 @@ class _GrowingLines:
 
     def _add_whole(self, rank: int, whole: Sequence[MemoryLine]) -> bool:
         """Add the whole line of a hit, and what stands beside it, if there is room for all."""
-        if self._count(whole) > self._left:
+        cost = self._count(whole)
+        if cost > self._left:
             return False
-        self._tokens_of_whole += self._put(whole, rank)
+        self._put(whole, rank, cost)
+        self._tokens_of_whole += cost
         return True
 
     def _add_short(self, rank: int, evidence: Evidence) -> bool:
@@ -257,16 +269,18 @@ class _GrowingLines:
         if standing is not None:
             # It stands beside another hit: now it is one itself, with the words that it has.
             line = replace(standing, beside=False)
-        if self._count([line]) > self._left:
+        cost = self._count([line])
+        if cost > self._left:
             self._put_cut(line, rank)
             return False
-        self._tokens_of_short += self._put([line], rank)
+        self._put([line], rank, cost)
+        self._tokens_of_short += cost
         self._waiting.append((rank, evidence))
         return True
 
     def _lengthen(self, rank: int, evidence: Evidence) -> bool:
         """Show the whole line of a hit that has a short one, and what stands beside it, if there is room."""
-        before = self._counter.known(f"{self._lines[evidence.line.place][1]}\n")
+        before = self._lines[evidence.line.place][1].count(self._counter)
         if not self._add_whole(rank, self._list_whole(evidence)):
             return False
         self._tokens_of_whole += before
@@ -278,39 +292,40 @@ class _GrowingLines:
         beside = [line for line in evidence.beside if line.text and line.place not in self._lines]
         return [evidence.line, *beside]
 
-    def _put(self, lines: Sequence[MemoryLine], rank: int) -> int:
-        """Put lines in, each in the place of the one that stands there. Returns the tokens that they add."""
-        cost = self._count(lines)
+    def _put(self, lines: Sequence[MemoryLine], rank: int, cost: int) -> None:
+        """Put lines in, each in the place of the one that stands there. ``cost``: the tokens that they add."""
         self._left -= cost
         for line in lines:
             if line.text:
                 self._groups.add(line.group)
                 self._lines[line.place] = (rank, line)
-        return cost
 
     def _put_cut(self, line: MemoryLine, rank: int) -> None:
         """Put in as much of a line as there is room for, if that says something."""
         if line.place in self._lines:
             return
-        if self._count([line]) <= self._left:
-            self._put([line], rank)
+        cost = self._count([line])
+        if cost <= self._left:
+            self._put([line], rank, cost)
             return
         left = self._left - self._count([replace(line, text=CUT_MARK)])
         if left >= _FEWEST_TOKENS:
             # With its mark a cut line is no longer than the line itself.
             most = line.text[: -len(CUT_MARK)]
             text = self._counter.cut_words(most, left).rstrip() + CUT_MARK
-            self._put([replace(line, text=text)], rank)
+            cut = [replace(line, text=text)]
+            self._put(cut, rank, self._count(cut))
 
     def _count(self, lines: Sequence[MemoryLine]) -> int:
         """The cost of lines, with the heads of groups that have none yet, less the cost of the lines that they replace."""
         cost = 0
-        groups: set[tuple[str, ...]] = set()
+        groups: Set[tuple[str, ...]] = self._groups
         for line in lines:
-            cost += self._counter.known(f"{line}\n")
-            if line.group not in self._groups and line.group not in groups:
-                groups.add(line.group)
+            cost += line.count(self._counter)
+            if line.group not in groups:
+                groups = groups | {line.group}
                 cost += self._counter.known(f"{make_head(line, None)}\n")
-            if line.place in self._lines:
-                cost -= self._counter.known(f"{self._lines[line.place][1]}\n")
+            standing = self._lines.get(line.place)
+            if standing is not None:
+                cost -= standing[1].count(self._counter)
         return cost

@@ -4,6 +4,7 @@ An excerpt repeats the text except for white space: pieces of it, in its order.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import accumulate
 
 from layerlore.memory.language.search_words import split_words
@@ -16,9 +17,11 @@ CUT = "…"
 """Stands where something is left out, but at the end, where CUT_MARK stands."""
 
 # The end of a sentence.
-_ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
+_ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*+\s*+$", engine="re")
 # A longer sentence is cut: the rest of an excerpt needs room, too.
 _LONGEST_PIECE = 320
+# A text as long as a whole line.
+_USUAL_TEXT = 500
 # The number of sentences in an excerpt: its length is the limit.
 _MOST_SENTENCES = 100
 # Twice as long a piece needs about twice the words to be chosen.
@@ -61,12 +64,26 @@ def pick_sentence(text: str, sought: Mapping[str, float], most: int, chunk: str 
 def _pick(text: str, sought: Mapping[str, float], most: int, chunk: str, count: int) -> str:
     if len(text) <= most:
         return join_lines(text)
-    pieces = split_pieces(text, min(_LONGEST_PIECE, most))
-    choice = _Choice(text, pieces, sought, chunk)
-    picked = choice.pick(most, count) or choice.pick(most, count, titles=True) or _begin(pieces, most)
+    # The same lines of ordinary length are shortened for one query after another.
+    split = _split_again if len(text) <= _USUAL_TEXT else _split
+    pieces, words = split(text, min(_LONGEST_PIECE, most))
+    choice = _Choice(text, pieces, words, sought, chunk)
+    picked = choice.pick(most, count)
+    if not picked and any(piece.kind == "title" for piece in pieces):
+        picked = choice.pick(most, count, titles=True)
+    picked = picked or _begin(pieces, most)
     if picked:
         return _join(text, pieces, sorted(picked))
     return join_lines(text[:most]) + CUT_MARK
+
+
+def _split(text: str, longest: int) -> tuple[Sequence[Piece], Sequence[Sequence[str]]]:
+    """The pieces of a text, and the words of each."""
+    pieces = split_pieces(text, longest)
+    return pieces, [split_words(text[piece.start : piece.end]) for piece in pieces]
+
+
+_split_again = lru_cache(maxsize=512)(_split)
 
 
 def cut_end(text: str, most: int) -> str:
@@ -90,13 +107,20 @@ def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
 class _Choice:
     """The words sought that each piece of a text has, to choose the pieces that say most."""
 
-    def __init__(self, text: str, pieces: Sequence[Piece], sought: Mapping[str, float], chunk: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        pieces: Sequence[Piece],
+        words: Sequence[Sequence[str]],
+        sought: Mapping[str, float],
+        chunk: str,
+    ) -> None:
         self._text = text
         self._pieces = pieces
         self._sought = sought
         self._sizes = [piece.end - piece.start for piece in pieces]
-        self._words = [split_words(text[piece.start : piece.end]) for piece in pieces]
-        self._own = _find_sought([set(words) for words in self._words], sought)
+        self._words = words
+        self._own = _find_sought([set(each) for each in words], sought)
         self._shares = self._share_words()
         self._bonus = self._share_bonus(chunk)
 
@@ -211,13 +235,15 @@ class _Choice:
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:
     """For each piece the words sought that it has, or has a form of, and what they count. Each of its words is examined
     once."""
-    beginnings = tuple({_stem(word) for word in sought})
+    beginnings = _list_stems(tuple(sought))
     like: dict[str, dict[str, float]] = {}
     for other in set().union(*words_of_pieces):
         if other.startswith(beginnings) and (
             found := {word: share for word in sought if (share := _match(word, other))}
         ):
             like[other] = found
+    if not like:
+        return [{} for _ in words_of_pieces]
     has: list[dict[str, float]] = []
     for words in words_of_pieces:
         shares: dict[str, float] = {}
@@ -242,6 +268,12 @@ def _match(word: str, other: str) -> float:
 def _stem(word: str) -> str:
     """The beginning that the forms of a word share."""
     return word[: max(_SHORTEST_STEM, len(word) - _ENDING)]
+
+
+@lru_cache(maxsize=32)
+def _list_stems(sought: tuple[str, ...]) -> tuple[str, ...]:
+    """The stems of the words of a query, which is asked for each text of an answer."""
+    return tuple(set(map(_stem, sought)))
 
 
 def _join(text: str, pieces: Sequence[Piece], picked: Sequence[int]) -> str:

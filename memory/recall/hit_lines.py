@@ -14,9 +14,8 @@ a hit and explains it. In a project, each line begins with its owner: ``[project
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
-from functools import cached_property
 from typing import Any, Literal
 
 from layerlore.memory.language.search_words import find_query_words
@@ -25,6 +24,7 @@ from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.index_texts import make_embedding_texts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import plain_text, searchable_text
+from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.recall.excerpts import cut_end, pick_sentence, pick_sentences
 from layerlore.memory.rules.ages import day, name_end
 from layerlore.memory.rules.time_zones import current_zone
@@ -83,12 +83,14 @@ def mark_whose(message: Message) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class MemoryLine:
     """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
     line below; ``is_whole``: that is all of its text, ``shortened``: less of it than would be shown with more room. An
     entry has the shape of a message here. ``best``: it is one of the best hits; ``newer_than``: the place of an earlier line
-    that gives another value for the same thing."""
+    that gives another value for the same thing. A line does not change: what is made of it is kept.
+
+    ``group``: the owner of the memory, the thread and the day. Lines of one group share a head."""
 
     message: Message
     text: str
@@ -98,30 +100,42 @@ class MemoryLine:
     shortened: bool = False
     best: bool = False
     newer_than: str = ""
+    place: Place = field(init=False)
+    group: tuple[str, str, str] = field(init=False)
+    _shown: str = field(default="", init=False, repr=False, compare=False)
+    _values: TextValues | None = field(default=None, init=False, repr=False, compare=False)
+    _counter: TokenCounter | None = field(default=None, init=False, repr=False, compare=False)
+    _tokens: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        message = self.message
+        self.place = find_place(message)
+        self.group = (message.whose, message.thread_id, day(message.said_at))
 
     @property
     def is_entry(self) -> bool:
         return self.message.thread_id.startswith(PLACE)
 
     @property
-    def place(self) -> Place:
-        return find_place(self.message)
-
-    @cached_property
-    def group(self) -> tuple[str, str, str]:
-        """The owner of the memory, the thread and the day: lines of one group share a head."""
-        return self.message.whose, self.message.thread_id, day(self.message.said_at)
-
-    @cached_property
     def values(self) -> TextValues:
         """The values of the shown text."""
-        return read_values(self.text)
+        if self._values is None:
+            self._values = read_values(self.text)
+        return self._values
+
+    def count(self, counter: TokenCounter) -> int:
+        """Its tokens, with the line's end."""
+        if self._counter is not counter:
+            # The number comes first: another thread may read both at any time.
+            self._tokens, self._counter = counter.known(f"{self}\n"), counter
+        return self._tokens
 
     def __str__(self) -> str:
+        if not self._shown:
+            self._shown = self._write()
         return self._shown
 
-    @cached_property
-    def _shown(self) -> str:
+    def _write(self) -> str:
         if self.newer_than:
             newer = f" (newer than {self.newer_than})"
         else:
@@ -167,7 +181,7 @@ def shorten_line(line: MemoryLine, sought: Mapping[str, float]) -> MemoryLine:
     It has no text that the whole line lacks, so that with more room nothing is missing."""
     if len(line.text) <= SHORT_CHARS:
         return line
-    return replace(line, text=pick_sentence(line.text, sought, SHORT_CHARS), is_whole=False)
+    return MemoryLine(line.message, pick_sentence(line.text, sought, SHORT_CHARS), line.beside, line.note)
 
 
 def show_text(
@@ -216,7 +230,7 @@ def _cut_text(
 def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
     """The head that the line needs behind another one; "" if it shares that one's, and for an entry or a note, whose line
     says it all."""
-    if line.is_entry or is_note(line.message) or (before is not None and before.group == line.group):
+    if (before is not None and before.group == line.group) or line.is_entry or is_note(line.message):
         return ""
     thread, on = line.group[1:]
     same = before is not None and before.group[:2] == line.group[:2]
@@ -240,14 +254,12 @@ def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     for line in lines:
         first[line.group] = min(line.message.said_at, first.get(line.group, line.message.said_at))
     # A group is ordered by its first line, so that a thread's lines of one day are never torn apart.
-    ordered = sorted(lines, key=lambda line: (day(first[line.group]), first[line.group], line.group, line.message.seq))
+    ordered = sorted(lines, key=lambda line: (line.group[2], first[line.group], line.group, line.message.seq))
     shown: list[str] = []
-    for number, line in enumerate(ordered):
-        head = make_head(line, ordered[number - 1] if number else None)
-        if head:
-            shown += [head, str(line)]
-        else:
-            shown += [str(line)]
+    before: MemoryLine | None = None
+    for line in ordered:
+        shown += filter(None, (make_head(line, before), str(line)))
+        before = line
     return shown
 
 
@@ -344,31 +356,33 @@ class MessageTexts:
     """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
     same do no harm, and a lock would cost more than most of them."""
 
-    __slots__ = ("_chars", "_folded", "_line", "_words", "_zone", "message")
+    __slots__ = ("_folded", "_line", "_plain", "_said", "_words", "_zone", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
-        self._chars: int | None = None
+        self._plain: str | None = None
         self._folded: str | None = None
+        self._said: int | None = None
         self._words: frozenset[str] | None = None
         self._line: MemoryLine | None = None
         self._zone: tzinfo = UTC
 
     @property
-    def chars(self) -> int:
-        if self._chars is None:
-            self._chars = len(plain_text(self.message.parts))
-        return self._chars
+    def plain(self) -> str:
+        """Its text as ``plain_text`` gives it; of a message with one text that text itself, so that keeping it costs nothing."""
+        if self._plain is None:
+            self._plain = plain_text(self.message.parts)
+        return self._plain
 
     @property
     def tokens(self) -> int:
         """About what its text takes, in tokens."""
-        return self.chars // _CHARS_PER_TOKEN
+        return len(self.plain) // _CHARS_PER_TOKEN
 
     @property
     def tokens_of_line(self) -> int:
         """About what its line takes, in tokens."""
-        chars = self.chars
+        chars = len(self.plain)
         return (chars if chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
 
     @property
@@ -379,10 +393,18 @@ class MessageTexts:
         return self._folded
 
     @property
+    def said(self) -> int:
+        """The hash of its speaker and its text: equal if one speaker says the same to the letter. 0 without a text."""
+        if self._said is None:
+            text = join_lines(self.plain)
+            self._said = hash((self.message.role, self.message.name, text)) if text else 0
+        return self._said
+
+    @property
     def words(self) -> frozenset[str]:
         """Its content words, with names and numbers; of a text that has none all its words."""
         if self._words is None:
-            self._words = frozenset(find_query_words(plain_text(self.message.parts), most=_MOST_WORDS))
+            self._words = frozenset(find_query_words(self.plain, most=_MOST_WORDS))
         return self._words
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
@@ -452,13 +474,10 @@ class ShownTexts:
     """The texts already shown in one answer, each with its speaker."""
 
     def __init__(self) -> None:
-        self._shown: set[tuple[str, str | None, str]] = set()
+        self._shown = set[int]()
 
-    def add(self, message: Message) -> bool:
+    def add(self, texts: MessageTexts) -> bool:
         """Add a message unless the same speaker already said the same, to the letter. Returns whether it was added."""
-        text = join_lines(plain_text(message.parts))
-        if not text:
-            return True
-        before = len(self._shown)
-        self._shown.add((message.role, message.name, text))
-        return len(self._shown) > before
+        is_new = texts.said not in self._shown
+        self._shown.add(texts.said)
+        return is_new or not texts.said

@@ -40,7 +40,7 @@ class _Line:
 
 
 # A sentence ends at a line's end, or at a sign that ends one. Scripts without spaces write none behind it.
-_SENTENCE_END = linear_re.compile(r"[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*")
+_SENTENCE_END = linear_re.compile(r"(?<![.!?…؟।])[.!?…؟।]++[\"'”’)\]*_]*+(?=\s)|[。！？｡]++[”’」』）]*+", engine="re")
 _LINE = linear_re.compile(r"[^\n]+", engine="re")
 # A shorter text is "Dr." or a list's "1.", not a sentence: it goes with what follows.
 _SHORTEST_PIECE = 16

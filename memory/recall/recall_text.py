@@ -65,7 +65,7 @@ ADVICE = "Other short wordings may find more: several in one call as queries, al
 def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
     """The hits without those that repeat a better one to the letter."""
     shown = ShownTexts()
-    return [hit for hit in hits if shown.add(hit.message)]
+    return [hit for hit in hits if shown.add(hit.texts)]
 
 
 def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
@@ -104,7 +104,7 @@ def render_text(
     hits = drop_repeated(recalled.hits)
     # The real number of shown hits is known only after packing, so the closing line is estimated with all of them.
     closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
-    room = max_tokens - counter.text(f"{opening}\n{closing}") - _MARK_TOKENS
+    room = max_tokens - counter.known(f"{opening}\n{closing}") - _MARK_TOKENS
     lines = _pack(hits, recalled, counter, room, detail=detail, explain=explain, overview=overview)
     scores = {find_place(hit.message): hit.score for hit in recalled.hits}
 
@@ -147,10 +147,14 @@ def _pack(
     overview: bool,
 ) -> list[MemoryLine]:
     """The lines of the hits that fit."""
-    found = [_make_evidence(hit, number, recalled, detail, explain) for number, hit in enumerate(hits, 1)]
-    order = rank_evidence(len(found), lambda at: found[at].tokens)
+
+    def find_cost(at: int) -> int:
+        texts = hits[at].texts
+        return texts.tokens if detail == "high" else texts.tokens_of_line
+
+    order = rank_evidence(len(hits), find_cost)
     packed = pack_lines(
-        ((at, found[at]) for at in order),
+        ((at, _make_evidence(hits[at], at + 1, recalled, detail, explain)) for at in order),
         counter,
         room,
         short_share=OVERVIEW_SHARE if overview else SHORT_SHARE,

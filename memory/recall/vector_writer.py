@@ -203,6 +203,10 @@ LEASE_MS = 300_000
 LOCAL_LEASE_MS = 30_000
 """How long one process alone makes up for what is missing, with a remote or a local embedder, unless it prolongs that:
 others would pay, or compute, for the same texts."""
+REST_RATIO = 2
+LONGEST_REST = 1.0
+"""The rest after a batch during which callers were served, times what the batch took, and at most so many seconds: with 2,
+most calls meet no batch."""
 UNUSED_DAYS = 7
 """Vectors of an embedder that no process has used for so long are removed."""
 GIVE_WAY_SECONDS = 0.5
@@ -368,7 +372,19 @@ class VectorWriter:
         return _Page(wanted, rows[-1].row_id if full else upto, full)
 
     async def _embed(self, page: _Page) -> int:
-        return await embed_page(self._engine, self._embedding, page.rows)
+        """Embed a page. While callers write and search, a model on this machine rests between batches: it would take the
+        cores from them. Returns how many rows have a vector now."""
+        local = self._embedding.embedder.local
+        # A remote model works elsewhere, and a full request costs less than several.
+        most = BATCH_ROWS if local else BATCH
+        done = 0
+        for at in range(0, len(page.rows), most):
+            began, queries = time.monotonic(), self._embedding.queries_seen
+            done += await embed_page(self._engine, self._embedding, page.rows[at : at + most])
+            served = self._engine.written.noted or self._embedding.queries_seen > queries
+            if local and served:
+                await _rest(min(REST_RATIO * (time.monotonic() - began), LONGEST_REST))
+        return done
 
     async def _forget_unused(self) -> None:
         database = self._engine.database
@@ -381,6 +397,10 @@ class VectorWriter:
                 pass
             await database.write_installation(vectors.forget_use, unused)
             log.info("removed the vectors of %s", ", ".join(sorted(unused)))
+
+
+async def _rest(seconds: float) -> None:
+    await anyio.sleep(seconds)
 
 
 async def _read_rows(tx: Tx, model: str, after: int, last: int | None) -> tuple[list[PendingRow], int]:

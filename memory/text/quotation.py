@@ -7,7 +7,7 @@ stored text stays as it was sent.
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, get_args
 
 from layerlore.memory.language.confusables import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, LookAlikeNames
@@ -338,6 +338,7 @@ def indent_lines(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=256)
 def format_speaker(role: str, name: str | None, trust: str = "") -> str:
     """The speaker at the head of a line: ``user Anna``. ``trust`` stands in brackets behind it."""
     # Some conversations name their speakers user and assistant: twice the same says nothing.

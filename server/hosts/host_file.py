@@ -14,8 +14,7 @@ import tomlkit
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from layerlore.server.hosts.catalog import Format, Host
-from layerlore.server.hosts.host_entries import NAME, HostLaunch
+from layerlore.server.hosts.catalog import NAME, Format, Host, HostLaunch
 from layerlore.server.process.safe_files import is_there, read_regular, remove_file, replace_file, replacing
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import LayerloreError
@@ -391,7 +390,7 @@ class HostFile:
             return _FORMATS[self.format].parse((text or "").removeprefix(_MARK))
         except (ValueError, IndexError) as error:
             raise HostFileRefused(
-                f"{self.path} is not valid {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
+                f"{self.path} cannot be read as {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
             ) from None
 
     def find(self, text: str | None, path: Sequence[str]) -> Any:

@@ -99,7 +99,7 @@ def conversation_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> Iterator[dict[str, Run]]:
     folder = tmp_path_factory.mktemp("benchmarks")
     sets = str(conversation_set)
-    few = ["--rounds", "1", "--calls", "2", "--starts", "1", "--state-rounds", "1"]
+    few = ["--rounds", "1", "--calls", "2", "--starts", "1", "--state-rounds", "1", "--backlog", "60"]
     started = {
         "recall": start(folder, "recall", sets),
         "recall-words": start(folder, "recall-words", sets, "--embedder", "none"),

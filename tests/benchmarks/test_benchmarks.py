@@ -19,6 +19,7 @@ def test_calls_prints_each_call_on_each_transport_beside_the_no_op_call(runs: Ru
         assert call["ours"]["p50_ms"] > 0
         assert call["no-op"]["p50_ms"] > 0
     assert all(call["commit"]["p50_ms"] > 0 for call in figures["calls"] if call["call"] == "add")
+    assert figures["adds_beside_vectors"]["p50_ms"] > 0
 
 
 @pytest.mark.soak

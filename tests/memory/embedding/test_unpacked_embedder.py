@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,7 +99,12 @@ def remove_weight(place: Path) -> None:
     (place / "weight.d0.npy").unlink()
 
 
-@pytest.mark.parametrize("damage", [damage_table, remove_weight])
+def blank_weight(place: Path) -> None:
+    weight = np.load(place / "weight.d0.npy")
+    np.save(place / "weight.d0.npy", np.zeros_like(weight))
+
+
+@pytest.mark.parametrize("damage", [damage_table, remove_weight, blank_weight])
 def test_damaged_files_are_made_again(folder: Path, packed: USE, damage: Callable[[Path], None]) -> None:
     damage(folder / FORMAT)
     assert np.array_equal(UnpackedModel(folder).encode(["tea"]), packed.encode(["tea"]))
@@ -112,6 +118,12 @@ def test_damaged_files_that_it_may_not_replace_are_passed_over(
     # As on a disk that may only be read; permissions would not hinder every user that runs this.
     monkeypatch.setattr(shutil, "rmtree", lambda place, ignore_errors: None)
     assert np.allclose(UseEmbedder([tmp_path, folder]).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
+
+
+def test_a_folder_on_a_full_disk_is_passed_over(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
+    UseEmbedder([tmp_path, folder]).load()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_serves_without_a_folder_that_it_may_write(base: Path, packed: USE) -> None:

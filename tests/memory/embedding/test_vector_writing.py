@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
-from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.embedding.service import BATCH_ROWS, EmbeddingService
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.recall import vector_writer
@@ -195,6 +195,32 @@ async def until_embedded(engine: Engine, done: int) -> None:
     with anyio.fail_after(PATIENCE):
         while (await made(engine)).done < done:
             await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["local", "remote"])
+async def test_only_a_local_model_rests_between_batches_while_others_write(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(vector_writer, "_rest", rest)
+    embedder = ToldEmbedder(local=local)
+    async with opened(embedder) as engine:
+        await say(engine, *(f"text {n}" for n in range(BATCH_ROWS + 1)))
+        assert await writer(engine).scan()
+        assert rests == []
+        await say(engine, *(f"text {n}" for n in range(BATCH_ROWS + 1)), scope=BEN)
+        embedder.hold()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer(engine).scan)
+            assert await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+            await say(engine, "an apple", thread="other")
+            embedder.gate.set()
+        assert any(seconds > 0 for seconds in rests) == local
+        assert (await made(engine)).done >= 2 * BATCH_ROWS + 2
 
 
 async def test_vectors_that_nobody_has_used_for_a_week_go_and_no_others(opened: Opened, clock: Clock) -> None:

@@ -51,7 +51,7 @@ def evidence(found: Message, sought: Mapping[str, float] | None = None, *before:
 
 
 def pack(found: Sequence[Evidence], room: int, short_share: float = 0.3) -> list[MemoryLine]:
-    order = rank_evidence(len(found), lambda at: found[at].tokens)
+    order = rank_evidence(len(found), lambda at: found[at].texts.tokens_of_line)
     return pack_lines(((at, found[at]) for at in order), COUNTER, room, short_share=short_share).lines
 
 
