@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from layerlore.server.hosts.catalog import BY_NAME
+from layerlore.server.hosts.catalog import BY_NAME, NAME, HostLaunch
 from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.hosts.host_entries import NAME, HostLaunch
 from layerlore.server.hosts.host_file import make_link
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.settings import DEFAULT_TOOLSETS, PREFIX, Settings

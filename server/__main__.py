@@ -50,7 +50,7 @@ def main() -> None:
         launch = importlib.import_module("layerlore.server.relay.launch").read_launch(flags, os.environ)
     if launch is not None:
         importlib.import_module("layerlore.server.relay.relay").relay(launch, fds, sys.argv[1:])
-    return _end(_interpreter().load_program("layerlore.server.stdio.stdio_server").serve(flags, fds))
+    return _end(_interpreter().load_program("layerlore.server.stdio.stdio_transport").serve(flags, fds))
 
 
 def _end(code: int) -> None:

@@ -38,8 +38,8 @@ from layerlore.server.access.remote_endpoint import Remote
 from layerlore.server.process.json_rpc import decode, encode, error_line, refuse_too_long, strip_mark
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
-from layerlore.server.relay.captured_hosts import is_captured
-from layerlore.server.relay.host_process import find_conversation
+from layerlore.server.relay.channels import find_conversation
+from layerlore.server.relay.hook_events import is_captured
 from layerlore.server.stdio.streams import ByteSource, open_streams
 
 SESSION_HEADER = "mcp-session-id"

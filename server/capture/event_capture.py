@@ -15,10 +15,8 @@ from layerlore.memory.rules.validation import parse_time
 from layerlore.server.capture.hook_memory import CapturedMessage, HookMemory
 from layerlore.server.capture.hook_sessions import Session, Sessions, mark_path, now_ms
 from layerlore.server.capture.host_events import HookCall
-from layerlore.server.capture.host_lines import TranscriptMessage
-from layerlore.server.capture.ignored import IgnoredPaths
-from layerlore.server.capture.message_cleanup import Cleaner
-from layerlore.server.capture.new_lines import CHUNK_BYTES, TranscriptCursor, read_new
+from layerlore.server.capture.host_lines import CHUNK_BYTES, TranscriptCursor, TranscriptMessage, read_new
+from layerlore.server.capture.message_cleanup import Cleaner, IgnoredPaths
 from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput

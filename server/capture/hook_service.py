@@ -12,17 +12,15 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.time_zones import use_zone
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.event_capture import Capture, run_apart
 from layerlore.server.capture.hook_memory import HookMemory, LocalMemory
 from layerlore.server.capture.hook_sessions import Sessions
-from layerlore.server.capture.host_events import HookCall, read_call
-from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.host_events import CurrentConversations, HookCall, read_call
 from layerlore.server.capture.memory_files import MemoryFiles
+from layerlore.server.capture.message_cleanup import IgnoredPaths
 from layerlore.server.capture.remote_memory import RemoteMemory, RemoteUnreachable, open_endpoint
 from layerlore.server.relay import spool
-from layerlore.server.relay.captured_hosts import note_captured
-from layerlore.server.relay.hook_events import HOOK_EVENTS
+from layerlore.server.relay.hook_events import HOOK_EVENTS, note_captured
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope

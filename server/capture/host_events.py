@@ -1,11 +1,13 @@
-"""An event as a hook handed it over, whatever host it is of."""
+"""An event as a hook handed it over, whatever host it is of, and the conversation that each process of a host is in now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cachetools import LRUCache
+
 from layerlore.server.capture.host_lines import as_object
-from layerlore.server.relay.hook_events import MEMORY_FILES, HookEvent, find_event
+from layerlore.server.relay.hook_events import MEMORY_FILES, ONE_AT_A_TIME, HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -84,3 +86,28 @@ def _mend(text: str) -> str:
 
 def _texts(given: Any) -> dict[str, str]:
     return {str(name): value for name, value in as_object(given).items() if isinstance(value, str)}
+
+
+_MOST_KEPT = 1_000
+
+
+class CurrentConversations:
+    """A host names a conversation when it launches a server, if at all. The user may go on with another one in the same
+    process, and only the hooks see that."""
+
+    def __init__(self) -> None:
+        self._kept = LRUCache[str, tuple[str, str]](_MOST_KEPT)
+
+    def note(self, call: HookCall) -> None:
+        """Note the conversation of an event. The events of one process may come out of order: the newest counts."""
+        if call.host not in ONE_AT_A_TIME or not call.host_process or not call.session:
+            return
+        # The name of an event begins with its time.
+        newest, _ = self._kept.get(call.host_process, ("", ""))
+        if call.name > newest:
+            self._kept[call.host_process] = call.name, call.session
+
+    def find(self, host_process: str) -> str:
+        """The conversation of a host's process; "" if no hook told of it."""
+        _, session = self._kept.get(host_process, ("", ""))
+        return session

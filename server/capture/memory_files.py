@@ -24,18 +24,16 @@ from layerlore.server.capture.memory_notes import (
     INDEX,
     MOST_FILES,
     MemoryFolder,
-    list_memory_files,
-    mark_file,
-    read_lines,
-    read_notes,
-    read_text,
-)
-from layerlore.server.capture.memory_section import (
     SectionDamaged,
     drop_section,
     find_section,
+    list_memory_files,
+    mark_file,
     name_owner,
     put_section,
+    read_lines,
+    read_notes,
+    read_text,
 )
 from layerlore.server.process.safe_files import UnsafeFile, remove_file, replacing
 from layerlore.server.settings.project import find_repository

@@ -13,12 +13,10 @@ from layerlore.server.capture.remote_memory import RemoteAway, find_remote_threa
 from layerlore.server.command_line.options import print_json
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
-from layerlore.server.hosts.hook_files import find_hooks
-from layerlore.server.hosts.hook_obstacles import TRUST, find_switched_off, is_untrusted
+from layerlore.server.hosts.hook_files import TRUST, find_hooks, find_switched_off, is_untrusted
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
-from layerlore.server.relay.captured_hosts import CapturedRemotely, find_remote_capture
-from layerlore.server.relay.hook_events import HOOK_EVENTS
+from layerlore.server.relay.hook_events import HOOK_EVENTS, CapturedRemotely, find_remote_capture
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
 

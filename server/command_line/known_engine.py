@@ -9,8 +9,7 @@ from layerlore.server.access.caller import make_terminal_caller
 from layerlore.server.command_line.known_database import expect_database
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.declaration import Call, Declaration
 from layerlore.storage.core.records import Json, Scope
 
 _PATIENCE_MS = 20_000

@@ -9,8 +9,7 @@ from typing import Literal, get_args
 
 from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
 from layerlore.server.capture.event_capture import as_captured
-from layerlore.server.capture.host_lines import as_object
-from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.host_lines import TranscriptCursor, as_object, read_new
 from layerlore.server.capture.memory_notes import (
     find_memory_kind,
     is_claude_memory,
@@ -18,15 +17,15 @@ from layerlore.server.capture.memory_notes import (
     read_memory,
     read_section,
 )
-from layerlore.server.capture.message_cleanup import Cleaner
-from layerlore.server.capture.new_lines import TranscriptCursor, read_new
+from layerlore.server.capture.message_cleanup import Cleaner, IgnoredPaths
 from layerlore.server.foreign import chat_exports, note_files
 from layerlore.server.foreign.chat_exports import (
     Foreign,
     ForeignConversation,
     find_files,
+    open_items,
+    read_lines,
 )
-from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.note_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.server.settings.capture import CaptureSettings

@@ -16,11 +16,12 @@ from layerlore.server.foreign.chat_exports import (
     as_object,
     as_text,
     find_files,
+    open_items,
     read_expiry,
+    read_lines,
     read_ms,
     say,
 )
-from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.process.safe_files import read_regular
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput

@@ -1,18 +1,148 @@
-"""The hosts whose configuration can name this server: their files, and the shapes that they read.
+"""The hosts whose configuration can name this server: their files, and the entry of a server in the form of each host: a
+command to launch, or the URL of one.
 
 Read in public sources: the hosts' own documentation, and installers that others publish.
 """
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from layerlore.server.hosts import host_entries
-from layerlore.server.hosts.host_entries import Write
 from layerlore.server.process.safe_files import is_there
+from layerlore.server.relay.hook_events import COMMAND, HOOK_EVENTS
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.records import Json
+
+NAME = "layerlore"
+"""The name of the server in every host's file."""
+GOOSE_TIMEOUT_SECONDS = 300
+_OUR_HOOK = linear_re.compile(
+    rf"{NAME}.*\s{COMMAND}\s+(?:{'|'.join(HOOK_EVENTS)})\s", linear_re.IGNORECASE | linear_re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostLaunch:
+    """How a host reaches the memory: the program and its arguments, or, with a ``url``, a server over HTTP."""
+
+    command: tuple[str, ...]
+    url: str = ""
+
+
+Write = Callable[[HostLaunch], Json]
+"""A launch as the value that stands in a host's file."""
+
+
+def plain(launch: HostLaunch) -> Json:
+    """The commonest shape: ``command`` and ``args``, or ``url``."""
+    if launch.url:
+        return {"url": launch.url}
+    return _command(launch)
+
+
+def typed(launch: HostLaunch) -> Json:
+    """With ``type``: Claude Code and VS Code."""
+    if launch.url:
+        return {"type": "http", "url": launch.url}
+    return {"type": "stdio", **_command(launch)}
+
+
+def gemini(launch: HostLaunch) -> Json:
+    if launch.url:
+        return {"httpUrl": launch.url}
+    return _command(launch)
+
+
+def windsurf(launch: HostLaunch) -> Json:
+    if launch.url:
+        return {"serverUrl": launch.url}
+    return _command(launch)
+
+
+def zed(launch: HostLaunch) -> Json:
+    return {"source": "custom", **({"url": launch.url} if launch.url else {**_command(launch), "env": {}})}
+
+
+def opencode(launch: HostLaunch) -> Json:
+    if launch.url:
+        return {"type": "remote", "url": launch.url, "enabled": True}
+    return {"type": "local", "command": list(launch.command), "enabled": True}
+
+
+def cline(launch: HostLaunch) -> Json:
+    if launch.url:
+        return {"type": "streamableHttp", "url": launch.url, "disabled": False}
+    return {**_command(launch), "disabled": False}
+
+
+def goose(launch: HostLaunch) -> Json:
+    reached = {"type": "streamable_http", "uri": launch.url, "headers": {}}
+    if not launch.url:
+        reached = {"type": "stdio", "cmd": launch.command[0], "args": list(launch.command[1:]), "envs": {}}
+    return {
+        "name": NAME,
+        "description": "What is remembered of the user and of earlier work",
+        **reached,
+        "enabled": True,
+        "timeout": GOOSE_TIMEOUT_SECONDS,
+    }
+
+
+def copilot(launch: HostLaunch) -> Json:
+    return {**typed(launch), "tools": ["*"]}
+
+
+def is_ours(entry: object) -> bool:
+    """Whether an entry of a host's file launches this program, whatever its shape: what an update may replace."""
+    return NAME in str(entry).lower()
+
+
+def launches_us(entry: object) -> bool:
+    """Whether an entry launches this program, by its name or as a module: a path among its arguments may have our name,
+    too."""
+    if not isinstance(entry, dict):
+        return False
+    given = [entry.get(name) for name in ("command", "cmd", "args")]
+    words = [str(word) for part in given for word in (part if isinstance(part, list) else [part] if part else [])]
+    return bool(words) and (Path(words[0]).stem == NAME or f"{NAME}.server" in words)
+
+
+def without_our_hooks(items: Sequence[object]) -> list[object]:
+    """A host's list of hooks without those that call this program's ``hook``. The other hooks of a group stay."""
+    return [kept for item in items for kept in _keep_others(item)]
+
+
+def _keep_others(item: object) -> Iterator[object]:
+    if isinstance(item, dict):
+        hooks = item.get("hooks")
+    else:
+        hooks = None
+    if not isinstance(item, dict) or not isinstance(hooks, list):
+        if not _calls_us(item):
+            yield item
+        return
+    others = [hook for hook in hooks if not _calls_us(hook)]
+    if others == hooks:
+        yield item
+    elif others:
+        yield {**item, "hooks": others}
+
+
+def _calls_us(hook: object) -> bool:
+    """Whether a hook's command is ours: a path of another program may contain our name."""
+    if not isinstance(hook, dict):
+        return False
+    arguments = hook.get("args")
+    words = [hook.get("command"), hook.get("bash"), *(arguments if isinstance(arguments, list) else ())]
+    return _OUR_HOOK.search(" ".join(map(str, words))) is not None
+
+
+def _command(launch: HostLaunch) -> Json:
+    return {"command": launch.command[0], "args": list(launch.command[1:])}
+
 
 Platform = Literal["linux", "darwin", "win32"]
 
@@ -120,7 +250,7 @@ HOSTS = (
         "Claude Desktop",
         ("APPS/Claude/claude_desktop_config.json",),
         ("mcpServers",),
-        host_entries.plain,
+        plain,
         url=False,
         opens_folders=False,
         elsewhere={
@@ -137,7 +267,7 @@ HOSTS = (
         "Claude Code",
         ("HOME/.claude.json",),
         ("mcpServers",),
-        host_entries.typed,
+        typed,
         project=".mcp.json",
         signs=("HOME/.claude",),
     ),
@@ -146,7 +276,7 @@ HOSTS = (
         "Cursor",
         ("HOME/.cursor/mcp.json",),
         ("mcpServers",),
-        host_entries.plain,
+        plain,
         project=".cursor/mcp.json",
     ),
     Host(
@@ -154,7 +284,7 @@ HOSTS = (
         "VS Code",
         ("APPS/Code/User/mcp.json",),
         ("servers",),
-        host_entries.typed,
+        typed,
         project=".vscode/mcp.json",
     ),
     Host(
@@ -162,7 +292,7 @@ HOSTS = (
         "Codex",
         ("CODEX/config.toml",),
         ("mcp_servers",),
-        host_entries.plain,
+        plain,
         format="toml",
         headers="http_headers",
         project=".codex/config.toml",
@@ -172,7 +302,7 @@ HOSTS = (
         "Gemini CLI",
         ("HOME/.gemini/settings.json",),
         ("mcpServers",),
-        host_entries.gemini,
+        gemini,
         project=".gemini/settings.json",
     ),
     Host(
@@ -180,14 +310,14 @@ HOSTS = (
         "Windsurf",
         ("HOME/.codeium/windsurf/mcp_config.json",),
         ("mcpServers",),
-        host_entries.windsurf,
+        windsurf,
     ),
     Host(
         "zed",
         "Zed",
         ("CONFIG/zed/settings.json",),
         ("context_servers",),
-        host_entries.zed,
+        zed,
         project=".zed/settings.json",
         elsewhere={"win32": ("APPS/Zed/settings.json",)},
     ),
@@ -196,7 +326,7 @@ HOSTS = (
         "opencode",
         ("HOME/.config/opencode/opencode.json", "HOME/.config/opencode/opencode.jsonc"),
         ("mcp",),
-        host_entries.opencode,
+        opencode,
         project="opencode.json",
     ),
     Host(
@@ -207,7 +337,7 @@ HOSTS = (
             "CLINE/data/settings/cline_mcp_settings.json",
         ),
         ("mcpServers",),
-        host_entries.cline,
+        cline,
         signs=("APPS/Code/User/globalStorage/saoudrizwan.claude-dev", "CLINE/data"),
     ),
     Host(
@@ -215,7 +345,7 @@ HOSTS = (
         "Goose",
         ("CONFIG/goose/config.yaml",),
         ("extensions",),
-        host_entries.goose,
+        goose,
         format="yaml",
         elsewhere={"win32": ("APPS/Block/goose/config/config.yaml",)},
     ),
@@ -224,7 +354,7 @@ HOSTS = (
         "LM Studio",
         ("HOME/.lmstudio/mcp.json",),
         ("mcpServers",),
-        host_entries.plain,
+        plain,
         opens_folders=False,
     ),
     Host(
@@ -232,7 +362,7 @@ HOSTS = (
         "Copilot CLI",
         ("COPILOT/mcp-config.json",),
         ("mcpServers",),
-        host_entries.copilot,
+        copilot,
         project=".github/mcp.json",
         # VS Code reads hooks in the same folder, so the folder alone says nothing.
         signs=("COPILOT/config.json", "COPILOT/settings.json", "COPILOT/session-state", "COPILOT/logs"),

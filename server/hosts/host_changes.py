@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from layerlore.server.hosts.host_entries import NAME, is_ours, without_our_hooks
+from layerlore.server.hosts.catalog import NAME, is_ours, without_our_hooks
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileChanged, HostFileRefused
 from layerlore.server.hosts.installation import Record, read_records, write_records
 

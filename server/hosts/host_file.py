@@ -14,8 +14,7 @@ import tomlkit
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from layerlore.server.hosts.catalog import Format, Host
-from layerlore.server.hosts.host_entries import NAME, HostLaunch
+from layerlore.server.hosts.catalog import NAME, Format, Host, HostLaunch
 from layerlore.server.process.safe_files import is_there, read_regular, remove_file, replace_file, replacing
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import LayerloreError

@@ -11,7 +11,7 @@ import json
 import math
 import random
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,17 +25,151 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from layerlore.server.access.caller import principal_of, record_refusal
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials, Principal
-from layerlore.server.access.gate import Gate, GatedApp, subject_prefix
+from layerlore.server.access.gate import Endpoint, Gate, GatedApp, subject_prefix
 from layerlore.server.access.open_requests import ANSWER, CONNECTION, PendingAnswer, UnsentLimits, call_when_received
-from layerlore.server.access.protected_resource import Endpoint
-from layerlore.server.limits.accounts import Account, Accounts, Bucket
-from layerlore.server.limits.room import CALL_METHODS, Room, TooMuch, answer_refusal, content_length, refusal_error
-from layerlore.server.limits.turns import Turns
+from layerlore.server.limits.room import (
+    CALL_METHODS,
+    Room,
+    TooMuch,
+    Turns,
+    answer_refusal,
+    content_length,
+    refusal_error,
+)
 from layerlore.server.process.sdk_private import add_middleware, session_subjects
 from layerlore.server.relay.hook_events import STORE_METHOD
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.tools.toolsets import ALL_TOOLS, list_writers
 from layerlore.storage.core import metrics
+
+_NOTHING = 1e-9  # seconds, which rounding may leave
+
+
+class Bucket:
+    """A bucket that fills at ``rate`` a second up to ``burst``. A new one is full.
+
+    An amount above the burst needs a full bucket and leaves it in debt: it is possible, but the sender waits for it
+    afterwards. Over any time, no more is granted than the burst (or the one larger amount) and the rate times that time.
+    """
+
+    __slots__ = ("_at", "_burst", "_level", "_rate")
+
+    def __init__(self, rate: float, burst: float, at: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._level = burst
+        self._at = at
+
+    def wait(self, amount: float, at: float) -> float:
+        """Seconds until the amount may be taken; 0: now."""
+        self._fill(at)
+        # The debt of a large amount is paid afterwards, so only a full bucket is needed for it.
+        seconds = (min(amount, self._burst) - self._level) / self._rate
+        if seconds > _NOTHING:
+            return seconds
+        return 0.0
+
+    def spend(self, amount: float, at: float) -> None:
+        """Take the amount even if the bucket has less: later requests wait for the debt."""
+        self._fill(at)
+        self._level -= amount
+
+    def take(self, amount: float, at: float) -> float:
+        """Take the amount if it may be taken now. Returns the seconds to wait; 0: it was taken."""
+        seconds = self.wait(amount, at)
+        if not seconds:
+            self.spend(amount, at)
+        return seconds
+
+    def full(self, at: float) -> bool:
+        self._fill(at)
+        return self._level >= self._burst
+
+    def _fill(self, at: float) -> None:
+        # The clock of a caller may be older than that of the last one.
+        if at > self._at:
+            self._level = min(self._burst, self._level + (at - self._at) * self._rate)
+            self._at = at
+
+
+BURST_SECONDS = 2.0
+"""An idle caller may use the amount of this many seconds at once."""
+MOST_ACCOUNTS = 10_000
+
+
+class Account:
+    """The remaining requests of one principal or one tenant.
+
+    ``buckets``: by what is counted; ``turns``: for what may run at a time; both only for what is limited.
+    ``under_way`` counts the requests that wait or run, ``waiting`` those that wait, ``listening`` the open listen
+    streams.
+    """
+
+    __slots__ = ("buckets", "listening", "turns", "under_way", "waiting")
+
+    def __init__(self, rates: Mapping[str, float], at_once: Mapping[str, int], at: float) -> None:
+        # A rate of 0 means no limit, so there is no bucket for it.
+        self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
+        self.turns = {what: anyio.Semaphore(most) for what, most in at_once.items() if most}
+        self.under_way = 0
+        self.listening = 0
+        self.waiting = 0
+
+    def idle(self, at: float) -> bool:
+        """Whether the account equals a new one."""
+        return not self.under_way and all(bucket.full(at) for bucket in self.buckets.values())
+
+
+class Accounts:
+    """Accounts by name, made on first use.
+
+    Idle accounts are dropped, the least recently used first; beyond ``most`` also others that have no request under way,
+    which lose what they owe. ``rates``: amounts a second; 0 means no limit. ``at_once``: how many may run at a time;
+    0: any number.
+    """
+
+    def __init__(
+        self,
+        rates: Mapping[str, float],
+        clock: Callable[[], float],
+        *,
+        at_once: Mapping[str, int] | None = None,
+        most: int = MOST_ACCOUNTS,
+    ) -> None:
+        self._rates = rates
+        self._at_once = at_once or {}
+        self._clock = clock
+        self._most = most
+        self._kept: OrderedDict[str, Account] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, name: str) -> Account:
+        """The account of that name."""
+        found = self._kept.get(name)
+        if found is not None:
+            self._kept.move_to_end(name)
+            return found
+        at = self._clock()
+        self._make_room(at)
+        made = self._kept[name] = Account(self._rates, self._at_once, at)
+        return made
+
+    def _make_room(self, at: float) -> None:
+        # Check two accounts for each new one, so that in the end all idle ones are dropped.
+        for _ in range(2):
+            if not self._kept:
+                return
+            name, oldest = next(iter(self._kept.items()))
+            # An account with requests under way counts them, so it must stay.
+            if oldest.under_way:
+                self._kept.move_to_end(name)
+            elif oldest.idle(at) or len(self._kept) >= self._most:
+                del self._kept[name]
+            else:
+                return
+
 
 # The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a
 # role, every step a type.

@@ -18,7 +18,7 @@ def main() -> None:
         end_process(2)
     # Before anything is imported: clients wait in the socket's queue while this process loads.
     listener = listen(base)
-    end_process(load_program("layerlore.server.local.local_process").serve(base, flags, listener))
+    end_process(load_program("layerlore.server.local.server").serve(base, flags, listener))
 
 
 if __name__ == "__main__":

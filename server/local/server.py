@@ -1,36 +1,168 @@
-"""The shared server: one open memory for every host that connects, each with its own agent, resource and tools."""
+"""The shared server: its process, and one open memory for every host that connects, each with its own agent, resource and
+tools."""
 
 import asyncio
 import contextlib
+import functools
 import hmac
+import importlib.util
 import json
 import logging
 import os
+import signal
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp.types import JSONRPCMessage, JSONRPCRequest
 
 from layerlore.memory.engine.status_answers import ProcessState
-from layerlore.server.capture.current_conversations import CurrentConversations
-from layerlore.server.limits.turns import Turns
-from layerlore.server.local.host_connection import HostConnection, HostState
+from layerlore.server.access.caller import KEY_META, Caller
+from layerlore.server.access.credentials import Principal
+from layerlore.server.capture.host_events import CurrentConversations
+from layerlore.server.limits.room import Turns
 from layerlore.server.process.late_imports import load_for
-from layerlore.server.process.sdk_private import add_middleware
-from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.lines import TooLong
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.process.sdk_private import add_middleware, serve_within
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.channels import Listener, check_peer, lock
 from layerlore.server.relay.hook_client import TAKEN
 from layerlore.server.relay.hook_client import WANT as HOOK
+from layerlore.server.relay.hook_events import is_captured
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer, assemble_server
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.stdio.stdio_transport import LineConnection
+from layerlore.server.stdio.streams import ByteSink, ByteSource
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.core.records import Json, Scope
+
+FRAME_BYTES = 32
+"""The most that stands before a message in its line."""
+
+
+class HostState:
+    """The context that a lifespan gives to one host's requests: the shared process, with the host's own settings and
+    the conversation that its calls go on with, also after a server before this one.
+
+    ``find_conversation`` gives the host's own id of its conversation, which may change between calls; "" for none."""
+
+    def __init__(
+        self, process: Process, settings: Settings, session: str, find_conversation: Callable[[], str]
+    ) -> None:
+        self.settings = settings
+        self._find_conversation = find_conversation
+        # The state itself is the key, since the connection of a stdio host is its lifespan context.
+        self.session_threads: dict[Any, str] = {self: f"session-{session}"}
+        self._process = process
+
+    @property
+    def conversation(self) -> str:
+        """The host's own id of the conversation that its calls belong to; "" if it gives none."""
+        return self._find_conversation()
+
+    def mask(self, text: str) -> str:
+        """An error's text with its secrets masked."""
+        return self._process.mask(text)
+
+    async def act(
+        self, name: str, function: Callable[..., Any], caller: Caller, values: Json, given: frozenset[str]
+    ) -> Any:
+        """Run what serves a tool, a resource or a prompt. Raises LayerloreError, or a defect."""
+        runtime = await self._process.runtime()
+        return await runtime.act(name, function, caller, values, given, self.settings)
+
+    async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
+        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+        await self._process.record_refusal(principal, tool=tool, client=client, error=error)
+
+    async def is_captured(self, client: str) -> bool:
+        """Whether hooks of the host store the conversations of this client. Raises nothing."""
+        hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
+        # Files are read, which must not block the other hosts.
+        return await asyncio.to_thread(is_captured, hooks, client)
+
+    async def begin_watching(self, scope: Scope) -> None:
+        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        await self._process.begin_watching(scope)
+
+
+class HostConnection(LineConnection):
+    """A host behind its thin client, whose lines come with a number each: ``7 {"jsonrpc": ...}``.
+
+    The number makes the idempotency key of a call that has none, so that a call is done once that the thin client sends
+    again to the next server.
+    """
+
+    def __init__(self, server: ToolServer, state: HostState, source: ByteSource, sink: ByteSink, session: str) -> None:
+        super().__init__(
+            functools.partial(serve_within, server, state),
+            source,
+            sink,
+            StopRequest(),
+            frame_bytes=FRAME_BYTES,
+        )
+        self._session = session
+        self._draining = False
+        self._muted = False
+
+    def drain(self) -> None:
+        """Answer what was read, and leave. Unread requests go to the next server, and so do open streams, without a
+        message."""
+        self._draining = True
+        self.end_input()
+
+    def all_answered(self) -> None:
+        # Requests without an answer at the end of a drain go to the next server, so this one stays silent.
+        self._muted = self._draining
+
+    async def send(self, line: bytes) -> None:
+        if not self._muted:
+            await super().send(line)
+
+    def accept(self, lines: Sequence[bytes | TooLong]) -> Sequence[bytes | TooLong]:
+        return [_unframed(line) for line in lines]
+
+    def admit(self, line: bytes, message: JSONRPCMessage) -> JSONRPCMessage:
+        if isinstance(line, _NumberedLine):
+            number = line.number
+        else:
+            number = 0
+        # Only calls of tools change something; other requests may be repeated.
+        if not number or not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
+            return message
+        params = message.params or {}
+        meta = params.get("_meta") or {}
+        # A client's own key goes first, since it may repeat the call itself.
+        if not isinstance(meta, dict) or KEY_META in meta:
+            return message
+        key = f"{self._session}-{number}"
+        return message.model_copy(update={"params": {**params, "_meta": {**meta, KEY_META: key}}})
+
+
+class _NumberedLine(bytes):
+    """A line, and the number that its thin client gave it; 0: none."""
+
+    number: int
+
+
+def _unframed(line: bytes | TooLong) -> bytes | TooLong:
+    if isinstance(line, TooLong):
+        # The number stands at the beginning only.
+        return TooLong(line.head.partition(b" ")[2], line.tail)
+    number, _, rest = line.partition(b" ")
+    found = _NumberedLine(rest)
+    found.number = int(number) if number.isdigit() else 0
+    return found
+
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -400,3 +532,48 @@ def _release(version: Any) -> tuple[int, ...]:
             break
         numbers.append(int(part))
     return tuple(numbers)
+
+
+EXIT_SECONDS = 15.0
+"""How long ending may take: as long as the calls that are under way."""
+_GREETING_SECONDS = 1.0
+
+
+def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
+    """Serve until no host has been connected for a while, or a stop is requested. Returns the exit code: 2 for invalid
+    settings."""
+    try:
+        settings = load_launched(flags)
+    except SettingsError as error:
+        sys.stderr.write(f"layerlore: {error}\n")
+        _refuse(listener, str(error))
+        return 2
+    configure_logging(settings.log_level, file=f"{base}.log")
+    stop = StopRequest()
+    deadline = ExitDeadline(stop, EXIT_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.ask())
+    server = LocalServer(base, flags, settings, listener, stop)
+    try:
+        anyio.run(server.run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
+        deadline.served = True
+    finally:
+        # Other clients must no longer find this server.
+        listener.withdraw()
+        stop.ask(1)  # without effect unless the lifespan has failed
+    return stop.exit_code
+
+
+def _refuse(listener: Listener, why: str) -> None:
+    """Send the hosts that have connected the reason why they are not served: each further server would end alike."""
+    # Withdrawn first, so that no further client connects to a server that only refuses.
+    listener.withdraw()
+    listener.socket.setblocking(False)
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.socket.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_GREETING_SECONDS)
+                # The greeting is read first: closing with unread bytes would reset the connection and lose the answer.
+                connection.recv(_GREETING_BYTES)
+                connection.sendall(json.dumps({"error": why}).encode() + b"\n")

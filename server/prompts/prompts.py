@@ -28,9 +28,8 @@ from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.resources.kinds import TEMPLATED
 from layerlore.server.resources.requests import cut_text, template_of
-from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
-from layerlore.server.tools.declaration import CURRENT
-from layerlore.server.tools.instructions import name_current
+from layerlore.server.tools.declaration import CURRENT, DEFAULT_LINE_TOKENS, Call, call_function
+from layerlore.server.tools.toolsets import name_current
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:

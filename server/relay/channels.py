@@ -1,4 +1,5 @@
-"""The two ways to a server: the socket of the shared one, and a process of our own where none can be shared."""
+"""The two ways to a server: the socket of the shared one, and a process of our own where none can be shared; and the host
+that launched this process."""
 
 import contextlib
 import importlib
@@ -9,12 +10,42 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.host_process import find_conversation, name_host
 from layerlore.server.relay.launch import OWN_VARIABLES, Launch
+
+# A host's variable with the id, and the one with which it marks what its tools run.
+_CONVERSATIONS = (
+    ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"),
+    ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI"),
+)
+
+
+def find_conversation(environ: Mapping[str, str]) -> str:
+    """The id of the conversation for which a host launched this process; "" if it gives none."""
+    # A host that is launched by the tools of another one inherits the id, but has a conversation of its own.
+    if any(environ.get(child) for _, child in _CONVERSATIONS):
+        return ""
+    return next((environ[name] for name, _ in _CONVERSATIONS if environ.get(name)), "")
+
+
+def name_host() -> str:
+    """A name of the process that launched this one, the same for all that it launches."""
+    parent = os.getppid()
+    return f"{parent}-{_read_start(parent)}"
+
+
+def _read_start(process: int) -> str:
+    """When a process began, since its id is given again to a later one; "" where the system has no such file."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            # The program's own name comes before this in parentheses, and may hold anything.
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
 
 _CHUNK_BYTES = 64 * 1024
 # Answers have a limit of their own, which a server's settings may raise.

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.channels import reach
+from layerlore.server.relay.channels import name_host, reach
 from layerlore.server.relay.hook_events import (
     MEMORY_FILES,
     MEMORY_FILES_FLAG,
@@ -21,7 +21,6 @@ from layerlore.server.relay.hook_events import (
     find_event,
     render_answer,
 )
-from layerlore.server.relay.host_process import name_host
 from layerlore.server.relay.launch import Launch, read_launch
 from layerlore.server.relay.spool import HookEvent, hand_over, strip_private
 from layerlore.server.settings.launch import FLAGS

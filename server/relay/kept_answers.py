@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from layerlore.server.process.version import VERSION
-from layerlore.server.relay.captured_hosts import is_captured
+from layerlore.server.relay.hook_events import is_captured
 from layerlore.server.relay.launch import Launch
 
 METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from layerlore.memory.entries.entry_answers import EntryPage, EntryRow
 from layerlore.memory.observations.observation_answers import ThreadNotes, WaitingNotes
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.tools.call import Call
 from layerlore.server.tools.curation import memory_status
-from layerlore.server.tools.declaration import Action, Declaration
+from layerlore.server.tools.declaration import Action, Call, Declaration
 from layerlore.server.tools.messages import get_messages
 from layerlore.server.tools.plan import plan
 from layerlore.server.tools.recall import recall_memory

@@ -43,8 +43,7 @@ from layerlore.server.resources.kinds import (
     Kind,
     describe_kind,
 )
-from layerlore.server.tools.call import AnswerWithMedia, call_function, call_tool
-from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.declaration import AnswerWithMedia, Declaration, call_function, call_tool
 from layerlore.server.tools.explorer import EXPLORER_URI
 from layerlore.server.tools.threads import list_threads
 from layerlore.storage.core.errors import InvalidInput, NotFound

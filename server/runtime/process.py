@@ -15,7 +15,7 @@ from layerlore.server.access.credentials import Principal
 from layerlore.server.process.interpreter import pause_collection, share_one_heap, shorten_pauses
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.shutdown import StopRequest
-from layerlore.server.relay.host_process import find_conversation
+from layerlore.server.relay.channels import find_conversation
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.declaration import Action
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable

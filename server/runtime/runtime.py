@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from cachetools import LRUCache
 
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Denial, Engine, keep_reporting_denials, report_counted_denials, report_denial
@@ -26,15 +27,14 @@ from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import UNKNOWN_CLIENT, Caller
 from layerlore.server.access.credentials import LOCAL_TENANT, Principal, Right
 from layerlore.server.access.openings import Openings
-from layerlore.server.limits.queue_room import QueueRoom
+from layerlore.server.limits.room import TooMuch
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
-from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.curation import memory_status
-from layerlore.server.tools.declaration import Action
+from layerlore.server.tools.declaration import Action, AnswerWithMedia, Call
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.hooks import store_messages
 from layerlore.server.tools.messages import add_messages
@@ -42,12 +42,55 @@ from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
+from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.traces import annotate
+from layerlore.storage.jobs import job_rows
+from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 
 if TYPE_CHECKING:
     from layerlore.extraction.jobs.worker import JobWorker
+
+
+FRESH_MS = 5_000
+"""How long a count is used; a fifth of that once it exceeds half the limit."""
+MOST_TENANTS = 1000
+
+
+class QueueRoom:
+    """At most ``most`` jobs of a tenant may be due, of the kinds that a worker does by itself; 0: any number.
+
+    They are not counted for each write, so a tenant may exceed the limit by what it makes due in between. Jobs that wait
+    for their own time, for a host's model, or for the next day's budget are no backlog, and are not counted.
+    """
+
+    def __init__(self, engine: Engine, kinds: Callable[[], Collection[Kind]], most: int) -> None:
+        self._engine = engine
+        self._kinds = kinds
+        self._most = most
+        # By tenant: the jobs at the last count, and until when the count is used.
+        self._counts = LRUCache[str, tuple[int, int]](MOST_TENANTS)
+
+    async def check(self, tenant_id: str) -> None:
+        """Raises TooMuch when no room exists, StorageUnavailable."""
+        if not self._most:
+            return
+        now = self._engine.now()
+        count, until = self._counts.get(tenant_id, (0, 0))
+        if now >= until:
+            # Other requests use the old count meanwhile, so that only one request counts.
+            self._counts[tenant_id] = count, now + FRESH_MS
+            count = await self._engine.database.read(
+                job_rows.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
+            )
+            # Near the limit the count must be fresh, or it would be exceeded by much.
+            until = now + (FRESH_MS if count < self._most / 2 else FRESH_MS // 5)
+            self._counts[tenant_id] = count, until
+        if count >= self._most:
+            allowed = f"{self._most:,} are allowed to be due; nothing was stored"
+            raise TooMuch("background jobs of your tenant", allowed, (until - now) / 1000)
+
+
 RECENT_MS = 30 * MINUTE_MS
 """A conversation that was changed longer ago is not offered to go on with."""
 _CHOOSE = "thread_id chooses another"

@@ -1,23 +1,30 @@
-"""The MCP server: the SDK's, with calls checked, run and answered in our own way."""
+"""The MCP server: the SDK's, with calls checked, run, recorded and answered in our own way."""
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal
 
 import anyio
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp.server.caching import CacheHint
-from mcp.server.context import CallNext, HandlerResult
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolResult,
     CompleteRequestParams,
+    ErrorData,
     GetPromptRequestParams,
     InputRequiredResult,
     ListToolsResult,
@@ -40,10 +47,12 @@ from layerlore.server.access.caller import (
     settings_of,
 )
 from layerlore.server.access.protocol_errors import convert_errors
-from layerlore.server.limits.room import TooMuch, refusal_result
+from layerlore.server.limits.room import CALL_METHODS, TooMuch, refusal_result
+from layerlore.server.process.logs import LoggedRequest, logged_request
 from layerlore.server.process.sdk_private import (
     add_middleware,
     expect_no_argument_headers,
+    is_tool_error,
     serve_method,
     trace_quietly,
 )
@@ -52,7 +61,6 @@ from layerlore.server.process.version import VERSION
 from layerlore.server.prompts.prompts import complete, get_prompt, list_prompts
 from layerlore.server.relay.hook_events import SHOW_METHOD, STORE_METHOD
 from layerlore.server.resources.requests import list_resources, list_templates, make_result, read_resource
-from layerlore.server.runtime.call_records import CallRecords, noted_errors
 from layerlore.server.runtime.process import Process
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
@@ -60,21 +68,121 @@ from layerlore.server.tools.arguments import check_arguments, quote_name, sugges
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.explorer import show_to_page
 from layerlore.server.tools.hooks import ShowParams, StoreParams, answer_show, answer_store
-from layerlore.server.tools.instructions import OFF, name_current, write_instructions
 from layerlore.server.tools.toolsets import (
     ALL_TOOLS,
+    OFF,
     choose_declared,
     choose_declared_for_pages,
     choose_for_pages,
     choose_tools,
     list_callable,
     list_writers,
+    name_current,
+    write_instructions,
 )
 from layerlore.storage.core import metrics
-from layerlore.storage.core.errors import LayerloreError, StorageBusy
-from layerlore.storage.core.traces import span
+from layerlore.storage.core.errors import LayerloreError, StorageBusy, StorageUnavailable
+from layerlore.storage.core.traces import find_trace_id, span
 
 log = logging.getLogger(__name__)
+
+
+UNKNOWN = "unknown"
+TRACE_ID_META = "layerlore/trace_id"
+_ID_CHARS = 64
+
+Outcome = Literal["ok", "error", "refused", "unavailable", "failed", "cancelled"]
+"""``error``: the caller can mend it. ``refused``: a limit. ``unavailable``: the database. ``failed``: a defect."""
+
+
+@dataclass(slots=True)
+class _Ended:
+    outcome: Outcome | None = None
+
+
+_ended: ContextVar[_Ended | None] = ContextVar("_ended", default=None)
+
+
+@contextmanager
+def noted_errors() -> Iterator[None]:
+    """Record why the current call fails: its answer does not say whether the caller can mend that."""
+    try:
+        yield
+    except Exception as error:
+        if (ended := _ended.get()) is not None:
+            ended.outcome = _outcome_of(error)
+        raise
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    match error:
+        case asyncio.CancelledError():
+            return "cancelled"
+        case MCPError() if error.__cause__ is not None:
+            return _outcome_of(error.__cause__)
+        case MCPError(error=ErrorData(code=code)) if code == INTERNAL_ERROR:
+            return "failed"
+        case TooMuch():
+            return "refused"
+        case StorageUnavailable():
+            return "unavailable"
+        case LayerloreError() | ToolError() | MCPError():
+            return "error"
+    return "failed"
+
+
+class CallRecords:
+    """Middleware of the MCP server that records each call. ``names``: of the tools, since others are texts of callers."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None or ctx.method not in CALL_METHODS:
+            return await call_next(ctx)
+        tool = self._name(ctx)
+        request = LoggedRequest(str(ctx.request_id)[:_ID_CHARS], principal_of(ctx).tenant, tool)
+        ended = _Ended()
+        marks = logged_request.set(request), _ended.set(ended)
+        began = perf_counter()
+        try:
+            result = await call_next(ctx)
+            if is_tool_error(result):
+                ended.outcome = ended.outcome or "error"
+                _add_trace_id(result)
+            else:
+                ended.outcome = "ok"
+            return result
+        except BaseException as error:
+            ended.outcome = ended.outcome or _outcome_of(error)
+            raise
+        finally:
+            _record(tool, ended.outcome or "failed", perf_counter() - began)
+            logged_request.reset(marks[0])
+            _ended.reset(marks[1])
+
+    def _name(self, ctx: ServerRequestContext[Any, Any]) -> str:
+        if ctx.method != "tools/call":
+            return ctx.method
+        tool = (ctx.params or {}).get("name")
+        if isinstance(tool, str) and tool in self._names:
+            return tool
+        return UNKNOWN
+
+
+def _add_trace_id(result: HandlerResult) -> None:
+    """Name the trace in an error, so that its reader can say which one it was."""
+    trace_id = find_trace_id()
+    if trace_id and isinstance(result, CallToolResult):
+        result.meta = {**(result.meta or {}), TRACE_ID_META: trace_id}
+    elif trace_id and isinstance(result, dict):
+        result["_meta"] = {**(result.get("_meta") or {}), TRACE_ID_META: trace_id}
+
+
+def _record(tool: str, outcome: Outcome, seconds: float) -> None:
+    metrics.CALLS.add(tool, outcome)
+    metrics.CALL_SECONDS.observe(seconds, tool)
+    log.info("%s: %s", tool, outcome, extra={"outcome": outcome, "seconds": round(seconds, 6)})
 
 
 class ToolServer(MCPServer[Lifespan]):

@@ -10,6 +10,7 @@ import importlib.util
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -18,11 +19,16 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
+from layerlore.server.limits.room import Turns
 from layerlore.server.process.json_rpc import decode, encode, put_handshake_first, refuse_too_long
 from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
-from layerlore.server.process.sdk_private import Messages, Replies, serve_alone
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.process.program import shell_command
+from layerlore.server.process.sdk_private import Messages, Replies, add_middleware, serve_alone
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
+from layerlore.server.runtime.tool_server import build_server
+from layerlore.server.settings.settings import SettingsError, load_launched
 from layerlore.server.stdio.streams import ByteSink, ByteSource, open_streams
 
 logger = logging.getLogger(__name__)
@@ -284,3 +290,21 @@ async def _watch_parent(stop: StopRequest) -> None:
     while os.getppid() == LAUNCHED_BY:  # noqa: ASYNC110 - there is no event for it
         await anyio.sleep(PARENT_POLL_SECONDS)
     stop.ask()
+
+
+def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
+    """Serve until the client leaves. Returns the exit code: 2 for invalid settings."""
+    try:
+        settings = load_launched(flags)
+    except SettingsError as error:
+        sys.stderr.write(f"layerlore: {error}\n")
+        return 2
+    configure_logging(settings.log_level)
+    # A person who starts the program in a terminal would otherwise see nothing.
+    if os.isatty(fds[0]):
+        commands = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"
+        sys.stderr.write(f"layerlore speaks MCP on stdin and stdout; hosts launch it. Try {commands}.\n")
+    stop = StopRequest()
+    server = build_server(settings, stop=stop)
+    add_middleware(server, Turns(settings.rates))
+    return run_stdio(server, fds, stop=stop)

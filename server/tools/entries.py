@@ -9,8 +9,7 @@ from layerlore.memory.entries.entry_answers import RememberedEntry
 from layerlore.memory.removal.removal_answers import ForgetPreviewAnswer, ForgottenAnswer
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.arguments import UNLISTED
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 
 # A list is listed as text, which costs a tenth of its tokens: a JSON list as text is read as one.
 Evidence = Annotated[

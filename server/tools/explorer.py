@@ -12,8 +12,7 @@ from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.credentials import Right
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import ThreadId, tool
+from layerlore.server.tools.declaration import Call, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 if TYPE_CHECKING:

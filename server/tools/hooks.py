@@ -16,8 +16,7 @@ from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.access.caller import RequestContext, admit
 from layerlore.server.access.credentials import READ, Right
 from layerlore.server.relay.hook_events import HOOK_EVENTS, MOST_TOLD, SHOW_METHOD, STORE_METHOD
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import Action
+from layerlore.server.tools.declaration import Action, Call
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 

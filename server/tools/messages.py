@@ -10,8 +10,7 @@ from layerlore.memory.messages.message_answers import AddedMessages, MessagePage
 from layerlore.memory.removal.removal_answers import DeletedMessages
 from layerlore.memory.rules.validation import check_number
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_since, parse_until
-from layerlore.server.tools.call import AnswerWithMedia, Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import AnswerWithMedia, Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 RawMessages = Annotated[

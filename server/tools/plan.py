@@ -8,8 +8,7 @@ from pydantic import Field, WithJsonSchema
 from layerlore.memory.work.work_answers import AllOpenWork, PlanAnswer, PlanStateAnswer
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, UNLISTED
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 RawPlan = Annotated[

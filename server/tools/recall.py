@@ -1,18 +1,46 @@
-"""The tool that finds what was said."""
+"""The tools that find what was said, and give what the next model call should see."""
 
 import asyncio
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from layerlore.memory.context.context_answers import ContextAnswer, ProviderContext
 from layerlore.memory.recall.recall_answers import RecallAnswer
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text
 from layerlore.server.tools.arguments import UNLISTED, Moment, parse_since, parse_until
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, tool
+from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES
+
+
+@tool("Get context", "core", "read", largest_answer=500_000, known_by=("query",))
+async def get_context(
+    call: Call,
+    query: Annotated[str, Field(description="Default: the newest user message.")] = "",
+    max_tokens: Annotated[int, Field(ge=500, le=200_000)] = 8000,
+    thread_id: ThreadId = "",
+    format: Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"] = "text",
+) -> str | ContextAnswer | ProviderContext:
+    """For programs that call models: all that the next call should see, within max_tokens. `format` gives messages to
+    send."""
+    from layerlore.memory.context import context
+
+    thread = call.thread(thread_id, reads=True)
+    answer = await context.get_context(
+        call.engine,
+        call.scope,
+        thread,
+        query=query,
+        max_tokens=max_tokens,
+        format=format,
+        reserved=call.reserved_tokens,
+    )
+    # It has the same blocks: a recall after it does not repeat them.
+    call.claim_opening()
+    return answer
+
 
 _FEWEST_TOKENS = 100
 # In fewer tokens further hits are worth more than what explains the best ones.

@@ -17,10 +17,10 @@ from layerlore.memory.work.work_answers import (
     UpdatedRun,
 )
 from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_since, parse_until
-from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
     ANY_JSON,
     OBJECT_OR_TEXT,
+    Call,
     FreeObject,
     ThreadId,
     tool,

@@ -6,8 +6,7 @@ from pydantic import Field, WithJsonSchema
 
 from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.work.work_answers import ListedEvents, ListedSteps, LoggedAttempt, RecordedSteps
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 
 RawSteps = Annotated[

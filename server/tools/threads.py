@@ -9,8 +9,7 @@ from layerlore.memory.removal.removal_answers import DeletedThread
 from layerlore.memory.rules import validation
 from layerlore.server.access.caller import scope_of
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_since, parse_until
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, tool
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Call, FreeObject, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import SUBJECT_KEY
 

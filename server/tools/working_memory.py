@@ -6,8 +6,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from layerlore.memory.documents.document_lines import ClearedDocument, DocumentAnswer, UpdatedDocument
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Call, TextOrJson, ThreadId, tool
 from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
 

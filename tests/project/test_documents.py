@@ -31,7 +31,7 @@ from layerlore.server.access.credentials import RIGHTS
 from layerlore.server.command_line.app import app, load_all
 from layerlore.server.command_line.commands.demo import show_connecting
 from layerlore.server.command_line.commands.doctor import run_doctor
-from layerlore.server.hosts.host_entries import NAME
+from layerlore.server.hosts.catalog import NAME
 from layerlore.server.process.program import launch_command
 from layerlore.server.settings.http import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings

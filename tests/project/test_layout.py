@@ -212,16 +212,15 @@ READS_OTHERS_FILES = (
     "server.capture.",
     "server.hosts.",
     "server.foreign.",
-    "server.command_line.foreign_import",
-    "server.command_line.sharing",
     "server.command_line.commands.import_file",
+    "server.command_line.sharing",
     "server.command_line.hook_check",
     "server.settings.project",
 )
 OPENS_FILES_ITSELF = {
     "server.capture.hook_sessions": "our own data folder",
     "server.hosts.installation": "our own data folder",
-    "server.foreign.json_files": "a file that the user named, found to be a regular one",
+    "server.foreign.chat_exports": "a file that the user named, found to be a regular one",
     "server.foreign.formats": "the same",
     "server.command_line.commands.import_file": "a file that the user named, which may be a pipe",
 }

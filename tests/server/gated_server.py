@@ -18,9 +18,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from layerlore.server.access.credentials import RIGHTS, Principal
 from layerlore.server.access.exposure import allowed
-from layerlore.server.access.gate import Gate
+from layerlore.server.access.gate import Gate, ProtectedResource
 from layerlore.server.access.open_requests import AGAIN_SECONDS
-from layerlore.server.access.protected_resource import ProtectedResource
 from layerlore.server.http.connections import ConnectionLimits, Connections
 from layerlore.server.http.transport import DrainingServer, build_app, open_listener
 from layerlore.server.process.shutdown import StopRequest

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from layerlore.server.command_line.options import read_settings
-from layerlore.server.hosts.host_entries import NAME
+from layerlore.server.hosts.catalog import NAME
 from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.local_key import key_file, read_key

@@ -32,7 +32,7 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
-from layerlore.server.command_line.question import ask_person
+from layerlore.server.command_line.tables import ask_person
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.records import Json, Origin, Tenant

@@ -26,13 +26,12 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
-from layerlore.server.command_line.question import ask_person
-from layerlore.server.command_line.tables import print_table
+from layerlore.server.command_line.tables import ask_person, print_table
 from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Call
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope

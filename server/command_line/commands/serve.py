@@ -25,9 +25,8 @@ from layerlore.server.access.credentials import (
     local_principal,
 )
 from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
-from layerlore.server.access.issuer_keys import KeySet
-from layerlore.server.access.jwt_tokens import JwtTokens
-from layerlore.server.access.protected_resource import METADATA, ProtectedResource
+from layerlore.server.access.gate import METADATA, ProtectedResource
+from layerlore.server.access.issuer_keys import JwtTokens, KeySet
 from layerlore.server.access.protocol_errors import refuse_registration
 from layerlore.server.command_line.known_database import open_or_create_database
 from layerlore.server.command_line.options import read_settings

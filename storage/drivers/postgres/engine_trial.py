@@ -13,9 +13,8 @@ import asyncpg
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.drivers.postgres.dialect import read_url
-from layerlore.storage.drivers.postgres.postgres_errors import POOLED, UNREADABLE_URL
 from layerlore.storage.drivers.postgres.roles import read_standing
-from layerlore.storage.drivers.postgres.transaction import binding
+from layerlore.storage.drivers.postgres.transaction import POOLED, UNREADABLE_URL, binding
 
 TRIAL_SECONDS = 5.0
 ARRIVAL_SECONDS = 2.0

@@ -9,7 +9,7 @@ import asyncpg
 from layerlore.storage.core.errors import DatabaseTooOld, StorageUnavailable
 from layerlore.storage.drivers.postgres.dialect import read_url
 from layerlore.storage.drivers.postgres.places import NOTED_SHARD, postgres_version
-from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL
+from layerlore.storage.drivers.postgres.transaction import UNREADABLE_URL
 
 CONNECT_SECONDS = 10.0
 

@@ -18,7 +18,6 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, StorageBusy, S
 from layerlore.storage.core.records import Tenant
 from layerlore.storage.drivers.dialect import HOME, HOME_NAME
 from layerlore.storage.drivers.postgres.dialect import read_url
-from layerlore.storage.drivers.postgres.postgres_errors import UNREADABLE_URL, without_url
 from layerlore.storage.drivers.postgres.tenant_copy import (
     PARKED_MS,
     Connection,
@@ -31,6 +30,7 @@ from layerlore.storage.drivers.postgres.tenant_copy import (
     remove_journal,
     remove_tenant,
 )
+from layerlore.storage.drivers.postgres.transaction import UNREADABLE_URL, without_url
 
 CONNECT_SECONDS = 10.0
 _FEW_ROWS = 200

@@ -1,4 +1,5 @@
-"""A Postgres transaction as store functions see it: how it begins, and how it is bound to whose rows it may see.
+"""A Postgres transaction as store functions see it: how it begins, how it is bound to whose rows it may see, and the errors of
+asyncpg by their consequences.
 
 The settings last until the transaction ends, and the policies of the tables (``migrations/``) compare with them: a
 statement that forgets its condition finds nothing of others, and one in an unbound transaction nothing at all.
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, cast
+from urllib.parse import unquote
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -17,10 +19,89 @@ from sqlalchemy import Executable
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import KINDS, scope_token
-from layerlore.storage.core.statements import compiled
+from layerlore.storage.core.statements import Compiled, compiled
 from layerlore.storage.core.transaction import Backend, Row
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.backend import DIALECT
+
+# The connection or the server went away: the unit is run again.
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,
+    ConnectionError,
+    OSError,
+)
+# Another transaction was in the way: the same.
+IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+# A statement took too long: asyncpg gave it up, or the server did.
+TOO_LONG = (TimeoutError, asyncpg.QueryCanceledError)
+# The errors of asyncpg for a wrong URL; a port out of range is an OverflowError.
+UNREADABLE_URL = (ValueError, LookupError, OverflowError)
+REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+# The server answers, and cannot do it: trying again at once does not help.
+UNABLE = (
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.DataCorruptedError,
+    asyncpg.IndexCorruptedError,
+    asyncpg.DuplicatePreparedStatementError,
+    asyncpg.InvalidSQLStatementNameError,
+)
+
+POOLED = (
+    "Postgres is behind a pooler that shares connections between transactions and does not follow prepared statements: "
+    "add ?statement_cache_size=0 to the database URL (docs/tenants.md)"
+)
+_DAMAGED = "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
+
+
+def unable(error: BaseException) -> str:
+    """Why the server cannot serve, without any text of its own, which may repeat the URL or what is stored."""
+    match error:
+        case asyncpg.DiskFullError():
+            return "the disk of Postgres is full"
+        case asyncpg.ReadOnlySQLTransactionError():
+            return "Postgres takes no writes: it is a standby, or was made read-only"
+        case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
+            return _DAMAGED
+        case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
+            return POOLED
+        case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
+            return f"Postgres refused the connection ({type(error).__name__})"
+        case asyncpg.InsufficientResourcesError() | asyncpg.PostgresSystemError():
+            return f"Postgres cannot serve now ({type(error).__name__})"
+    return f"Postgres cannot be reached ({type(error).__name__})"
+
+
+def without_url(error: BaseException, url: str) -> str:
+    """The error, without any text that repeats the URL's password, or a piece of it that was read as a host."""
+    if isinstance(error, UNREADABLE_URL):
+        return (
+            "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."
+        )
+    text = f"{type(error).__name__}: {error}"
+    # The longest first, since a short piece may be part of a longer one.
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+_SEPARATOR = linear_re.compile("[/?#@:&=]")
+_PASSWORD = linear_re.compile("password=([^&]*)")
+
+
+def _secrets(url: str) -> set[str]:
+    password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    raw = [password, *_SEPARATOR.split(password), *_PASSWORD.findall(url)]
+    # A piece of one or two characters would blank out half of the message.
+    return {secret for part in raw for secret in (part, unquote(part)) if len(secret) > 2}
+
 
 PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 Access = Literal["READ WRITE", "READ ONLY"]
@@ -106,7 +187,8 @@ _WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 class PostgresTx:
-    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row."""
+    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row;
+    ``changed_memory``: a row that answers are made of."""
 
     backend: Backend = backend
 
@@ -126,6 +208,7 @@ class PostgresTx:
         self._shard = shard
         self._waiting: dict[object, tuple[Executable, list[Any]]] = {}
         self.wrote = False
+        self.changed_memory = False
 
     async def send_waiting(self) -> None:
         """Run the statements that wait, in one round trip."""
@@ -139,7 +222,7 @@ class PostgresTx:
         await self.send_waiting()
         sql = compiled(statement, DIALECT)
         rows = cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
-        self.wrote = self.wrote or (sql.writes and bool(rows))
+        self._note_change(sql, len(rows))
         return rows
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
@@ -168,7 +251,7 @@ class PostgresTx:
         await self.send_waiting()
         sql = compiled(statement, DIALECT)
         row = cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
-        self.wrote = self.wrote or (sql.writes and row is not None)
+        self._note_change(sql, row is not None)
         return row
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
@@ -187,16 +270,21 @@ class PostgresTx:
         tag, _, count = status.rpartition(" ")
         if not count.isdigit():
             return 0
-        if int(count) and tag.startswith(_WRITING_TAGS):
-            self.wrote = True
+        if tag.startswith(_WRITING_TAGS):
+            self._note_change(sql, int(count))
         return int(count)
+
+    def _note_change(self, sql: Compiled, rows: int) -> None:
+        if rows and sql.writes:
+            self.wrote = True
+            self.changed_memory = self.changed_memory or sql.changes_memory
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         if not rows:
             return
         # It does not say how many rows it changed, and is used for writing alone.
-        self.wrote = True
         sql = compiled(statement, DIALECT)
+        self._note_change(sql, len(rows))
         # Two statements that run as one do not see each other's rows, so each has a table of its own.
         table = getattr(statement, "table", statement)
         if len(rows) == 1 and table not in self._waiting:

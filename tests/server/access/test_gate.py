@@ -12,8 +12,7 @@ from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import get_access_token
 
 from layerlore.server.access.credentials import Anybody, ByForm, LocalKey
-from layerlore.server.access.gate import LONGEST_TOKEN, Gate
-from layerlore.server.access.protected_resource import ProtectedResource
+from layerlore.server.access.gate import LONGEST_TOKEN, Gate, ProtectedResource
 from layerlore.storage.core.errors import StorageUnavailable
 
 from ..gated_server import (

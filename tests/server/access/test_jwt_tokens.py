@@ -32,8 +32,7 @@ from fake_issuer import (
 )
 
 from layerlore.server.access.credentials import Principal
-from layerlore.server.access.issuer_keys import IssuerUnavailable, KeySet
-from layerlore.server.access.jwt_tokens import JwtTokens
+from layerlore.server.access.issuer_keys import IssuerUnavailable, JwtTokens, KeySet
 from layerlore.server.settings.http import JwtSettings
 
 pytestmark = pytest.mark.anyio
@@ -193,7 +192,7 @@ async def test_a_bad_token_names_nobody_and_the_log_says_why_and_nothing_of_it(
     made, reason = BAD[what]
     bad = made()
     assert await verifier().principal(bad) is None
-    refusals = [record for record in caplog.records if record.name == "layerlore.server.access.jwt_tokens"]
+    refusals = [record for record in caplog.records if record.name == "layerlore.server.access.issuer_keys"]
     assert [record.levelname for record in refusals] == ["DEBUG"]
     assert reason in refusals[0].getMessage()
     told = "\n".join(f"{record.getMessage()} {record.exc_info}" for record in caplog.records)

@@ -318,5 +318,5 @@ def test_a_key_is_needed_and_is_never_repeated(cli: Cli, monkeypatch: pytest.Mon
 
 
 def test_it_is_not_loaded_by_the_server_that_hosts_launch() -> None:
-    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_server")
+    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_transport")
     assert not loaded & {"layerlore.server.bridge.remote_server"}

@@ -18,10 +18,10 @@ from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.memory.rules.ages import iso
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import MOST_FAILURES, HookService
 from layerlore.server.capture.hook_sessions import Sessions
-from layerlore.server.capture.new_lines import read_new
+from layerlore.server.capture.host_events import CurrentConversations
+from layerlore.server.capture.host_lines import read_new
 from layerlore.server.command_line.commands.erase import ErasureRequest, run_erase
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting

@@ -13,8 +13,8 @@ from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.entries import entry_curation
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.text.echoes import strip_echoes
-from layerlore.server.capture.current_conversations import CurrentConversations
 from layerlore.server.capture.hook_service import HookService
+from layerlore.server.capture.host_events import CurrentConversations
 from layerlore.server.capture.memory_files import remove_section
 from layerlore.server.relay.spool import hand_over
 from layerlore.storage.core.records import Origin, Scope

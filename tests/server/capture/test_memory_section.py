@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.server.capture.memory_section import SectionDamaged, drop_section, find_section, put_section
+from layerlore.server.capture.memory_notes import SectionDamaged, drop_section, find_section, put_section
 
 OWNER = "0a1b2c3d"
 texts = st.lists(st.sampled_from(["# Rules", "- Obey.", "\n", "\r\n", "\r", " ", "ä", "\ufeff", "<!-- mine -->"])).map(

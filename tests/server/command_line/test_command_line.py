@@ -56,7 +56,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_stdio_loads_no_command_line_and_no_database() -> None:
-    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_server")
+    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.stdio_transport")
     assert {"mcp", "layerlore.server.tools.toolsets"} <= loaded
     assert not {"layerlore.memory.engine.engine", "layerlore.memory.text.quotation"} & loaded
     assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.command_line.app"}

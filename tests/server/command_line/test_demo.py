@@ -14,7 +14,7 @@ from rich.console import Console
 
 from layerlore.memory.recall.recall_text import UNSURE
 from layerlore.server.command_line.commands.demo import DemoFailed, make_snippets, run_demo, show_connecting
-from layerlore.server.hosts.host_entries import NAME
+from layerlore.server.hosts.catalog import NAME
 from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.settings.local_key import read_or_make_key
 from layerlore.server.settings.settings import Settings

@@ -21,7 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from ruamel.yaml import YAML
 
-from layerlore.server.capture.memory_section import put_section
+from layerlore.server.capture.memory_notes import put_section
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Places
 from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.host_file import HostFile, drop_json, parse_json, set_json

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.server.limits.accounts import BURST_SECONDS, Accounts, Bucket
+from layerlore.server.limits.throttle import BURST_SECONDS, Accounts, Bucket
 
 # Numbers that floats hold exactly, as far as they go: what is proved is the rule, not how well it is rounded.
 RATES = st.integers(1, 64).map(lambda number: number / 4)

@@ -9,9 +9,8 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from layerlore.server.limits import turns
-from layerlore.server.limits.room import TOO_MUCH
-from layerlore.server.limits.turns import Turns
+from layerlore.server.limits import room
+from layerlore.server.limits.room import TOO_MUCH, Turns
 from layerlore.server.process.sdk_private import add_middleware
 from layerlore.server.runtime.tool_server import build_server
 
@@ -78,7 +77,7 @@ async def test_a_call_of_a_burst_waits_until_another_has_ended(tmp_path: Path) -
 async def test_in_a_queue_that_stands_a_call_waits_only_shortly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "STANDING_SECONDS", 0.0)
+    monkeypatch.setattr(room, "STANDING_SECONDS", 0.0)
     async with busy_server(tmp_path, wait_ms=30_000) as busy, anyio.create_task_group() as tasks:
         tasks.start_soon(answer, busy.client, "memory_status")
         await busy.until_waiting(1)

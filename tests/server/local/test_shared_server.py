@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.types import Implementation
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from layerlore.server.relay import first_answers
+from layerlore.server.relay import conversation
 
 from ..shared_machine import PATIENCE, Machine, wait_for_end
 
@@ -289,7 +289,7 @@ async def test_an_installation_stores_the_first_answers_for_any_client_and_proje
 
 
 def test_answers_are_stored_for_each_version_of_the_protocol() -> None:
-    assert (first_answers.HANDSHAKES, first_answers.PER_REQUEST) == (
+    assert (conversation.HANDSHAKES, conversation.PER_REQUEST) == (
         HANDSHAKE_PROTOCOL_VERSIONS,
         MODERN_PROTOCOL_VERSIONS,
     )

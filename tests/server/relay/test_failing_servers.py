@@ -14,7 +14,7 @@ import anyio
 import pytest
 from launch_environment import own_environment
 
-from layerlore.server.local import local_process, server
+from layerlore.server.local import server
 from layerlore.server.process.lines import MAX_LINE_BYTES
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
@@ -118,7 +118,7 @@ def test_who_waits_for_a_server_that_cannot_start_hears_why(tmp_path: Path) -> N
     connection, _ = connect(base)
     with connection, listener.socket:
         connection.sendall(b"{}\n")
-        assert local_process.serve(base, {"redaction": "some", "data_dir": str(tmp_path)}, listener) == 2
+        assert server.serve(base, {"redaction": "some", "data_dir": str(tmp_path)}, listener) == 2
         assert "redaction" in json.loads(connection.recv(4096))["error"]
     with pytest.raises(OSError, match="No such file"):
         connect(base)

@@ -16,8 +16,7 @@ from layerlore.server.runtime.runtime import Runtime
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.tools import toolsets
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import tool
+from layerlore.server.tools.declaration import Call, tool
 
 from ..command_line.test_command_line import loaded_by
 from ..conftest import INITIALIZE, Lines

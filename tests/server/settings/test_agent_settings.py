@@ -9,7 +9,7 @@ from mcp import Client, MCPError
 
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.server.access.credentials import RIGHTS, Principal
-from layerlore.server.settings.memory_rules import check_rules, window_rules
+from layerlore.server.runtime.engines import check_rules, window_rules
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 
 from ..gated_server import Told, answer, connected, refused, served, settings_in

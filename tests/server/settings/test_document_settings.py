@@ -9,9 +9,8 @@ import pytest
 from mcp import Client
 
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.server.runtime.engines import open_engine
+from layerlore.server.runtime.engines import check_rules, open_engine
 from layerlore.server.runtime.tool_server import build_server
-from layerlore.server.settings.memory_rules import check_rules
 from layerlore.server.settings.settings import SettingsError, load_settings
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -10,8 +10,7 @@ import pytest
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.settings.context_settings import MOST, PREDEFINED, PROMPT_CHARS, WindowSettings
 from layerlore.memory.window.policy import NAMES, WindowPolicy, WindowRules
-from layerlore.server.runtime.engines import close_engine, open_engine
-from layerlore.server.settings.memory_rules import window_rules
+from layerlore.server.runtime.engines import close_engine, open_engine, window_rules
 from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 
 COUNTER = TokenCounter(None)

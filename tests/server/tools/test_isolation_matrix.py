@@ -15,8 +15,7 @@ from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
 from layerlore.server.resources.requests import template_of, uri_of
 from layerlore.server.runtime import runtime
 from layerlore.server.tools import toolsets
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import tool
+from layerlore.server.tools.declaration import Call, tool
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 

@@ -18,10 +18,8 @@ from layerlore.server.prompts.prompts import PROMPTS, find_run_ids, find_thread_
 from layerlore.server.resources.kinds import KINDS
 from layerlore.server.runtime import runtime
 from layerlore.server.settings.settings import PRESETS, TOOLSETS
-from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import UNLISTED_META, Declaration
-from layerlore.server.tools.instructions import OFF
-from layerlore.server.tools.toolsets import DECLARATIONS, OF_PAGES
+from layerlore.server.tools.declaration import UNLISTED_META, Call, Declaration
+from layerlore.server.tools.toolsets import DECLARATIONS, OF_PAGES, OFF
 from layerlore.storage.core.records import Scope
 
 from .calling import Connect, Json, Tools

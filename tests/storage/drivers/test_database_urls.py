@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.drivers.dialect import FORMS, OpenOptions, dialect_of, open_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
-from layerlore.storage.drivers.postgres.postgres_errors import without_url
+from layerlore.storage.drivers.postgres.transaction import without_url
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.dialect import path_of
 

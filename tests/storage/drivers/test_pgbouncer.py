@@ -21,8 +21,8 @@ from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.engine_trial import SILENT, try_engine
-from layerlore.storage.drivers.postgres.postgres_errors import POOLED
 from layerlore.storage.drivers.postgres.roles import role_of
+from layerlore.storage.drivers.postgres.transaction import POOLED
 
 from ...conformance.building import draft, say
 from ..postgres_load import check, write_until

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.limits.queue_room import FRESH_MS, QueueRoom
 from layerlore.server.runtime.engines import close_engine, open_engine
+from layerlore.server.runtime.runtime import FRESH_MS, QueueRoom
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
