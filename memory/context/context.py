@@ -1,7 +1,7 @@
 """The context of a thread: built for the next model call, as text and as JSON."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -245,7 +245,7 @@ async def get_context(
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     answers, began = engine.caches.of(AnswerCache), engine.now()
     if format == "text":
-        version = await engine.database.version()
+        version = await _read_version(engine, scope)
     else:
         version = None
     # The zone is part of the key, since the text names days as the caller's zone has them.
@@ -259,6 +259,17 @@ async def get_context(
     if isinstance(shaped, str) and not degraded:
         answers.keep(scope, wanted, version, began, shaped)
     return shaped
+
+
+async def _read_version(engine: Engine, scope: Scope) -> Hashable | None:
+    """The version of all that is shown in the scope: in a project, of the person's memory too."""
+    own = await engine.database.version(scope)
+    if not scope.person or own is None:
+        return own
+    of_person = await engine.database.version(scope.of_person)
+    if of_person is None:
+        return None
+    return own, of_person
 
 
 async def _make_context(

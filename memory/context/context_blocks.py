@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, render_block, render_readable
 from layerlore.memory.language.search_words import split_words
@@ -13,11 +13,11 @@ from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.recall.evidence_budget import Evidence, pack_lines, rank_evidence
 from layerlore.memory.recall.hit_lines import (
     MessageTexts,
+    Place,
     ShownTexts,
     find_place,
     fold_message,
     fold_text,
-    is_note,
     mark_best,
     render_lines,
 )
@@ -434,7 +434,7 @@ class MemoryFitter:
         room = most - count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
         lines = [line for _, line in kept]
         fitting = _fit_entries(lines, int(room * _ENTRY_SHARE) if says_more else room, counter)
-        said = [find_said_words(entry) for entry, _ in kept[: len(fitting)]]
+        said = [read_entry(entry) for entry, _ in kept[: len(fitting)]]
         packed = pack_lines(self._list_new(shown, said), counter, room - _count(fitting, counter))
         if packed.lines:
             doubts = render_doubts(recalled.confidence, recalled.silent)
@@ -465,9 +465,8 @@ class MemoryFitter:
                 self._ranked.append(place)
             yield self._ranked[number]
 
-    def _list_new(self, shown: ShownAlready, said: Sequence[Set[str]]) -> Iterator[tuple[int, Evidence]]:
-        """The hits that are not shown, and that neither a better hit nor an entry repeats (``said``: their
-        words), each with its place among all hits, in the order in which they are chosen."""
+    def _list_new(self, shown: ShownAlready, said: "Sequence[SaidByEntry]") -> Iterator[tuple[int, Evidence]]:
+        """The hits that are not shown, and that neither a better hit nor an entry (``said``) repeats, each with its place among all hits, in the order in which they are chosen."""
 
         def is_told(texts: MessageTexts) -> bool:
             return shown.has(texts) or repeats_entry(texts, said)
@@ -491,17 +490,26 @@ class MemoryFitter:
         return known
 
 
-def find_said_words(entry: Message) -> Set[str]:
-    """The words of an entry."""
-    return frozenset(split_words(str(entry.parts[0]["text"])))
+class SaidByEntry(NamedTuple):
+    """The words of an entry, and the places of the messages that it was made of."""
+
+    words: Set[str]
+    sources: Set[Place]
 
 
-def repeats_entry(texts: MessageTexts, said: Sequence[Set[str]]) -> bool:
-    """Whether one of the shown entries, given by their words, has each content word of a message: an entry repeats most of
-    the message that it quotes."""
-    if not said or is_note(texts.message):
-        return False
-    return len(texts.words) <= _MOST_REPEATED and is_said(texts.words, said)
+def read_entry(entry: Message) -> SaidByEntry:
+    """Read what an entry says and where it was said."""
+    words = frozenset(split_words(str(entry.parts[0]["text"])))
+    sources = frozenset((entry.whose, each["thread_id"], each["seq"]) for each in entry.metadata["sources"])
+    return SaidByEntry(words, sources)
+
+
+def repeats_entry(texts: MessageTexts, entries: Sequence[SaidByEntry]) -> bool:
+    """Whether a message is a source of one of the shown entries, which has each of its content words. Another message may
+    say the opposite in the same words, or be the user's where the entry is the assistant's."""
+    place = find_place(texts.message)
+    of_message = [entry.words for entry in entries if place in entry.sources]
+    return bool(of_message) and len(texts.words) <= _MOST_REPEATED and is_said(texts.words, of_message)
 
 
 def is_said(words: Set[str], said: Sequence[Set[str]]) -> bool:

@@ -1,10 +1,10 @@
 """Text that a host adds to a conversation: at each prompt, and once when a connection opens."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from layerlore.memory.context.context_blocks import ShownBlock, count_cost, find_said_words, repeats_entry
+from layerlore.memory.context.context_blocks import SaidByEntry, ShownBlock, count_cost, read_entry, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.evidence_budget import Evidence, pack_lines, rank_evidence
@@ -170,7 +170,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     doubts = render_doubts(recalled.confidence, recalled.silent)
     room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
-    said: list[Set[str]] = []
+    said: list[SaidByEntry] = []
     if recalled.hits:
         left = int(room * _ENTRY_SHARE)
     else:
@@ -181,7 +181,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
         if left < 0:
             break
         entries.append((_mark(entry.id), text))
-        said.append(find_said_words(entry))
+        said.append(read_entry(entry))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
     found = [
         Evidence(hit.texts, recalled.sought, hit.chunk) for hit in recalled.hits if not repeats_entry(hit.texts, said)

@@ -249,9 +249,12 @@ _LAST_WORD = linear_re.compile(r"[^\s\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff]{0,
 # In front of this the encoding's pattern has a cut if a line's end stands there: white space alone would be joined to it,
 # and a slash to the signs before it.
 def _begins_line(line: str) -> bool:
+    # The first character of most lines is enough.
+    if line and not line[0].isspace():
+        return line[0] != "/"
     bare = line.lstrip()
     space = line[: len(line) - len(bare)]
-    return bool(bare) and not line.startswith("/") and "\n" not in space and "\r" not in space
+    return bool(bare) and "\n" not in space and "\r" not in space
 
 
 def _inside_word(text: str, at: int) -> bool:

@@ -26,7 +26,7 @@ from layerlore.memory.rules.ages import name_days
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.storage.core.errors import LayerloreError, NotFound
-from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows, RowIdArray, sort_distinct
+from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRows, RowIdArray, sort_distinct
 from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread
 from layerlore.storage.core.scopes import RECALL_KINDS, Kind, RecallKind, index_kinds, read_note_place
 from layerlore.storage.core.transaction import Tx
@@ -147,7 +147,7 @@ class GatheredCandidates:
     relevance before it is ranked. ``passing``: which rows pass the filters; the others are there to compare with.
     ``unembedded``: some candidate still lacks a vector."""
 
-    rows: Sequence[IndexedRow]
+    rows: IndexedRows
     pool: Pool
     candidates: tuple[Flags, ...]
     passing: Flags

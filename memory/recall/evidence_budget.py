@@ -161,17 +161,14 @@ def rank_evidence(count: int, find_cost: Callable[[int], int]) -> Iterator[int]:
     ranked: list[tuple[float, int]] = []
     for at in range(count):
         # A later place is worth less than this one, even if it cost nothing.
-        most = _estimate_worth(at, 0)
+        worth = (at + 1) ** -_RANK_POWER
+        most = worth / _HEAD_TOKENS**_COST_POWER
         while ranked and -ranked[0][0] >= most:
             yield heappop(ranked)[1]
-        heappush(ranked, (-_estimate_worth(at, find_cost(at)), at))
+        # The worth of the hit's line for its tokens at this place; only ratios count. Ranks do for any score.
+        heappush(ranked, (-worth / (find_cost(at) + _HEAD_TOKENS) ** _COST_POWER, at))
     while ranked:
         yield heappop(ranked)[1]
-
-
-def _estimate_worth(at: int, cost: int) -> float:
-    """The worth of the hit's line for its tokens at this place; only ratios count. Ranks do for any score."""
-    return float((at + 1) ** -_RANK_POWER / (cost + _HEAD_TOKENS) ** _COST_POWER)
 
 
 class _GrowingLines:

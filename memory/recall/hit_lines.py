@@ -254,13 +254,22 @@ def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     for line in lines:
         first[line.group] = min(line.message.said_at, first.get(line.group, line.message.said_at))
     # A group is ordered by its first line, so that a thread's lines of one day are never torn apart.
-    ordered = sorted(lines, key=lambda line: (line.group[2], first[line.group], line.group, line.message.seq))
+    ordered = sorted(lines, key=lambda line: (line.group[2], first[line.group], line.group, _find_order(line.message)))
     shown: list[str] = []
     before: MemoryLine | None = None
     for line in ordered:
         shown += filter(None, (make_head(line, before), str(line)))
         before = line
     return shown
+
+
+def _find_order(message: Message) -> tuple[int | str, ...]:
+    """The place of a message or a note among those of its thread."""
+    if not is_note(message):
+        return (message.seq,)
+    # The seq of a note is made of its text. All steps of a plan are as old as the plan, and have their ids.
+    step = str(message.metadata.get("step", ""))
+    return message.said_at, len(step), step
 
 
 def describe_entry(entry: Message) -> str:

@@ -72,8 +72,9 @@ def _find_contradictions(lines: Sequence[MemoryLine]) -> dict[Place, Message]:
     found: dict[Place, Message] = {}
     said: dict[tuple[object, ...], tuple[str, Message]] = {}
     for line in lines:
+        speaker = _speaker(line)
         for opening, sentence in line.values.openings.items():
-            key = (*_speaker(line), *opening)
+            key = (speaker, opening)
             before = said.get(key)
             if before is not None and contradicts(sentence, before[0]):
                 found[line.place] = before[1]

@@ -7,6 +7,7 @@ The ranking was measured against BM25 and reciprocal rank fusion, see ``docs/dec
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +50,9 @@ class Pool:
     Rows of one message share a number in ``messages``, those of one session a number in ``sessions``. ``in_dialogue``:
     an assistant speaks in the row's thread, as far as the rows show it. ``entries``: which rows are of entries, each
     the only message of a thread of its own; ``notes``: of notes that a person keeps. ``speakers``: the speaker's
-    number in ``names``, -1 for a speaker without a name. ``beside``: for each place of CONTEXT the row of the first
-    chunk of the message there, or -1. Of the whole message: ``asks``, how far it only asks, ``empty``, how far it says
-    nothing, both from 0 to 1, and ``content_words``, how many different ones it has."""
+    number in ``names``, -1 for a speaker without a name. ``beside``: for each place of CONTEXT, by row, the row of the
+    first chunk of the message there, or -1. Of the whole message: ``asks``, how far it only asks, ``empty``, how far
+    it says nothing, both from 0 to 1, and ``content_words``, how many different ones it has."""
 
     row_ids: Ints
     messages: Ints
@@ -65,7 +66,7 @@ class Pool:
     in_dialogue: Flags
     speakers: Ints
     names: tuple[str, ...]
-    beside: tuple[Ints, ...]
+    beside: Ints
     asks: Floats
     empty: Floats
     content_words: Ints
@@ -81,15 +82,18 @@ class Pool:
         threads, seqs, chunk = table.column(THREAD), table.column(SEQ), table.column(CHUNK)
         keys = threads * _THREAD + seqs
         role = table.column(ROLE)
-        by_role = {texts[number]: role == number for number in np.unique(role).tolist()}
+        by_role = {texts[number]: role == number for number in set(role.tolist())}
         nobody = np.zeros(len(table), np.bool_)
         spoken, speakers = np.unique(table.column(SPEAKER), return_inverse=True)
         names = {number: name for number, name in enumerate(texts[each] for each in spoken.tolist()) if name}
         named = np.full(len(spoken) + 1, -1, np.int64)
         named[list(names)] = np.arange(len(names))
-        distinct, numbers = np.unique(threads, return_inverse=True)
+        numbers = _number(threads)
         # Assistants in each thread: neighbours count as context only in chats between people.
-        assistants = np.bincount(numbers, weights=by_role.get("assistant", nobody), minlength=len(distinct))
+        assistants = np.bincount(numbers, weights=by_role.get("assistant", nobody))
+        notes = nobody
+        for kind in _KEPT_NOTES:
+            notes = notes | by_role.get(kind, nobody)
         return cls(
             row_ids=table.row_ids,
             messages=_number(keys),
@@ -99,7 +103,7 @@ class Pool:
             said_at=table.said_at,
             by_user=by_role.get("user", nobody),
             entries=by_role.get("entry", nobody),
-            notes=np.isin(role, [number for number in np.unique(role).tolist() if texts[number] in _KEPT_NOTES]),
+            notes=notes,
             in_dialogue=assistants[numbers] > 0,
             speakers=named[speakers],
             names=tuple(names.values()),
@@ -122,28 +126,28 @@ class Pool:
         """The rows that are chosen, and the first chunks of messages that have one of them as context: perhaps only
         the neighbours of a message share a word with the query. None in dialogues with an assistant."""
         around = self.spread_to_messages(chosen)
-        found = chosen.copy()
-        for at in self.beside:
-            found |= (at >= 0) & around[at] & (self.chunks == 0) & ~self.in_dialogue
-        return found
+        beside = np.logical_or.reduce((self.beside >= 0) & around[self.beside])
+        return cast(Flags, chosen | (beside & (self.chunks == 0) & ~self.in_dialogue))
 
 
 def _number(keys: Ints) -> Ints:
+    """For each row the number of its key, counted in ascending order of the keys."""
+    # The rows of an index ascend in most cases, and then nothing is to be sorted.
+    if len(keys) and (keys[1:] >= keys[:-1]).all():
+        return np.concatenate(([0], np.cumsum(keys[1:] != keys[:-1])))
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)
 
 
-def _find_beside(keys: Ints, chunks: Ints) -> tuple[Ints, ...]:
+def _find_beside(keys: Ints, chunks: Ints) -> Ints:
+    wanted = keys + np.array(CONTEXT)[:, None]
     first = np.flatnonzero(chunks == 0)
     # The first chunk stands for its message, so that a neighbour is one row.
     if not len(first):
-        return tuple(np.full(len(keys), -1, np.int64) for _ in CONTEXT)
+        return np.full_like(wanted, -1)
     first = first[np.argsort(keys[first])]
     ordered = keys[first]
-    found = []
-    for place in CONTEXT:
-        at = np.minimum(np.searchsorted(ordered, keys + place), len(ordered) - 1)
-        found.append(np.where(ordered[at] == keys + place, first[at], -1))
-    return tuple(found)
+    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return np.where(ordered[at] == wanted, first[at], -1)
 
 
 # Fitted on three sets of conversations, with and without their questions stored: see docs/decisions.md.
@@ -291,15 +295,14 @@ def _find_sameness(pool: Pool, question: Question, semantic: Floats) -> Floats:
     elif question.squeezed:
         near = semantic
     else:
-        near = np.clip(np.nan_to_num(question.cosines, nan=1.0), 0.0, 1.0)
+        near = np.clip(np.where(np.isnan(question.cosines), 1.0, question.cosines), 0.0, 1.0)
     return np.asarray(np.clip(2 * covered * filled * near - 1, 0.0, 1.0), np.float64)
 
 
 def _weigh(question: Question, has: Flags) -> Floats:
     """For each row the summed idf of its words, in a fixed order: equal rows get equal sums to the last bit."""
-    total = np.zeros(has.shape[1])
-    for at in np.argsort(np.array(question.words)):
-        total += question.weights[at] * has[at]
+    order = sorted(range(len(question.words)), key=question.words.__getitem__)
+    total: Floats = (question.weights[order, None] * has[order]).sum(axis=0)
     return total
 
 
@@ -308,17 +311,12 @@ def _find_context(pool: Pool, question: Question, rules: RecallRules) -> Flags:
     every message: no context."""
     short = pool.chars <= rules.context_chars
     fits = short & ~pool.in_dialogue
+    if not fits.any():
+        return np.zeros_like(question.has)
     names = {word for name in pool.names for word in split_words(name)}
-    found = np.zeros_like(question.has)
-    for at, word in enumerate(question.words):
-        if _is_of_every_message(word, names):
-            continue
-        has = question.has[at]
-        near = np.zeros(len(pool), np.bool_)
-        for beside in pool.beside:
-            near |= (beside >= 0) & (has & short)[beside]
-        found[at] = near & ~has & fits
-    return found
+    counts = np.array([not _is_of_every_message(word, names) for word in question.words], np.bool_)
+    near = ((pool.beside >= 0) & (question.has & short)[:, pool.beside]).any(axis=1)
+    return near & ~question.has & fits & counts[:, None]
 
 
 def _is_of_every_message(word: str, names: Collection[str]) -> bool:
@@ -398,6 +396,8 @@ def compute_recency(ages_days: Floats, rules: RecallRules) -> Floats:
 
 def compute_row_recency(pool: Pool, now: int, rules: RecallRules) -> Floats:
     """The recency factor of each row, 1 for messages; ``now`` in milliseconds."""
+    if not pool.entries.any():
+        return np.ones(len(pool))
     return np.where(pool.entries, compute_recency((now - pool.said_at) / DAY_MS, rules), 1.0)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 
+import numpy as np
+
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.entries import drop_expired, is_expired
 from layerlore.memory.entries.evidence import add_contradicted, add_quotes
@@ -430,7 +432,7 @@ async def _read_hits(
     winners: Sequence[Winner],
 ) -> list[Hit]:
     """The winners' messages and the neighbours that they need, or with all if asked; all read at once."""
-    rows = [gathered.rows[winner.row] for winner in winners]
+    rows = list(gathered.rows.take(np.array([winner.row for winner in winners], np.int64)))
     alone = not (prepared.request.neighbours or prepared.request.explained)
     reaches = [(0, 0) if alone else _choose_reach(row, rank, prepared.request) for rank, row in enumerate(rows)]
     read = await messages_of(

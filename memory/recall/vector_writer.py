@@ -207,6 +207,9 @@ REST_RATIO = 2
 LONGEST_REST = 1.0
 """The rest after a batch during which callers were served, times what the batch took, and at most so many seconds: with 2,
 most calls meet no batch."""
+MOST_RESTED = 60.0
+"""Seconds that all rests take together before a backlog is made up for: callers who never pause would otherwise keep the
+vectors ever further behind."""
 UNUSED_DAYS = 7
 """Vectors of an embedder that no process has used for so long are removed."""
 GIVE_WAY_SECONDS = 0.5
@@ -243,6 +246,7 @@ class VectorWriter:
         # Rows up to the first id were made up for; those up to the second were there at the last look.
         self._looked = (0, 0)
         self._owed: set[Scope] = set()
+        self._rested = 0.0
         self._scan_at = self._look_at = time.monotonic()
 
     async def run(self) -> None:
@@ -264,6 +268,7 @@ class VectorWriter:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _work(self) -> None:
+        self._rested = 0.0
         if self._seen is None:
             self._seen = await self._engine.database.read_installation(vectors.last_row)
         if time.monotonic() >= self._scan_at:
@@ -382,8 +387,10 @@ class VectorWriter:
             began, queries = time.monotonic(), self._embedding.queries_seen
             done += await embed_page(self._engine, self._embedding, page.rows[at : at + most])
             served = self._engine.written.noted or self._embedding.queries_seen > queries
-            if local and served:
-                await _rest(min(REST_RATIO * (time.monotonic() - began), LONGEST_REST))
+            if local and served and self._rested < MOST_RESTED:
+                seconds = min(REST_RATIO * (time.monotonic() - began), LONGEST_REST)
+                self._rested += seconds
+                await _rest(seconds)
         return done
 
     async def _forget_unused(self) -> None:

@@ -1,10 +1,9 @@
 """The cache of values that are valid as long as what they were made of has not changed."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
-
-from cachetools import LRUCache
 
 Key = TypeVar("Key")
 Stamp = TypeVar("Stamp")
@@ -23,11 +22,10 @@ class StampedCache(Generic[Key, Stamp, Value]):
         self._size = size
         self._most_size = most_size
         self._lock = Lock()
-        self._held: LRUCache[Key, tuple[Stamp, Value]]
-        if size is None:
-            self._held = LRUCache(most)
-        else:
-            self._held = LRUCache(most_size, lambda held: size(held[1]))
+        # The value used last is at the end. A recall looks up a hundred values, so a lookup must cost little.
+        # Each value has the size that it was kept with, since it may grow.
+        self._held = OrderedDict[Key, tuple[tuple[Stamp, Value], int]]()
+        self._sizes = 0
 
     def find(self, key: Key, stamp: Stamp) -> Value | None:
         """The value of the key; None if it has none of this stamp."""
@@ -39,23 +37,36 @@ class StampedCache(Generic[Key, Stamp, Value]):
     def find_any(self, key: Key) -> tuple[Stamp, Value] | None:
         """The stamp and the value of the key, whatever the stamp is."""
         with self._lock:
-            return self._held.get(key)
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+            return held[0]
 
     def keep(self, key: Key, stamp: Stamp, value: Value) -> Value:
         """Keep a value in place of the key's earlier one. Returns the value."""
         with self._lock:
-            # LRUCache raises for a value above its size. The key's earlier value is out of date and goes.
-            if self._size is not None and self._size(value) > self._most_size:
-                self._held.pop(key, None)
+            # The key's earlier value is out of date and goes, even if the new one is too large to be kept.
+            self._drop(key)
+            if self._size is None:
+                size = 0
+            else:
+                size = self._size(value)
+            if size > self._most_size:
                 return value
-            self._held[key] = (stamp, value)
-            # With ``size`` the LRUCache limits the sum of the sizes only, not the number of values.
-            while len(self._held) > self._most:
-                self._held.popitem()
+            while self._held and (len(self._held) >= self._most or self._sizes + size > self._most_size):
+                self._drop(next(iter(self._held)))
+            self._held[key] = ((stamp, value), size)
+            self._sizes += size
         return value
 
+    def _drop(self, key: Key) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._sizes -= held[1]
+
     def list_keys(self) -> list[Key]:
-        """All keys, the one kept first at the beginning."""
+        """All keys, the one used last at the end."""
         with self._lock:
             return list(self._held)
 
@@ -64,4 +75,4 @@ class StampedCache(Generic[Key, Stamp, Value]):
         with self._lock:
             for key in list(self._held):
                 if fits(key):
-                    del self._held[key]
+                    self._drop(key)

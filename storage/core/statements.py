@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Delete,
     Dialect,
     Executable,
     FromClause,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     TextClause,
+    Update,
     alias,
     bindparam,
 )
@@ -30,12 +32,13 @@ from sqlalchemy.types import ARRAY, BigInteger, Boolean, Integer
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """SQL for one driver, the names of its parameters in order, and the values that the statement itself brings.
-    ``writes``: whether it may change rows."""
+    ``writes``: whether it may change rows; ``changes_memory``: rows of a table that answers are made of."""
 
     sql: str
     names: tuple[str, ...]
     values: Mapping[str, Any]
     writes: bool
+    changes_memory: bool = False
 
     def arguments(self, given: Mapping[str, Any]) -> list[Any]:
         """The driver's positional arguments. Raises KeyError for a parameter that neither side has."""
@@ -44,6 +47,23 @@ class Compiled:
 
 WRITES = "writes"
 """The option of a statement that says whether it changes rows, where its SQL alone does not show that."""
+
+# Nothing of these is in a context. Of any other table, a write may change one.
+_BESIDE_MEMORY = frozenset(
+    {
+        "api_keys",
+        "daily_calls",
+        "daily_usage",
+        "idempotency",
+        "installation",
+        "job_turns",
+        "jobs",
+        "journal",
+        "spending",
+        "tenant_spending",
+        "usage",
+    }
+)
 
 _compiled: dict[tuple[Executable, Dialect], Compiled] = {}
 
@@ -58,8 +78,19 @@ def compiled(statement: Executable, dialect: Dialect) -> Compiled:
         names = tuple(result.positiontup or ())
         # Values that the statement brings itself. A required one has to come from the caller.
         own = {name: value for name, value in result.params.items() if not result.binds[name].required}
-        found = _compiled[statement, dialect] = Compiled(str(result), names, own, _writes(statement, result))
+        writes = _writes(statement, result)
+        changes_memory = writes and _find_table(statement, result) not in _BESIDE_MEMORY
+        found = _compiled[statement, dialect] = Compiled(str(result), names, own, writes, changes_memory)
     return found
+
+
+def _find_table(statement: Executable, result: SQLCompiler) -> str:
+    """The name of the one table that an insert, an update or a deletion changes; "" if it cannot be named."""
+    if any(cte.element.is_dml for cte in result.ctes or ()):
+        return ""
+    if isinstance(statement, Insert | Update | Delete) and isinstance(statement.table, Table):
+        return statement.table.name
+    return ""
 
 
 def _writes(statement: Executable, result: SQLCompiler) -> bool:

@@ -290,9 +290,10 @@ class Database(Protocol):
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
-    async def version(self) -> Hashable | None:
-        """A mark of everything that is committed now: while it is the same, nothing was committed since, by whatever
-        process. None where asking would cost as much as reading."""
+    async def version(self, scope: Scope) -> Hashable | None:
+        """A mark of everything that is committed now of the scope: while it is the same, nothing that a context may show
+        has changed, whoever writes. Commits in other scopes leave it alone, except on SQLite those of another process.
+        None if that cannot be known soon."""
         ...
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:

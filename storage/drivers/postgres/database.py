@@ -4,18 +4,21 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from copy import copy
 from typing import Any, Protocol, TypeVar, cast
 
 import asyncpg
+from sqlalchemy import text
 
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.scopes import scope_token
+from layerlore.storage.core.statements import WRITES
 from layerlore.storage.core.traces import TransactionMode, measured_transaction, measured_wait, span
 from layerlore.storage.core.transaction import (
     Backend,
@@ -76,12 +79,13 @@ class _ConnectionGone(ConnectionError):
     """asyncpg got a request on a connection that is closed."""
 
 
-# One message with the COMMIT, which takes no parameters: both names are hexadecimal.
+# One message with the COMMIT, which takes no parameters: all names are hexadecimal.
 _MARK = """
 INSERT INTO last_writes (slot, unit, written_at)
-VALUES ('{slot}', '{unit}', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+VALUES {rows}
 ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at;
 """
+_MARK_ROW = "('{slot}', '{unit}', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 # The seconds that a look waits for a connection: fewer than those after which it counts as failed.
 _LOOK_SECONDS = 2.0
 # The lock of a write, which only one of the whole table refuses.
@@ -92,6 +96,13 @@ INSERT INTO last_writes (slot, unit, written_at) VALUES ($1, '', 0)
 ON CONFLICT (slot) DO UPDATE SET unit = last_writes.unit
 RETURNING unit
 """
+# Two commits to a scope that take different slots of it do not wait for each other.
+_SLOTS_OF_SCOPE = 4
+# Few scopes share their slots, and a slot's name says nothing about whose it is.
+_SLOT_DIGITS = 4
+_VERSION = text("SELECT slot, unit FROM last_writes WHERE slot = ANY(CAST(:slots AS text[]))").execution_options(
+    **{WRITES: False}
+)
 _FORGET_MARKS = """
 DELETE FROM last_writes WHERE slot IN (
     SELECT slot FROM last_writes
@@ -109,17 +120,34 @@ class _OutcomeUnknown(Exception):
 
 
 class _Mark:
-    """The query that shows whether a write was committed: the unit's own name, in a slot of its own."""
+    """The query that shows whether a write was committed: the unit's own name, in a slot of its own, and in one of the
+    scope's if the unit changed what answers are made of."""
 
-    def __init__(self, slot: str) -> None:
+    def __init__(self, slot: str, whose: Scope | Tenant | None) -> None:
         self.slot = slot
         self.unit = uuid.uuid4().hex
         self.wrote = False  # whether the unit came as far as its COMMIT with something written
+        self.changed_memory = False
+        self._whose = whose
 
     @property
     def statement(self) -> str:
         """What is committed with the unit; nothing for one that wrote nothing."""
-        return _MARK.format(slot=self.slot, unit=self.unit) if self.wrote else ""
+        if not self.wrote:
+            return ""
+        slots = [self.slot]
+        if self.changed_memory:
+            slots.append(_list_slots(self._whose)[int(self.slot, 16) % _SLOTS_OF_SCOPE])
+        return _MARK.format(rows=", ".join(_MARK_ROW.format(slot=slot, unit=self.unit) for slot in slots))
+
+
+def _list_slots(whose: Scope | Tenant | None) -> list[str]:
+    """The slots of a scope; for a tenant or the installation those that count for every scope."""
+    if isinstance(whose, Scope):
+        mark = f"{int(scope_token(whose)) % 16**_SLOT_DIGITS:0{_SLOT_DIGITS}x}"
+    else:
+        mark = ""
+    return [f"{mark}{number:x}" for number in range(_SLOTS_OF_SCOPE)]
 
 
 class PostgresDatabase(OneCluster):
@@ -265,7 +293,7 @@ class PostgresDatabase(OneCluster):
 
     async def _write(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
         begin = beginning("READ WRITE", whose, self._patience, self.shard)
-        mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
+        mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex, whose)
 
         async def once(give_up: float) -> T:
             async with self._connection(give_up, "write") as connection:
@@ -277,7 +305,7 @@ class PostgresDatabase(OneCluster):
                 except BaseException:
                     await _roll_back(connection)
                     raise
-                mark.wrote = tx.wrote
+                mark.wrote, mark.changed_memory = tx.wrote, tx.changed_memory
                 try:
                     with span("commit"):
                         # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
@@ -303,8 +331,10 @@ class PostgresDatabase(OneCluster):
 
         return await self._unit(unit())
 
-    async def version(self) -> None:
-        return None
+    async def version(self, scope: Scope) -> Hashable:
+        slots = [*_list_slots(scope), *_list_slots(None)]
+        rows = await self._read(scope, lambda tx: tx.all(_VERSION, slots=slots))
+        return self.shard, frozenset(tuple(row) for row in rows)
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         return self._hints.listening(notify)

@@ -6,14 +6,14 @@ transaction: where a server's knowledge is old, the cluster refuses, nothing was
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TypeVar
 
 from layerlore.storage.core.errors import StorageBusy, StorageUnavailable, TenantElsewhere
 from layerlore.storage.core.health import Health
-from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import (
     Backend,
     Database,
@@ -111,6 +111,9 @@ class Shard:
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._call(lambda opened: opened.write_installation(function, *args, **kwargs))
+
+    async def version(self, scope: Scope) -> Hashable:
+        return await self._call(lambda opened: opened.version(scope))
 
     @contextmanager
     def hints(self, notify: Notify) -> Iterator[None]:
@@ -229,8 +232,8 @@ class ShardedDatabase:
         cluster = await self._find(tenant.tenant_id)
         return self.clusters[[*self._by_name.values()].index(cluster)]
 
-    async def version(self) -> None:
-        return None
+    async def version(self, scope: Scope) -> Hashable:
+        return await self._on_cluster(scope.tenant_id, lambda cluster: cluster.version(scope))
 
     @contextmanager
     def hints(self, notify: Notify) -> Iterator[None]:

@@ -19,7 +19,7 @@ from sqlalchemy import Executable
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import KINDS, scope_token
-from layerlore.storage.core.statements import compiled
+from layerlore.storage.core.statements import Compiled, compiled
 from layerlore.storage.core.transaction import Backend, Row
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.backend import DIALECT
@@ -187,7 +187,8 @@ _WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 class PostgresTx:
-    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row."""
+    """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row;
+    ``changed_memory``: a row that answers are made of."""
 
     backend: Backend = backend
 
@@ -207,6 +208,7 @@ class PostgresTx:
         self._shard = shard
         self._waiting: dict[object, tuple[Executable, list[Any]]] = {}
         self.wrote = False
+        self.changed_memory = False
 
     async def send_waiting(self) -> None:
         """Run the statements that wait, in one round trip."""
@@ -220,7 +222,7 @@ class PostgresTx:
         await self.send_waiting()
         sql = compiled(statement, DIALECT)
         rows = cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
-        self.wrote = self.wrote or (sql.writes and bool(rows))
+        self._note_change(sql, len(rows))
         return rows
 
     async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
@@ -249,7 +251,7 @@ class PostgresTx:
         await self.send_waiting()
         sql = compiled(statement, DIALECT)
         row = cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
-        self.wrote = self.wrote or (sql.writes and row is not None)
+        self._note_change(sql, row is not None)
         return row
 
     async def scalar(self, statement: Executable, /, **values: Any) -> Any:
@@ -268,16 +270,21 @@ class PostgresTx:
         tag, _, count = status.rpartition(" ")
         if not count.isdigit():
             return 0
-        if int(count) and tag.startswith(_WRITING_TAGS):
-            self.wrote = True
+        if tag.startswith(_WRITING_TAGS):
+            self._note_change(sql, int(count))
         return int(count)
+
+    def _note_change(self, sql: Compiled, rows: int) -> None:
+        if rows and sql.writes:
+            self.wrote = True
+            self.changed_memory = self.changed_memory or sql.changes_memory
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         if not rows:
             return
         # It does not say how many rows it changed, and is used for writing alone.
-        self.wrote = True
         sql = compiled(statement, DIALECT)
+        self._note_change(sql, len(rows))
         # Two statements that run as one do not see each other's rows, so each has a table of its own.
         table = getattr(statement, "table", statement)
         if len(rows) == 1 and table not in self._waiting:

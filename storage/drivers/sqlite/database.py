@@ -17,6 +17,7 @@ from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.installation import put_trial, remove_trial, rewrite_owed, rewritten
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.traces import measured_transaction, measured_wait
 from layerlore.storage.core.transaction import (
     Backend,
@@ -30,6 +31,7 @@ from layerlore.storage.core.transaction import (
     T,
     Whose,
     anybody,
+    bound,
 )
 from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.sqlite import backend, driver
@@ -132,6 +134,7 @@ def data_version(connection: driver.Connection) -> int | None:
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
+_VERSION_SECONDS = 0.05
 
 R = TypeVar("R")
 
@@ -239,8 +242,6 @@ class SqliteDatabase(OneCluster):
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
         self._rows, self._vectors = RowCache(), VectorCache()
-        self._watching: OwnThread | None = None
-        self._watch = asyncio.Lock()
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
             self._idle.put_nowait(reader)
@@ -312,7 +313,7 @@ class SqliteDatabase(OneCluster):
     async def write(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self.write_installation(function, whose, *args, **kwargs)
+        return await self._write(bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
 
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
@@ -354,11 +355,14 @@ class SqliteDatabase(OneCluster):
             self._idle.put_nowait(reader)
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        return await self._write(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def _write(self, whose: Scope | Tenant | None, work: Callable[[SqliteTx], Awaitable[T]]) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", work)
         with self.health.writing():
             try:
                 with measured_transaction("write"):
-                    return cast("T", await self._writer.submit(start))
+                    return cast("T", await self._writer.submit(start, whose))
             except Displaced:
                 await self._save_log()
                 raise
@@ -395,17 +399,22 @@ class SqliteDatabase(OneCluster):
             raise
         return thread
 
-    async def version(self) -> Hashable | None:
-        if self.path == MEMORY:
-            return None
+    async def version(self, scope: Scope) -> Hashable | None:
         try:
-            # Two callers at once must not open two connections.
-            async with self._watch:
-                self._watching = self._watching or await self._another()
-            return cast("int | None", await self._watching.hop(data_version))
-        except (driver.DatabaseError, StorageUnavailable, OSError):
+            # A long write, or a file that is being rewritten, must not hold up the caller.
+            async with asyncio.timeout(_VERSION_SECONDS):
+                return await self._writer_thread.hop(self._read_version, scope)
+        except (driver.DatabaseError, TimeoutError):
             # Readers get the reason.
             return None
+
+    def _read_version(self, connection: driver.Connection, scope: Scope) -> Hashable | None:
+        """The version of the scope, in the writer's thread: between two of its transactions."""
+        # On the connection that writes, the number changes only if another process has committed.
+        others = data_version(connection)
+        if others is None:
+            return None
+        return others, self._writer.versions.of(scope)
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         return self._hints.listening(notify)
@@ -461,11 +470,7 @@ class SqliteDatabase(OneCluster):
         # The writer ends before the hints, since its last commits still give some.
         await self._writer.finish()
         await self._hints.close()
-        if self._watching:
-            watching = [self._watching]
-        else:
-            watching = []
-        for thread in {*self._readers, self._writer_thread, *watching}:
+        for thread in {*self._readers, self._writer_thread}:
             await thread.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Backend
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
@@ -22,6 +23,29 @@ BUSY = "busy"
 """The reason of a transaction that runs again because another process has the file's lock."""
 GROUP_SIZE = 64
 GROUP_SECONDS = 0.005
+_MOST_SCOPES = 10_000
+
+
+class ScopeVersions:
+    """How often this process committed something to each scope. Used in the writer connection's thread alone, so that
+    between a commit and its count no other thread can look."""
+
+    def __init__(self) -> None:
+        self._everywhere = 0
+        self._by_scope: dict[Scope, int] = {}
+
+    def committed(self, whose: Scope | Tenant | None) -> None:
+        """Count a commit to a scope; of a tenant's or the installation's, to all scopes."""
+        if isinstance(whose, Scope) and len(self._by_scope) < _MOST_SCOPES:
+            self._by_scope[whose] = self._by_scope.get(whose, 0) + 1
+            return
+        # From here on each scope counts from zero again, which no earlier version had together with this number.
+        self._everywhere += 1
+        self._by_scope.clear()
+
+    def of(self, scope: Scope) -> tuple[int, int]:
+        """The version of a scope, which no later commit to it gives again."""
+        return self._everywhere, self._by_scope.get(scope, 0)
 
 
 @dataclass(slots=True)
@@ -34,6 +58,8 @@ class QueuedUnit:
     """By the monotonic clock, when it has waited long enough."""
     context: Context
     """Of the caller: the function reads the call's time zone there, though it runs in the writer's thread."""
+    whose: Scope | Tenant | None = None
+    changed_memory: bool = False
 
 
 @dataclass(slots=True)
@@ -55,6 +81,7 @@ def commit_group(
     calls: Sequence[QueuedUnit],
     check_file: Callable[[], None],
     backend: Backend = backend,
+    versions: ScopeVersions | None = None,
 ) -> list[Outcome]:
     """Run as many of the calls as fit into ``GROUP_SECONDS``, in order, in one transaction.
 
@@ -66,6 +93,10 @@ def commit_group(
     try:
         check_file()
         outcomes = _run_members(SqliteTx(connection, backend=backend), connection, calls)
+        # Before it is known whether the commit succeeds: a version too many only costs time.
+        for call in calls[: len(outcomes)]:
+            if versions is not None and call.changed_memory:
+                versions.committed(call.whose)
         connection.execute("COMMIT")
     except BaseException:
         # SQLite itself may have ended the transaction, and then ROLLBACK would raise.
@@ -85,6 +116,7 @@ def _run_members(tx: SqliteTx, connection: driver.Connection, calls: Sequence[Qu
     stop_at = time.monotonic() + GROUP_SECONDS
     for call in calls:
         connection.execute("SAVEPOINT member")
+        tx.changed_memory = False
         try:
             outcome = Outcome(value=call.context.run(drive, call.start(tx)))
         except Exception as error:  # whatever a member raises is its caller's, not the group's
@@ -93,6 +125,7 @@ def _run_members(tx: SqliteTx, connection: driver.Connection, calls: Sequence[Qu
             connection.execute("ROLLBACK TO member")
             outcome = Outcome(error=_unavailable(error) if driver.is_of_the_file(error) else error)
         connection.execute("RELEASE member")
+        call.changed_memory = tx.changed_memory and outcome.error is None
         outcomes.append(outcome)
         # The others wait for the next group, so that no group holds the lock for long.
         if time.monotonic() > stop_at:
@@ -121,13 +154,16 @@ class Writer:
     committed: Callable[[], None]
     check_file: Callable[[], None]
     backend: Backend = backend
+    versions: ScopeVersions = field(default_factory=ScopeVersions)
     _waiting: deque[QueuedUnit] = field(default_factory=deque)
     _task: asyncio.Task[None] | None = None
 
-    async def submit(self, start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]) -> Any:
+    async def submit(
+        self, start: Callable[[SqliteTx], Coroutine[Any, Any, Any]], whose: Scope | Tenant | None = None
+    ) -> Any:
         """Wait until the function's transaction is committed. Raises what it raised, or StorageUnavailable."""
         loop = asyncio.get_running_loop()
-        call = QueuedUnit(start, loop.create_future(), time.monotonic() + self.deadline, copy_context())
+        call = QueuedUnit(start, loop.create_future(), time.monotonic() + self.deadline, copy_context(), whose)
         self._waiting.append(call)
         if self._task is None or self._task.done():
             # It serves further calls, too, so it belongs to none.
@@ -180,7 +216,7 @@ class Writer:
         while group:
             attempt += 1
             try:
-                return await self.hop(commit_group, group, self.check_file, self.backend)
+                return await self.hop(commit_group, group, self.check_file, self.backend, self.versions)
             except driver.DatabaseError as error:
                 if not driver.is_busy(error):
                     raise StorageUnavailable(

@@ -25,6 +25,7 @@ LEFT_OUT = "rows that cannot be read are left out of answers"
 
 class SqliteTx:
     """Runs statements at once, in the thread that owns the connection: its methods never suspend.
+    ``changed_memory``: whether one of them changed a row that answers are made of.
 
     A damaged row hides no other: a text that is not UTF-8 is read as far as it is, and where ``leaves_out``, rows that
     cannot be read at all are left out. ``damage`` says so afterwards.
@@ -52,6 +53,7 @@ class SqliteTx:
         self.known: dict[TextClause, Row | None] | None = None if codes is None else {}
         self._leaves_out = leaves_out
         self.damage: set[str] = set()
+        self.changed_memory = False
 
     def _execute(self, statement: Executable, values: Mapping[str, Any]) -> Any:
         sql = compiled(statement, DIALECT)
@@ -60,6 +62,7 @@ class SqliteTx:
     def _fetch(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row]:
         try:
             rows: Sequence[Row] = self._execute(statement, values).fetchall()
+            self._note_change(statement, len(rows))
             return rows
         except driver.DatabaseError as error:
             return self._fetch_damaged(statement, values, error)
@@ -160,11 +163,18 @@ class SqliteTx:
 
     async def run(self, statement: Executable, /, **values: Any) -> int:
         changed: int = self._execute(statement, values).rowcount
+        self._note_change(statement, changed)
         return changed
 
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         sql = compiled(statement, DIALECT)
         self._connection.executemany(sql.sql, [sqlite_arguments(sql.arguments(row)) for row in rows])
+        self._note_change(statement, len(rows))
+
+    def _note_change(self, statement: Executable, rows: int) -> None:
+        # The driver counts -1 rows where it does not know how many changed.
+        if rows and compiled(statement, DIALECT).changes_memory:
+            self.changed_memory = True
 
     async def enter(self, scope: Scope) -> None:
         """SQLite has no second line that would have to know."""

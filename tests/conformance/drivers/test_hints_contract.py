@@ -5,13 +5,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from layerlore.storage.audit import journal_rows
+from layerlore.storage.audit.journal_rows import JournalLine
+from layerlore.storage.core import tables
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.installation import put_trial
+from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.scopes import in_scope, of_scope
+from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.threads import threads
 
-from ..building import ANA, draft, say
+from ..building import ANA, BEN, NOW, draft, say
 from ..listening import PATIENCE, Ear
 
 pytestmark = pytest.mark.anyio
@@ -127,16 +134,43 @@ async def test_closing_is_quick_while_somebody_listens(database: Database, datab
             await opened.close()
 
 
-async def test_the_version_is_the_same_until_anybody_commits(database: Database, other: Database) -> None:
-    seen = [await database.version()]
-    if seen == [None]:
-        pytest.skip("a version of this database would cost as much as reading")
-    for writing in (database, other, database):
+async def test_the_version_of_a_scope_is_a_new_one_after_each_commit_to_it(database: Database, other: Database) -> None:
+    seen = [await database.version(ANA)]
+    for writing in (database, other, database, other):
         await database.read(threads.count_live, ANA)
-        assert await database.version() == seen[-1]
+        assert await database.version(ANA) == seen[-1]
         await say(writing, "main", draft())
-        assert await database.version() not in seen
-        seen.append(await database.version())
+        assert await database.version(ANA) not in seen
+        seen.append(await database.version(ANA))
     with pytest.raises(NotFound):
         await database.write(threads.lock, ANA, "none")
-    assert await database.version() == seen[-1]
+    assert await database.version(ANA) == seen[-1]
+
+
+async def test_a_commit_to_another_scope_leaves_the_version_alone(database: Database) -> None:
+    await say(database, "main", draft())
+    before = await database.version(ANA)
+    await say(database, "main", draft(), scope=BEN)
+    assert await database.version(ANA) == before
+
+
+async def test_a_commit_of_what_is_in_no_answer_leaves_the_version_alone(database: Database) -> None:
+    await say(database, "main", draft())
+    before = await database.version(ANA)
+    await database.write(journal_rows.append, ANA, JournalLine(NOW, "key", "", "add_messages", "done", "", {}))
+    await database.write_installation(put_trial)
+    assert await database.version(ANA) == before
+
+
+async def test_a_write_to_a_whole_tenant_gives_each_of_its_scopes_a_new_version(database: Database) -> None:
+    async def rename(tx: Tx, tenant: Tenant) -> None:
+        await tx.enter(BEN)
+        await tx.run(update(tables.threads).where(in_scope(tables.threads)).values(title="new"), **of_scope(BEN))
+
+    for scope in (ANA, BEN):
+        await say(database, "main", draft(), scope=scope)
+    before = [await database.version(scope) for scope in (ANA, BEN)]
+    await database.write(rename, Tenant(BEN.tenant_id))
+    after = [await database.version(scope) for scope in (ANA, BEN)]
+    assert after[1] != before[1]
+    assert after[0] != before[0]

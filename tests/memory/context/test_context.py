@@ -207,7 +207,9 @@ async def test_an_error_that_stands_anywhere_in_a_long_result_is_told_where_the_
 
 
 async def test_the_newest_messages_stay_though_each_but_the_last_must_be_cut(tools: Tools) -> None:
-    await tools.say("main", *(f"{number}: " + f"word{number} " * 400 for number in range(30)))
+    # None of the numbers is of that day: a number finds what was said on its day.
+    of_day = {"role": "user", "created_at": "2026-10-31T12:00:00Z"}
+    await tools.add("main", *({**of_day, "content": f"{number}: " + f"word{number} " * 400} for number in range(30)))
     told = await tools("get_context", thread_id="main", format="json", max_tokens=4000)
     shown = [m for each in told["blocks"] for m in each.get("messages", [])]
     assert [m["seq"] for m in shown] == list(range(11, 31))

@@ -196,3 +196,11 @@ async def test_programs_get_an_id_and_the_fields_of_a_note(tools: Tools) -> None
     assert {"id", "kind", "thread_id", "step", "status", "text", "said_at", "age", "score"} == set(step)
     assert (step["thread_id"], step["step"], step["status"]) == ("move", "s2", "completed")
     assert step["id"].startswith("plan-")
+
+
+async def test_steps_stand_in_the_order_of_their_plan(tools: Tools) -> None:
+    steps = [{"description": f"{what} of the greenhouse"} for what in ("Floor", "Walls", "Door", "Roof", "Paint")]
+    await tools("plan", action="create", thread_id="build", plan={"goal": "A greenhouse", "steps": steps})
+    answer = await tools("recall_memory", query="greenhouse", kinds=["plan"])
+    places = [answer.index(step["description"]) for step in steps]
+    assert places == sorted(places)

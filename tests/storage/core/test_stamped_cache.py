@@ -39,3 +39,13 @@ def test_values_are_forgotten_by_their_keys() -> None:
         cache.keep(key, 1, key)
     cache.forget(lambda key: key.startswith("a"))
     assert cache.list_keys() == ["c"]
+
+
+def test_a_value_that_grew_leaves_as_much_room_as_it_took() -> None:
+    cache = StampedCache[str, int, list[int]](3, size=len, most_size=4)
+    grown = cache.keep("a", 1, [1, 2])
+    grown += [3, 4]
+    cache.forget(lambda key: key == "a")
+    cache.keep("b", 1, [1, 2, 3])
+    cache.keep("c", 1, [1, 2, 3])
+    assert cache.list_keys() == ["c"]
