@@ -315,7 +315,8 @@ def _find_context(pool: Pool, question: Question, rules: RecallRules) -> Flags:
         return np.zeros_like(question.has)
     names = {word for name in pool.names for word in split_words(name)}
     counts = np.array([not _is_of_every_message(word, names) for word in question.words], np.bool_)
-    near = ((pool.beside >= 0) & (question.has & short)[:, pool.beside]).any(axis=1)
+    # ``take`` takes a fifth of the time of an index.
+    near = ((pool.beside >= 0) & (question.has & short).take(pool.beside, axis=1)).any(axis=1)
     return near & ~question.has & fits & counts[:, None]
 
 
