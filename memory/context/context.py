@@ -24,7 +24,7 @@ from layerlore.memory.context.material import (
 )
 from layerlore.memory.context.placement import PlacedContext, place_context
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.candidates import read_question
+from layerlore.memory.recall.candidates import cut_question, read_question
 from layerlore.memory.recall.memory_block import prepare_memory, read_person, read_subject
 from layerlore.memory.rules.ages import iso, name_days
 from layerlore.memory.rules.answers import count_entry_bytes, count_sent_bytes, order_keys
@@ -34,7 +34,6 @@ from layerlore.memory.shapes.exchanges import ContextLayout
 from layerlore.memory.shapes.openai import render_openai, render_responses
 from layerlore.memory.shapes.provider_messages import render_ai_sdk, render_anthropic, render_gemini
 from layerlore.memory.text.quotation import TAGS, Tag, escape_tags, mark_degraded, wrap_block
-from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Scope
 
@@ -238,11 +237,9 @@ async def get_context(
     have a ``report`` beside them.
 
     The newest images and files come whole, as far as an answer has room (``limits.answer_bytes``); notes stand for the
-    others. An unknown thread has no messages yet. Raises LimitExceeded.
+    others. An unknown thread has no messages yet. Raises InvalidInput.
     """
-    size = len(check_text(query, "query").encode())
-    if size > engine.limits.query_bytes:
-        raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
+    check_text(query, "query")
     answers, began = engine.caches.of(AnswerCache), engine.now()
     if format == "text":
         version = await _read_version(engine, scope)
@@ -276,10 +273,7 @@ async def _make_context(
     engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, reserved: int, format: Format
 ) -> tuple[str | ContextAnswer | ProviderContext, bool]:
     """The context, and whether something was missing that may be there the next time."""
-    if query:
-        questions = [query]
-    else:
-        questions = []
+    questions = cut_question(query, engine.limits.query_bytes)
     # Without a query the memories are those that fit what the thread's user said last.
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)

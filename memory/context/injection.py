@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from layerlore.memory.context.context_blocks import SaidByEntry, ShownBlock, count_cost, read_entry, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.candidates import cut_question
 from layerlore.memory.recall.evidence_budget import Evidence, pack_lines, rank_evidence
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
 from layerlore.memory.recall.memory_block import (
@@ -82,7 +83,7 @@ async def make_injection(
 
     ``question``: what the user asks; "" at the start. ``told``: marks of the lines shown before. ``gone``: up to this
     seq the host shows its model the conversation's own messages no more, so that recall may show them."""
-    questions = _cut_questions(question, engine.limits.query_bytes)
+    questions = cut_question(question, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
     person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens, gone)
@@ -91,17 +92,6 @@ async def make_injection(
     ]
     new = _find_new(recalled, thread_id, told, gone)
     return _fit(engine, kept, new, max_tokens)
-
-
-def _cut_questions(question: str, most_bytes: int) -> list[str]:
-    """The question as recall takes it; of a long one the beginning and the end, where people say what they want."""
-    encoded = question.encode("utf-8", "replace")
-    if len(encoded) <= most_bytes:
-        if question.strip():
-            return [question]
-        return []
-    # The cut may split a character: its bytes are dropped.
-    return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
 
 
 async def _gather(

@@ -95,6 +95,18 @@ def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
     return [piece.decode(errors="ignore") for piece in (beginning, end)]
 
 
+def cut_question(question: str, most_bytes: int) -> list[str]:
+    """The question as recall takes it; of a long one the beginning and the end, where people say what they want. None of an
+    empty one."""
+    encoded = question.encode("utf-8", "replace")
+    if len(encoded) <= most_bytes:
+        if question.strip():
+            return [question]
+        return []
+    # The cut may split a character: its bytes are dropped.
+    return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
+
+
 Vector = NDArray[np.float32]
 Place = tuple[str, int]
 """A message's thread uid and seq."""

@@ -51,10 +51,7 @@ class RecalledMemory:
 async def prepare_memory(
     engine: Engine, scope: Scope, questions: Sequence[str], *, asking: str = "", subject: str = ""
 ) -> PreparedRecall | None:
-    """Prepare to find what fits the questions of the thread ``asking``, which is about the ``subject``; None where nothing is to be found. A remote embedder is not asked.
-
-    Raises LimitExceeded for a question that is too long.
-    """
+    """Prepare to find what fits the questions of the thread ``asking``, which is about the ``subject``; None where nothing is to be found. A remote embedder is not asked."""
     searched = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not searched:
         return None
@@ -203,8 +200,6 @@ class PersonMemory:
 async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], subject: str = "") -> PersonMemory | None:
     """The person's memories for a thread with the ``subject``, beside those of a project; None if the scope is not a
     project's.
-
-    Raises LimitExceeded for a question that is too long.
     """
     if not scope.person:
         return None

@@ -27,6 +27,7 @@ from layerlore.memory.recall.candidates import (
     Vector,
     VectorSpace,
     WordMatches,
+    cut_question,
     embed_recent,
     find_unembedded,
     gather_candidates,
@@ -156,7 +157,7 @@ class PreparedRecall:
 async def recall(engine: Engine, scope: Scope, request: RecallRequest) -> RecallResult:
     """Find what is remembered about the queries.
 
-    Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
+    Raises InvalidInput without a query, LimitExceeded for too many.
     """
     if not engine.entries.enabled:
         request = replace(request, kinds=[kind for kind in request.kinds if kind != "entry"])
@@ -215,7 +216,7 @@ async def prepare_recall(
     """Embed the queries, and meanwhile read which rows have their words: where there is nothing to find, no vector is
     waited for. ``at_hand``: use only vectors that cost no request.
 
-    Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
+    Raises InvalidInput without a query, LimitExceeded for too many.
     """
     given = _check_queries(engine, request)
     texts = _add_sentences(engine, given)
@@ -289,11 +290,7 @@ def _check_queries(engine: Engine, request: RecallRequest) -> list[str]:
         raise InvalidInput("query: give a question or some words to look for")
     if len(queries) > MOST_QUERIES:
         raise LimitExceeded(f"queries: {len(queries)} given; at most {MOST_QUERIES} in one call are allowed")
-    for query in queries:
-        size = len(query.encode())
-        if size > engine.limits.query_bytes:
-            raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
-    return queries
+    return [part for query in queries for part in cut_question(query, engine.limits.query_bytes)]
 
 
 def _add_sentences(engine: Engine, given: Sequence[str]) -> list[str]:

@@ -40,7 +40,9 @@ class Limits(Section):
     json_depth: int = Field(
         default=64, ge=1, le=64, description="Lists and objects inside one another: `[]` is 1 deep, `[[]]` 2."
     )
-    query_bytes: Bytes = Field(default=2048, ge=1, description="A question to recall_memory.")
+    query_bytes: Bytes = Field(
+        default=2048, ge=1, description="A question; of a longer one its beginning and its end are searched."
+    )
     run_state_bytes: Bytes = Field(
         default=1024 * 1024, ge=2, description="A run's state, and all that its resumers bring to it, each as JSON."
     )

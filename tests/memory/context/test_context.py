@@ -316,7 +316,6 @@ async def test_arguments_that_do_not_fit_are_refused_with_what_is_allowed(tools:
     await tools.say("main", "hello")
     assert "500" in await tools.refused("get_context", thread_id="main", max_tokens=499)
     assert "anthropic" in await tools.refused("get_context", thread_id="main", format="yaml")
-    assert "2048" in await tools.refused("get_context", thread_id="main", query="x" * 2049)
 
 
 async def test_what_is_deleted_is_in_no_context(tools: Tools) -> None:

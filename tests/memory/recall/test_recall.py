@@ -292,12 +292,10 @@ async def test_people_whose_names_are_function_words_are_found(tools: Tools) -> 
     assert (await tools.found("What had Don bought?"))[0] == "Don bought a car"
 
 
-async def test_a_query_is_needed_and_has_a_limit(tools: Tools) -> None:
+async def test_a_query_is_needed(tools: Tools) -> None:
     empties: list[Json] = [{}, {"query": ""}, {"query": "  \n"}, {"queries": []}, {"queries": [" "]}]
     for empty in empties:
         assert (await tools.refused("recall_memory", **empty)).startswith("query: ")
-    await tools("recall_memory", query="é" * 1024)
-    assert "2048" in await tools.refused("recall_memory", query="é" * 1024 + "x")
     for text in ("a\x00b", "\ud83d"):
         await tools.refused("recall_memory", query=text)
 

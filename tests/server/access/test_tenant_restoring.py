@@ -77,7 +77,7 @@ def test_the_operators_commands_reach_the_tenant_that_they_name(cli: Cli, tmp_pa
     assert cli("undo", "last", *others, *at)[0] == 1
     _, listed, _ = cli("undo", *WHOSE, *at)
     assert "harbour" in listed
-    assert f"undo ID {' '.join(WHOSE)}`" in listed
+    assert f"undo ID --database URL {' '.join(WHOSE)}`" in listed
     (undo_id,) = set(re.findall(r"u_\w+", listed))
     assert cli("undo", undo_id, *others, *at)[0] == 1
     undone = cli("undo", undo_id, *WHOSE, *at)

@@ -208,16 +208,20 @@ async def test_a_message_has_at_most_3_mib_of_media(tools: Tools) -> None:
     assert (await tools.page("main", limit=1))["total"] == 1
 
 
-async def test_a_query_has_at_most_2_kib_and_a_recall_five_of_them(tools: Tools) -> None:
+async def test_a_recall_has_at_most_five_queries_and_a_long_one_counts_once(tools: Tools) -> None:
     await tools.say("main", "hello")
-    fits = "é" * 1024
-    for tool, arguments in (("recall_memory", {}), ("get_context", {"thread_id": "main"})):
-        await tools(tool, query=fits, **arguments)
-        error = await tools.refused(tool, query=fits + "x", **arguments)
-        assert error == "query: 2049 bytes; at most 2048 are allowed"
-    await tools("recall_memory", queries=[*"abcd", fits])
+    await tools("recall_memory", queries=[*"abcd", "é" * 5000])
     assert "at most 5 in one call" in await tools.refused("recall_memory", queries=list("abcdef"))
-    assert "2048 are allowed" in await tools.refused("recall_memory", queries=["x", fits + "x"])
+
+
+async def test_of_a_query_over_2_kib_the_beginning_and_the_end_are_searched(tools: Tools) -> None:
+    await tools.say("trip", "The walrus sleeps on the pier.", "The heron stands in the reeds.")
+    log = "2026-11-24 09:00 INFO é " * 400
+    asked = f"What does the heron do? {log} Where does the walrus sleep?"
+    for tool in ("recall_memory", "get_context"):
+        answer = await tools(tool, query=asked)
+        assert "on the pier" in answer, tool
+        assert "in the reeds" in answer, tool
 
 
 async def test_every_number_is_held_to_the_bounds_of_its_argument(all_tools: Tools) -> None:
