@@ -250,7 +250,7 @@ _LINES = {
     "previous-attempts": r"[^:]*: Attempt \d+: .*|Task .*:|Attempt \d+: .*",
     "summary": rf"- #\d+ ({_ROLES}): .*| .*|",
     "entries": r"- \[entry [0-9a-f-]{36}; .*\] .*",
-    "conversations": r"- .* \(\d+ messages, \S+\)",
+    "conversations": r"- .* \(\d+ messages?, \S+\)",
     **dict.fromkeys(("conversation", "current-turn", "predefined-messages"), rf"(#\d+ )?({_ROLES})( [^:]*)?: .*| .*|"),
 }
 

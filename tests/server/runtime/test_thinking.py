@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from layerlore.extraction.chat.chat_port import Models, choose_models
-from layerlore.server.runtime import runtime
+from layerlore.server.runtime import runtime, upkeep
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.storage.core.records import Scope
@@ -44,7 +44,7 @@ async def test_a_server_does_jobs_while_it_runs(memory: str) -> None:
         # Of a thread that is not there: there is nothing to do, so it is done.
         await database.write(job_rows.request, ANA, "gone", "digest", 1, due_at=now, now=now)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(runtime.keep_up, opened)
+            tasks.start_soon(upkeep.keep_up, opened)
             if memory == "off":
                 await anyio.wait_all_tasks_blocked()
             else:

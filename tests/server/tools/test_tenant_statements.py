@@ -22,7 +22,7 @@ from .sample_calls import SAMPLE_CALLS, make_small_world
 
 pytestmark = pytest.mark.anyio
 
-OF_THE_INSTALLATION = {"api_keys", "installation", "spending"}
+OF_THE_INSTALLATION = {"api_keys", "installation", "last_writes", "spending"}
 THE_SCOPES_TOKEN = {"layerlore_postings", "layerlore_stem"}
 """The words of a scope are found by its token in the index of words."""
 # The server of this test has no embedder.
