@@ -10,8 +10,8 @@ import libsql
 from sqlalchemy import text
 
 from layerlore.storage.drivers.sqlite import backend as sqlite_backend
-from layerlore.storage.drivers.sqlite import backend as sqlite_search
 from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite import search as sqlite_search
 from layerlore.storage.drivers.sqlite.database import SqliteLibrary
 
 # The driver gives every error as a ValueError with SQLite's text: the class and code that layerlore looks at, by its words.
