@@ -245,10 +245,21 @@ async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent:
     metrics.MODEL_TOKENS.add(model, "output", by=spent.output_tokens)
     metrics.MODEL_COST.add(model, by=spent.cost_nano_usd / NANO)
     with anyio.CancelScope(shield=True):
-        tenant, now = Tenant(claim.scope.tenant_id), engine.now()
-        # The budgets' sums first: they count also where the resource was erased meanwhile.
-        await engine.database.home.write(_add_spending, tenant, spent, now=now)
-        await engine.database.write(_add, claim, UsageLine(model, kind.name, spent), now=now)
+        database, now = engine.database, engine.now()
+        line = UsageLine(model, kind.name, spent)
+        if database.home is database:
+            await database.write(_add_all, claim, line, now=now)
+            return
+        # On several clusters these are two commits. The budgets' sums come first: a kill in between spends too much, not
+        # too little.
+        await database.home.write(_add_spending, Tenant(claim.scope.tenant_id), spent, now=now)
+        await database.write(_add, claim, line, now=now)
+
+
+async def _add_all(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
+    # The sums count also where the resource was erased meanwhile.
+    await _add_spending(tx, Tenant(claim.scope.tenant_id), line.spent, now=now)
+    await _add(tx, claim, line, now=now)
 
 
 async def _add_spending(tx: Tx, tenant: Tenant, spent: Spent, *, now: int) -> None:
