@@ -177,7 +177,7 @@ async def work(url: str, fenced: bool) -> None:
 def _take_the_fence_down() -> None:
     """What a queue of leases alone would do: whoever thinks to have a job may end it."""
 
-    async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
+    async def finish(tx: Tx, claim: Claim, *, now: int, due_at: int | None = None) -> None:
         await tx.run(_END, **of_thread(claim.scope, claim.thread_uid), of_kind=claim.kind, seq=claim.seq)
 
     async def held(tx: Tx, scope: Scope, thread_uid: str, kind: job_rows.Kind, epoch: int) -> bool:
