@@ -408,6 +408,13 @@ class FittedMemory:
         return 0
 
 
+class SaidByEntry(NamedTuple):
+    """The words of an entry, and the places of the messages that it was made of."""
+
+    words: Set[str]
+    sources: Set[Place]
+
+
 class MemoryFitter:
     """Fits what is recalled into a context, as often as its room is settled anew. What depends neither on the room nor on
     what is shown beside is made once, and of hits only for those that are examined."""
@@ -465,8 +472,9 @@ class MemoryFitter:
                 self._ranked.append(place)
             yield self._ranked[number]
 
-    def _list_new(self, shown: ShownAlready, said: "Sequence[SaidByEntry]") -> Iterator[tuple[int, Evidence]]:
-        """The hits that are not shown, and that neither a better hit nor an entry (``said``) repeats, each with its place among all hits, in the order in which they are chosen."""
+    def _list_new(self, shown: ShownAlready, said: Sequence[SaidByEntry]) -> Iterator[tuple[int, Evidence]]:
+        """The hits that are not shown, and that neither a better hit nor an entry (``said``) repeats, each with its place
+        among all hits, in the order in which they are chosen."""
 
         def is_told(texts: MessageTexts) -> bool:
             return shown.has(texts) or repeats_entry(texts, said)
@@ -490,15 +498,8 @@ class MemoryFitter:
         return known
 
 
-class SaidByEntry(NamedTuple):
-    """The words of an entry, and the places of the messages that it was made of."""
-
-    words: Set[str]
-    sources: Set[Place]
-
-
 def read_entry(entry: Message) -> SaidByEntry:
-    """Read what an entry says and where it was said."""
+    """The words and the sources of an entry."""
     words = frozenset(split_words(str(entry.parts[0]["text"])))
     sources = frozenset((entry.whose, each["thread_id"], each["seq"]) for each in entry.metadata["sources"])
     return SaidByEntry(words, sources)

@@ -90,21 +90,24 @@ def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
         if text:
             return [text]
         return []
-    beginning = text[:_ASKED_CHARS].encode()[:most_bytes]
-    end = text[-_ASKED_CHARS:].encode()[-most_bytes:]
-    return [piece.decode(errors="ignore") for piece in (beginning, end)]
+    return _cut_ends(text[:_ASKED_CHARS], text[-_ASKED_CHARS:], most_bytes)
 
 
 def cut_question(question: str, most_bytes: int) -> list[str]:
     """The question as recall takes it; of a long one the beginning and the end, where people say what they want. None of an
     empty one."""
-    encoded = question.encode("utf-8", "replace")
-    if len(encoded) <= most_bytes:
-        if question.strip():
-            return [question]
-        return []
-    # The cut may split a character: its bytes are dropped.
-    return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
+    if len(question.encode("utf-8", "replace")) > most_bytes:
+        return _cut_ends(question, question, most_bytes)
+    if question.strip():
+        return [question]
+    return []
+
+
+def _cut_ends(beginning: str, end: str, most_bytes: int) -> list[str]:
+    """The first bytes of a text and the last ones of another. A character that the cut splits is dropped."""
+    first = beginning.encode("utf-8", "replace")[:most_bytes]
+    last = end.encode("utf-8", "replace")[-most_bytes:]
+    return [first.decode("utf-8", "ignore"), last.decode("utf-8", "ignore")]
 
 
 Vector = NDArray[np.float32]

@@ -51,7 +51,8 @@ class RecalledMemory:
 async def prepare_memory(
     engine: Engine, scope: Scope, questions: Sequence[str], *, asking: str = "", subject: str = ""
 ) -> PreparedRecall | None:
-    """Prepare to find what fits the questions of the thread ``asking``, which is about the ``subject``; None where nothing is to be found. A remote embedder is not asked."""
+    """Prepare to find what fits the questions of the thread ``asking``, which is about the ``subject``; None
+    where nothing is to be found. A remote embedder is not asked."""
     searched = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not searched:
         return None
