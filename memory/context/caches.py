@@ -340,7 +340,7 @@ class WindowCache:
 
 
 class AnswerCache:
-    """The contexts given last, as text. Each is given again as long as nothing of its scope was changed since, by whatever
+    """The contexts given last, as text. Each is shown again until its scope is written, by whatever
     process, and within the minute, since it shows how long ago things were."""
 
     def __init__(self) -> None:

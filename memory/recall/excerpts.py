@@ -272,7 +272,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=32)
 def _list_stems(sought: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of the words of a query, which is asked for each text of an answer."""
+    """The stems of a query's words. Each text of an answer needs them."""
     return tuple(set(map(_stem, sought)))
 
 
