@@ -199,7 +199,12 @@ _LARGE = (
         "add_messages",
         {"messages": [{"role": "user", "content": "x" * 3 * MIB}], "thread_id": "main"},
     ),
-    _call("a query of 1 MB", "recall_memory", {"query": "x " * 500_000}),
+    _asked(
+        "a query of 1 MB",
+        "tools/call",
+        {"name": "recall_memory", "arguments": {"query": "x " * 500_000}},
+        "result or error",  # its ends are searched
+    ),
     _call("an unknown tool of 1 MB", "x" * 1_000_000, {}),
     _call(
         "100,000 ids",
