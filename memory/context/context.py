@@ -155,7 +155,7 @@ def _count_some(count: int, which: str) -> str:
 def _describe_new(placed: PlacedContext) -> str:
     """Say why no message of the conversation is shown, and how to see more."""
     if not placed.material.recalled.sought:
-        return f"{NEW}; with the user's message as query, what is remembered about it is told"
+        return f"{NEW}; give the user's message as query to see what is remembered about it"
     told = any(each.name == "memory" for each in placed.blocks)
     if told or placed.material.recalled.degraded:
         return NEW
