@@ -1,4 +1,4 @@
-"""The extractor of entries: what a turn says that could help in a later conversation, with evidence for each entry."""
+"""The extractor of entries: statements of a turn that could help in a later conversation, each with its evidence."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -369,7 +369,8 @@ def _prove(inputs: EntriesInput, given: Sequence[GivenEntry]) -> list[tuple[Give
 def _choose_proven(
     found: Sequence[tuple[GivenEntry, Proof | EvidenceRefused]], inputs: EntriesInput
 ) -> tuple[list[Candidate], list[str], list[str]]:
-    """The proven entries, each text once; why the others are refused; and what repeats the text of another."""
+    """The proven entries, each text once; the reasons why others are refused; and the entries that repeat another's
+    text."""
     candidates: dict[str, Candidate] = {}
     refused: list[str] = []
     duplicates: list[str] = []

@@ -90,8 +90,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NotesInput:
-    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: there is no document yet, and
-    a user's words are to begin it."""
+    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: no document exists yet, and a
+    user's words will begin it."""
 
     reading: Reading
     queued: tuple[Note, ...]

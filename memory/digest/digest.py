@@ -51,7 +51,7 @@ _OF_USER: dict[Act, float] = {"done": 2.0, "decision": 1.9, "error": 1.7, "quest
 # The first question is what a message is about.
 _ASKING_AGAIN: dict[Act, float] = {**_OF_USER, "question": 1.0}
 _AMONG_PEOPLE: dict[Act, float] = {"done": 1.0, "decision": 0.9, "error": 1.0, "question": 0.6}
-# What is ruled where it binds nobody who works for the user: by a system message.
+# Rules of a system message, which do not bind the user's agent.
 _RULED_BY_SYSTEM = 4.0
 
 
@@ -248,9 +248,9 @@ _MOST_WORDS = 8
 _RULING: frozenset[NoteKind] = frozenset({"correction", "rule"})
 OF_USERS: frozenset[NoteKind] = _RULING | {"fact"}
 """What a user rules, puts right and says of themselves."""
-# More than a token of prose has: what is longer than what is left has room for need not be counted.
+# More characters than a token of prose has: a text too long for the room by this measure need not be counted.
 _CHARS_A_TOKEN = 7
-# The characters of a note besides its text, and a little to keep scraps from going first.
+# The characters of a note besides its text, and some more, so that scraps do not rank first.
 _OWN_CHARS = 40
 
 
@@ -404,7 +404,7 @@ class RatedNote(NamedTuple):
 
 
 class Rated(Protocol):
-    """Whatever holds what a RatedNote does."""
+    """An object with the fields of a RatedNote."""
 
     @property
     def note(self) -> DigestNote: ...

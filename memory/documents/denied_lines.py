@@ -1,5 +1,6 @@
-"""What was said and noted in a thread since its session memory was last changed. It stands below the document until the
-document is brought up to date, and beside each line that it denies. The stored document stays as it is."""
+"""Newer lines: the messages and notes of a thread since its session memory was last changed. They stand below the
+document until the document is brought up to date, and beside each line that they deny. The stored document stays as it
+is."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -98,8 +99,8 @@ async def read_with_newer(
 
 
 def find_since(changed: Version) -> int:
-    """The time (ms since 1970) after which what is said and noted is newer than the document. A caller has seen all that
-    was said before its change; background work only what its cursor covers."""
+    """The time (ms since 1970) after which messages and notes are newer than the document. A caller has seen all
+    messages before its change; background work only those that its cursor covers."""
     if changed.tool.startswith(BY_A_JOB):
         return 0
     return changed.created_at
@@ -202,7 +203,7 @@ def list_newer(marked: MarkedContent) -> list[NewerRow]:
 
 
 def render_newer(lines: Sequence[NewerLine], seen_after: int | None = None) -> str:
-    """Render the lines that stand below a document; "" without any. ``seen_after``: the reader sees what was said after
+    """Render the lines that stand below a document; "" without any. ``seen_after``: the reader sees the messages after
     this seq elsewhere."""
     unseen = [line for line in lines if seen_after is None or line.seq <= seen_after]
     if not unseen:

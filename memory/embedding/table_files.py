@@ -1,6 +1,8 @@
-"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of its own.
+"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of
+its own.
 
-It takes 150 MB and a second of computing, once on a machine: in the process that answers, what it took would stay.
+It takes 150 MB and a second of computing, once on a machine. In the process that answers, that memory would stay in
+use.
 """
 
 import contextlib

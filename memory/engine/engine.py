@@ -153,7 +153,7 @@ class Written:
         self._branches: list[Written] = []
 
     def branch(self) -> "Written":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Written())
         return self._branches[-1]
 
@@ -188,7 +188,7 @@ class Wake:
         self._branches: list[Wake] = []
 
     def branch(self) -> "Wake":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Wake())
         return self._branches[-1]
 

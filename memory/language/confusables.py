@@ -95,8 +95,8 @@ class LookAlikeNames:
         self._beginnings = frozenset(name[:end] for name in spelled for end in range(1, len(name) + 1))
 
     def after(self, text: str, at: int, *, begins: bool = False) -> int | None:
-        """Where the name ends that stands at a place of the text, after spaces and slashes if there are any; None:
-        there is none. With ``begins``, a longer word that begins with it counts, too."""
+        """The end of the name at this place of the text, after optional spaces and slashes; None without a name. With
+        ``begins``, a longer word that begins with it counts, too."""
         read = ""
         end = at
         while end < len(text):

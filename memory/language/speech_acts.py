@@ -25,7 +25,7 @@ _SENTENCE_END = linear_re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？؟]+|\n+"
 _LETTER = linear_re.compile(r"\w")
 _QUESTION_MARKS = frozenset("?？؟՞⁇⁈")
 _GREEK_MARK = linear_re.compile(r"(?<=\p{Greek});")
-# Without what they look at ahead and behind, expressions match more, so that a first word shows which of them may.
+# Without their lookarounds expressions match more, so a first word shows which of them may match.
 _LOOK_AROUND = regex.compile(r"\(\?<?[=!](?:[^()\\]++|\\.|(\((?:[^()\\]++|\\.|(?1))*+\)))*+\)")
 
 
@@ -50,7 +50,7 @@ class _Beginning(NamedTuple):
 
 @cache
 def _questions() -> tuple[_Beginning, ...]:
-    """What begins a question without its mark."""
+    """The expressions that begin a question without its mark."""
     requests = [_Beginning(each, "request") for each in expressions("questions.requests")]
     openings: list[_Beginning] = []
     for language in texts("questions.openings"):

@@ -277,7 +277,7 @@ def make_stored_policy(engine: Engine, raw: Any) -> tuple[str, int]:
     """The JSON to store for a profile's name or an object of a policy's fields ("" for "", which removes it), and how
     many secrets were masked.
 
-    An object becomes a whole policy: what its profile or the server's default says by then is kept with it.
+    An object becomes a whole policy: the values of its profile or of the server's default are stored with it.
 
     Raises InvalidInput, LimitExceeded.
     """

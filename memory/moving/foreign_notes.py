@@ -46,7 +46,7 @@ class UnreadableItem:
 
 
 def name_actor(source: str) -> str:
-    """What stands as the author of a note of this program; the file, if it has one, follows."""
+    """The author that a note of this program gets; the file, if it has one, follows."""
     return f"import from {source}"
 
 

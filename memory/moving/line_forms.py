@@ -142,7 +142,7 @@ def check_run(line: Json, where: str, limits: Limits) -> None:
         value = line.get(name)
         if not isinstance(value, list) or not all(map(fits, value)):
             raise InvalidInput(f"{where}.{name}: is not what an export writes there")
-    # A running run is taken over when its claim ends, so it must have one.
+    # Another holder may take over a running run when its claim ends, so it must have one.
     if line.get("status") == "running" and any(line.get(name) is None for name in _CLAIM):
         raise InvalidInput(f"{where}: a run that is running has {', '.join(_CLAIM)}")
 

@@ -334,7 +334,7 @@ class ContextExchanges:
 
     @property
     def in_front(self) -> list[str]:
-        """The texts in front of the newest user message. What is recalled stays there until the next one, so that a
+        """The texts in front of the newest user message. The recalled block stays there until the next one, so that a
         prompt cache keeps it through the turn; the volatile part stands there only if nothing follows the message."""
         if not self._begins_with_question:
             return []

@@ -282,7 +282,7 @@ def _cut_sections(text: str) -> str:
         if head.start() < at:
             continue
         end = _SECTION_END.search(text, head.end())
-        # Without an end there is none for the later ones either.
+        # If this one has no end, the later ones have none either.
         if end is None:
             break
         kept.append(text[at : head.start()])

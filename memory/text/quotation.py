@@ -80,7 +80,7 @@ _IN_NAMES = linear_re.compile(r"[:()\[\]#]")
 
 
 def make_visible(text: str, masked: Callable[[str], str] = mask_hidden) -> str:
-    """The text without what nobody sees, and with ``\\n`` for whatever ends a line. The joiners and variation selectors
+    """The text without invisible characters, and with ``\\n`` for every line end. The joiners and variation selectors
     that scripts and emoji need stay where they are needed.
 
     A secret that such characters part would be readable without them: ``masked`` masks it before they go."""

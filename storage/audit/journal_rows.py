@@ -142,7 +142,7 @@ def _journaled(row: Row) -> Journaled:
 
 
 async def may(tx: Tx, act: Act) -> bool:
-    """Whether who is connected may read, or prune, the journal."""
+    """Whether the connected role may read, or prune, the journal."""
     return await tx.backend.may_change_journal(tx, act)
 
 

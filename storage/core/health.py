@@ -88,7 +88,7 @@ class Health:
         self.reason = reason
         self.is_away = is_away
         if self._trying is None or self._trying.done():
-            # What it logs is not about the call that happens to find the fault.
+            # Its log lines are not about the call that happens to find the fault.
             self._trying = asyncio.create_task(self._until_well(), context=Context())
 
     def damaged(self, what: str, way_out: str) -> None:
@@ -139,7 +139,7 @@ class Health:
         self._alarm = None
         if not self._waiting:
             return
-        # One slow write is no failure: nothing at all must have been written for LATE_SECONDS.
+        # One slow write is not a failure. It is one if nothing at all was written for LATE_SECONDS.
         since = max(min(self._waiting.values()), self._last_well)
         rest = LATE_SECONDS - (time.monotonic() - since)
         if rest <= 0 and not self.reason:

@@ -126,13 +126,13 @@ SearchText = Callable[[Message], Indexed]
 class Thread:
     """One conversation. ``thread_uid`` is new when a thread is made again under the same name.
 
-    ``title_by``: ``caller`` (who also may have removed it), ``extractive``, or the model that made the title; None: there
-    is none yet.
+    ``title_by``: ``caller`` (also if a caller removed it), ``extractive``, or the model that made the title; None: the
+    thread has no title yet.
 
     ``window_policy`` is JSON, as ``memory.window.policy`` writes and reads it; None: none was set.
 
-    Everything up to ``observed_seq`` is covered by active observations, and up to ``buffered_seq`` (and of the message
-    behind it the first ``buffered_chars``, if it is a long one) by buffered ones. ``raw_tokens`` are those of the
+    Active observations cover everything up to ``observed_seq``. Buffered ones cover everything up to ``buffered_seq``,
+    and the first ``buffered_chars`` of the message behind it, if that is a long one. ``raw_tokens`` are those of the
     messages behind ``observed_seq``.
     """
 

@@ -190,6 +190,6 @@ _JOBS = select(jobs.c.kind).where(in_thread(jobs)).with_for_update()
 
 
 async def still_known(tx: Tx, scope: Scope, thread_uid: str) -> bool:
-    """For who worked on a job of a thread: whether the job is there, or anything of the resource, which was not erased
-    then; holds that."""
+    """Whether the resource was not erased while a worker did a job of a thread: the job, or anything of the resource,
+    is still there. Holds that row."""
     return bool(await tx.all(_JOBS, **of_thread(scope, thread_uid))) or await lock(tx, scope)

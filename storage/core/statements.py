@@ -48,7 +48,7 @@ class Compiled:
 WRITES = "writes"
 """The option of a statement that says whether it changes rows, where its SQL alone does not show that."""
 
-# Nothing of these is in a context. Of any other table, a write may change one.
+# Contexts show nothing of these tables. A write to any other table may change a context.
 _BESIDE_MEMORY = frozenset(
     {
         "api_keys",

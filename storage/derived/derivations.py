@@ -190,7 +190,7 @@ async def do_again(tx: Tx, scope: Scope, again: Again, *, now: int) -> None:
 
 
 async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages came back: whatever has passed them by is done again from the first of them on."""
+    """After messages came back: background work that passed them is done again from the first of them on."""
     if not seqs:
         return
     again = await drop(tx, scope, thread, seqs)

@@ -84,11 +84,10 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it is stored. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
-    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date;
-    ``unproven``: a JSON list of its unproven words, as it is stored.
-    ``superseded_by`` an active one has, too, if a newer entry says otherwise and the user has not decided between the
-    two."""
+    """An entry as it is stored. ``seen_at``: when it was last said, or when it ended, if it is no longer active;
+    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for
+    its date; ``unproven``: a JSON list of its unproven words, as it is stored. An active entry also has
+    ``superseded_by`` if a newer one says otherwise and the user has not decided between the two."""
 
     entry_id: str
     content: str

@@ -118,7 +118,7 @@ async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
 
 
 async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
-    """The entry itself, if it can be seen, else the one that stands in its place in the end; None: there is none."""
+    """The entry itself, if it can be seen, else the first of its successors that can; None without one."""
     seen: set[str] = set()
     # A chain of successors that leads back to itself must not be followed for ever.
     while entry_id not in seen and len(seen) < _MOST_STEPS:

@@ -143,7 +143,7 @@ _DISCARD = delete(observations).where(
 )
 
 
-# Number, newest id and sum of the ids tell two sets of rows apart without a read of their texts.
+# Number, newest id and sum of the ids distinguish two sets of rows without a read of their texts.
 _STATE = (
     select(
         observations.c.status,
@@ -207,7 +207,7 @@ async def add(
     ids."""
     of = of_thread(scope, thread_uid)
     if made:
-        # The thread is held, so no other writer takes these ids.
+        # The transaction holds the thread, so no other writer takes these ids.
         first = (await tx.scalar(_LAST_ID, **of) or 0) + 1
     else:
         first = 1
@@ -250,7 +250,7 @@ class Cursor:
 async def buffer(
     tx: Tx, scope: Scope, thread: Thread, cursor: Cursor, *, current_task: str | None, next_step: str | None
 ) -> None:
-    """Move the observer's cursor on, and keep what the thread is at. Never backwards: a lower cursor is a defect."""
+    """Move the observer's cursor on, and store the current task and the next step. A lower cursor is a defect."""
     assert (cursor.seq, cursor.chars) >= (thread.buffered_seq, thread.buffered_chars)
     await tx.run(
         _BUFFERED,

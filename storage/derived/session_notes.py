@@ -68,7 +68,7 @@ async def add(
 ) -> None:
     """Queue notes; the transaction holds the thread."""
     of = of_thread(scope, thread_uid)
-    # The thread is held, so no other writer takes these numbers.
+    # The transaction holds the thread, so no other writer takes these numbers.
     last = int(await tx.scalar(_LAST_ID, **of) or 0)
     made = {**of, "from_seq": from_seq, "to_seq": to_seq, "model": model, "prompt": prompt, "created_at": now}
     rows = [

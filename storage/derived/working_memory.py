@@ -81,7 +81,7 @@ def _bind_version(versions: FromClause, thread_uid: Any) -> ColumnElement[bool]:
 
 
 def version_there(versions: FromClause) -> ColumnElement[bool]:
-    """Of versions of documents: no message that one was made from is deleted, nor the thread of one."""
+    """Versions of documents of which no source message, and no thread of one, is deleted."""
     uid = versions.c.thread_uid if "thread_uid" in versions.c else ""
     return and_(
         versions.c.change != ERASED,

@@ -79,12 +79,12 @@ class ShardUrls:
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """What the settings say of a database beside its URL. A kind ignores what it has no use for.
+    """The settings of a database beside its URL. A kind of database ignores those that it has no use for.
 
-    ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``, ``idle_seconds``
-    and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing, and a wait for a lock.
-    ``listen_url``: of the same server past a pooler, for the connection that listens for changes of others. ``shards``: more
-    clusters of the installation, by their names; the URL is then the home cluster's.
+    ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``,
+    ``idle_seconds`` and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing,
+    and a wait for a lock. ``listen_url``: of the same server past a pooler, for the connection that listens for changes
+    of others. ``shards``: more clusters of the installation, by their names; the URL is then the home cluster's.
     """
 
     default_file: Path

@@ -1,8 +1,8 @@
 """Background work as rows: one for each thread (or resource) and kind, due while more is requested than done.
 
-A request is written in the transaction that made the work due. A claim is a lease with an epoch: who ends a job does it
-in the transaction of its effects, which is undone (``Fenced``) once another worker has claimed the job. A model is
-called between the two, outside of any transaction.
+A request is written in the transaction that made the work due. A claim is a lease with an epoch. A worker ends a job in
+the transaction of its effects, which is undone (``Fenced``) once another worker has claimed the job. A model is called
+between the two, outside of any transaction.
 """
 
 from collections.abc import Collection, Sequence
@@ -118,8 +118,8 @@ def _request(revive: bool, gathers: bool = False) -> Executable:
         "updated_at": bindparam("now"),
     }
     wanted = refused(jobs)
-    # Nobody waits for what is done or running, so the new time holds; what waits keeps the earlier one; and what
-    # failed waits as long as it has to.
+    # A done or running job gets the new time, a waiting one keeps the earlier one, and a failed one waits as long as it
+    # has to.
     new_due_at = wanted.due_at
     if gathers:
         most, soon_at, late_at = (cast(bindparam(name), BigInteger) for name in ("most", "soon_at", "late_at"))
@@ -484,8 +484,8 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
 
 
 def oldest_of_each_kind(some: Select[Any], most: int | BindParameter[int]) -> CompoundSelect[Any]:
-    """Of a query for open jobs the rows that are due first, at most so many of each kind. Each kind is looked up by itself, so
-    that an index gives them, however many jobs wait."""
+    """The rows of a query for open jobs that are due first, at most ``most`` of each kind. Each kind has a query of its
+    own, which an index serves however many jobs wait."""
     parts = [
         some.where(_open, jobs.c.kind == literal(kind)).order_by(jobs.c.due_at).limit(most).subquery() for kind in KINDS
     ]
@@ -493,9 +493,10 @@ def oldest_of_each_kind(some: Select[Any], most: int | BindParameter[int]) -> Co
 
 
 def _find_soonest() -> Select[Any]:
-    """When the next job is to be had."""
+    """When the next job can be claimed."""
     free = oldest_of_each_kind(select(jobs.c.due_at).where(_free, any_of(jobs.c.kind, "kinds")), 1)
-    # A job that is held can be had once its lease has run out. Few are, so their own index is better than that of a kind.
+    # A claimed job is free again once its lease has run out. Few jobs are claimed, so their own index is better than
+    # that of a kind.
     any_kind = any_of(jobs.c.kind + "", "kinds")
     held = select(func.min(jobs.c.lease_until).label("due_at")).where(_open, _held, any_kind)
     times = union_all(*free.selects, held).subquery()
@@ -506,8 +507,8 @@ _SOONEST = Look("layerlore_soonest_job", _find_soonest(), (("due_at", "bigint"),
 
 
 async def find_soonest(tx: Tx, kinds: Collection[Kind], *, now: int) -> int | None:
-    """When, in milliseconds, the next job of the kinds is to be had in any scope: it is due, or its lease has run out.
-    None if none exists."""
+    """When the next job of the kinds can be claimed in any scope, in milliseconds: when it is due, or its lease runs
+    out. None without such a job."""
     soonest: int | None
     ((soonest,),) = await _SOONEST.rows(tx, kinds=list(kinds), now=now)
     return soonest
@@ -540,7 +541,7 @@ _FENCE_OFF = (
 
 
 async def fence_off(tx: Tx, scope: Scope, *, now: int) -> int:
-    """Take all running jobs of a scope from who holds them: their work is not stored, and another worker begins anew.
+    """Take all running jobs of a scope from their holders: their work is not stored, and another worker begins anew.
     The transaction holds the resource, so that no two of them wait for each other. Counts them."""
     return await tx.run(_FENCE_OFF, **of_scope(scope), now=now)
 
@@ -549,7 +550,7 @@ _FORGET_THREAD = delete(jobs).where(in_thread(jobs))
 
 
 async def forget_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
-    """Erase the jobs of a thread that is erased; who works on one is fenced off."""
+    """Erase the jobs of a thread that is erased; a worker that holds one is fenced off."""
     await tx.run(_FORGET_THREAD, **of_thread(scope, thread_uid))
 
 

@@ -99,7 +99,7 @@ def _media_in(parts: list[Json]) -> list[Json]:
 
 
 def as_models_see(parts: list[Json]) -> list[Json]:
-    """The parts, of each tool's result that alone which models are shown of it."""
+    """The parts, each tool's result only as models are shown it."""
     return [_seen(part) if "model_output" in part and part["type"] == "tool_result" else part for part in parts]
 
 
@@ -403,13 +403,12 @@ async def append(
     search_text: SearchText,
     origin: Origin | None = None,
 ) -> Appended:
-    """Append the drafts to a thread, which the first message makes. All or nothing.
-
-    A draft whose id the thread has stays in place: unchanged, or replaced if ``replace_known``. One that was deleted
-    is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are assigned without
-    gaps and never again. A mark of a turn is set also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
-    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
-    With an ``origin`` the thread's log has what was added and replaced.
+    """Append the drafts to a thread, which the first message makes. All or nothing. A draft whose id the thread has
+    stays in place: unchanged, or replaced if ``replace_known``. A deleted or erased one is left out, so that a list
+    that is sent again does not bring it back. Seqs are assigned without gaps and never again. A mark of a turn is set
+    also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the rule
+    of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced. With
+    an ``origin`` the thread's log has what was added and replaced.
 
     Raises Conflict for an id with other content.
     """
@@ -477,7 +476,7 @@ async def _pass_on_replaced(
     stored: Sequence[Stored],
     now: int,
 ) -> None:
-    """Have what was made of replaced messages follow them: some say the same as before, others do not."""
+    """Update what was made of replaced messages: some say the same as before, others do not."""
     same: list[int] = []
     other: list[int] = []
     for draft, outcome in zip(drafts, stored, strict=True):

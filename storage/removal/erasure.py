@@ -277,7 +277,7 @@ _FORGET_ANSWERS = delete(idempotency).where(in_scope(idempotency), any_of(idempo
 
 
 async def hide(tx: Tx, scope: Scope) -> Counts:
-    """Hide and mark everything of a scope. Returns how many rows are erased, now or in portions."""
+    """Hide and mark everything of a scope. Returns how many rows will be erased, now or in portions."""
     # All threads first and in one order, then the resource, as every transaction does.
     await tx.all(_LOCK_ALL, **of_scope(scope))
     await scopes.lock(tx, scope)
@@ -285,7 +285,7 @@ async def hide(tx: Tx, scope: Scope) -> Counts:
     if not counts:
         return counts
     await tx.run(_HIDE_ALL, **of_scope(scope))
-    # First, since who takes a job writes to others of them; who has taken one finds it gone, and stores nothing.
+    # Jobs go first: a claim of one writes to others, and a worker that has one finds it gone and stores nothing.
     await tx.run(_CLEAR[jobs_table], **of_scope(scope))
     for table in AT_ONCE:
         await tx.run(_CLEAR[table], **of_scope(scope))

@@ -153,7 +153,7 @@ async def put(
     and the hash."""
     table, thread = metadata.tables[of], None
     if thread_uid:
-        # Also a deleted thread is held, since its rows are masked as well.
+        # A deleted thread is locked as well, since its rows are masked, too.
         await tx.all(_HOLD, **of_thread(scope, thread_uid))
         thread = await threads.find_uid(tx, scope, thread_uid)
     if table in (entries, jobs_table) or not thread_uid:

@@ -325,7 +325,7 @@ async def _marks(tx: Tx, scope: Scope, wanted: Collection[str]) -> dict[str, Thr
 
 
 async def _types(tx: Tx, scope: Scope, mark: ThreadMark, after: int) -> frozenset[str] | None:
-    """None, too, if events went with the message that they belong to."""
+    """None also if events went with the message that they belong to."""
     if mark.uid is None or mark.seq - after > MOST_EVENTS:
         return None
     rows = await tx.all(_TYPES, **of_thread(scope, mark.uid), after=after)

@@ -44,8 +44,9 @@ Ending = Literal["completed", "failed", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class Run:
     """A run without its content. ``pending`` and ``answered`` (the ids of the calls in it that were answered) are JSON
-    text. ``claim`` and who had it stay when the run is suspended again or ends: a holder who lost the answer is known
-    by it. ``workflow_id`` is empty if none exists, ``parent_run_id`` None, and so is ``ended_by`` until it ends."""
+    text. ``claim`` and its holder stay when the run is suspended again or ends, so that a holder who lost the answer
+    can be recognised. ``workflow_id`` is empty if none exists, ``parent_run_id`` None, and so is ``ended_by`` until it
+    ends."""
 
     run_id: str
     thread_id: str
@@ -244,7 +245,7 @@ async def lock(tx: Tx, scope: Scope, run_id: str) -> tuple[Run, Thread]:
         thread = await threads.lock(tx, scope, seen.thread_id)
     except NotFound:  # deleted meanwhile
         raise _unknown(run_id) from None
-    # The run may have changed until its thread was held, so it is read again.
+    # The run may have changed before its thread was locked, so it is read again.
     return await lock_run(tx, scope, thread, run_id), thread
 
 

@@ -160,7 +160,7 @@ async def log(
     """Add an attempt to its task's log; numbers count from 1, without a gap. The thread is made if it is absent."""
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
     of = of_thread(scope, thread.thread_uid)
-    # The thread is held, so no other attempt gets this number.
+    # The transaction holds the thread, so no other attempt gets this number.
     number = (await tx.scalar(_LAST, **of, task_key=tried.task_key) or 0) + 1
     logged = Attempt(
         tried.task_key,

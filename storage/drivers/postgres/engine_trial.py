@@ -41,7 +41,8 @@ _BOUND, _OTHER = Tenant("layerlore trial"), Tenant("layerlore trial of another")
 _PUT = "INSERT INTO job_turns VALUES ($1, '', '', 0)"
 _SEEN = "SELECT count(*) FROM job_turns WHERE tenant_id = $1"
 
-# What the first migration makes, each of it small: the name for the error, and statements that fail where it is lacking.
+# The features that the first migration needs: the name for the error, and small statements that fail without the
+# feature.
 _NEEDED = (
     ("bit_count of bit strings, as Postgres has it from version 14 on", "SELECT bit_count(B'101')"),
     ("identity columns", "CREATE TABLE layerlore_trial (n BIGINT GENERATED ALWAYS AS IDENTITY, words TSVECTOR)"),
@@ -76,7 +77,7 @@ async def try_engine(url: str, listen_url: str = "") -> str:
     """Try out two connections of ``url``, and the one that listens. Returns what works less well, or "".
 
     Raises StorageUnavailable, which names what is lacking. Raises nothing if the server cannot be reached, or has no
-    connection to spare: whoever opens the database says so. Every trial is undone.
+    connection to spare: opening the database reports that. Every trial is undone.
     """
     try:
         address = read_url(url)
@@ -142,7 +143,7 @@ async def _try_transactions(first: _Connection, second: _Connection, *, follows_
 
 
 async def _try_engine(first: _Connection, second: _Connection) -> None:
-    """What the engine itself must do, in a transaction that is rolled back."""
+    """Try what the engine itself must do, in a transaction that is rolled back."""
     await first.execute("BEGIN")
     version, is_empty, has_tables = await first.fetchrow(_FACTS) or ("Postgres", False, False)
     engine = str(version).partition(" on ")[0].partition(" (")[0]

@@ -190,7 +190,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
         if store.exists():
             _take_over_mode(store, copy)
         _sync(copy)
-        # SQLite has to open the file for this, so the locks are taken only afterwards.
+        # SQLite has to open the file for this, so we lock it only afterwards.
         _put_log_into(store)
         with _nobody_else(store):
             aside = _set_aside(store, stamp)

@@ -88,7 +88,7 @@ def commit_group(
     Returns the outcomes of the first n calls; the others were not begun. Raises TransactionLost, or SQLite's own
     error when the transaction could not begin or commit: then nothing happened. Raises what ``check_file`` raises.
     """
-    # A write lock that is taken only after a read fails at once if another process has written meanwhile.
+    # Taking the write lock only after a read fails at once if another process has written meanwhile.
     connection.execute("BEGIN IMMEDIATE")
     try:
         check_file()

@@ -1,4 +1,4 @@
-"""What a look at a SQLite file shows without changing it, and what the SQLite at hand can do."""
+"""The state of a SQLite file, read without changing it, and the abilities of the SQLite at hand."""
 
 import contextlib
 import os

@@ -44,8 +44,8 @@ class RowStamp:
 
 
 class PostingCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept. It keeps hashes of the words."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data.
+    It keeps hashes of the words."""
 
     def __init__(self, most_ids: int = MOST_IDS) -> None:
         self._held = StampedCache[bytes, RowStamp, RowIdArray](_MOST_WORDS, size=len, most_size=most_ids)
@@ -81,7 +81,7 @@ MOST_BYTES = 12 * 2**20
 _MOST_SCOPES = 1_000
 _BYTES_OF_ROW = 68
 _BYTES_OF_NAME = 200
-# Behind more new rows than these, of whatever scope, the scope's own are read anew.
+# After more new rows than these, in any scopes, the scope's own are read anew.
 _MOST_NEW = 2_000
 # Room for the seqs of a thread.
 _THREAD = 2**32
@@ -150,8 +150,7 @@ def _make_keys(rows: IndexedRows, places: Places | slice = slice(None)) -> NDArr
 
 
 class RowCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes

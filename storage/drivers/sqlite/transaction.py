@@ -137,7 +137,7 @@ class SqliteTx:
                 if not take(row):
                     return
         except driver.DatabaseError as error:
-            # The rows that were taken before the damage are not given again.
+            # The rows read before the damage do not come again.
             for row in self._fetch_damaged(statement, values, error)[taken:]:
                 if not take(row):
                     return
