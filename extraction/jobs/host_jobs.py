@@ -48,7 +48,7 @@ from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Fenced, Kind
 from layerlore.storage.threads import threads
 
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
-"""The kinds that read the same turn, in the order in which they are asked for and stored."""
+"""The kinds that read the same turn, in the order in which the answer has them and they are stored."""
 
 # A line repeats the time after this number of milliseconds.
 _TIMED_MS = 600_000
@@ -188,7 +188,7 @@ def _catch(answer: ModelAnswer, schema: JsonSchema) -> WrongAnswer | None:
 
 
 LEASE_MS = 600_000
-"""Ten minutes: a host's model works on a job between other things. A job that it gave up is free after that."""
+"""Ten minutes, since a host's model works on a job between other things. A job that it gave up is free afterwards."""
 _AGAIN = "next_memory_job gives another"
 _UNKNOWN = (
     "job_id: there is no such job, it has ended, or it was taken back: its lease ran out and somebody else took it, or "

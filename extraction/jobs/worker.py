@@ -348,7 +348,8 @@ def _describe(claim: Claim, error: Exception) -> str:
 log = logging.getLogger(__name__)
 
 HAND_BACK_SECONDS = 0.8
-"""How long handing jobs back may take when the process ends; the others are free when their lease has run out."""
+"""How long handing jobs back may take when the process ends. Jobs that are not handed back are free when their lease
+has run out."""
 TAKEN_MS = 200
 """The wait after a due job could not be claimed because another transaction had its row."""
 

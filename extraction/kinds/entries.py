@@ -54,7 +54,8 @@ PROFILE_CHARS = 4_000
 _BESIDE = frozenset({"known", "earlier"})
 
 Subject = Literal["case", "preference", "advice"]
-"""The author's label of what an entry is. Only a case is kept: the profile keeps preferences, and nothing keeps advice."""
+"""The author's label of an entry. Only a case becomes an entry: preferences belong to the profile, and advice is not
+stored."""
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 _ELSEWHERE: Mapping[Subject, str] = {
     "preference": "a preference is kept in the profile, not as an entry",

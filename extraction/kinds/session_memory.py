@@ -41,7 +41,8 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 COMPACTED = 5
-"""When this many notes wait, they are written into the document (n8n's number); while there is none, any number."""
+"""When this many notes wait, they are written into the document (n8n's number). Without a document, one note is enough.
+"""
 MOST_MESSAGES = 200
 MOST_NOTES = 20
 OF_USERS = ("objective", "decision")

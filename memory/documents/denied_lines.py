@@ -32,7 +32,7 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 BY_A_JOB = "session_document/"
-"""Begins the tool of a version that background work wrote."""
+"""The prefix of the tool name of a version that background work wrote."""
 _HEADING = "Newer than this document:"
 # Only the newest user messages are read, so that a context costs the same however long a document was left alone.
 _MOST_READ = 40
@@ -46,8 +46,8 @@ _LABEL = linear_re.compile(r"([\p{L}\p{N}][^:.!?]{0,40}):\s+(\S.*)", engine="reg
 
 
 NewerKind = Literal["note", "correction", "statement", "word"]
-"""What a newer line is: a note; of a user's sentences one that puts something right; one that rules, decides or gives a
-value; and any other, which is shown only beside a line that it denies."""
+"""The kind of a newer line: a note; a user's sentence that corrects something; one that rules, decides or gives a
+value; or any other, which is shown only beside a line that it denies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ from layerlore.storage.threads.events import NewEvent
 Mode = Literal["replace", "append"]
 
 MOST_DROPPED = 5
-"""So many of the lines that a change took out are shown, each with at most DROPPED_CHARS characters."""
+"""At most this many of the removed lines are shown, each with at most DROPPED_CHARS characters."""
 DROPPED_CHARS = 120
 
 

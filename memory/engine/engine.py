@@ -259,7 +259,7 @@ class Engine:
     denials: Denials = field(default_factory=Denials)
     counts: CallCounts = field(default_factory=CallCounts)
     agents: "Mapping[str, Engine]" = field(default_factory=dict)
-    """With other rules, on the same database: those of the agents that have settings of their own, by name."""
+    """The engines, by name, of the agents that have settings of their own: the same database under other rules."""
 
     def for_agent(self, agent_id: str) -> "Engine":
         """The engine with the rules of an agent."""

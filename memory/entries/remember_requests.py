@@ -40,17 +40,17 @@ from layerlore.storage.threads.events import NewEvent
 EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_remember"]
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 OF_USERS: tuple[EntryKind, ...] = ("preference", "decision", "explicit_remember")
-"""What only a user's own words make of an entry: else a text that an assistant merely read could pass for a wish."""
+"""The kinds that need a user's own words: else a text that an assistant merely read could pass for a wish."""
 
 ABOUT = ("", "user", "project")
 
 PROMPT = "remember"
 OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
-"""Stands where an entry names its prompt; where it names its model stands the client."""
+"""The name in place of an entry's prompt. In place of its model, the entry names the client."""
 SEARCHED = 200
-"""Among so many of the newest messages of a thread evidence is looked for."""
+"""Evidence must lie among this many of the newest messages of a thread."""
 SEARCHED_UNQUOTED = 50
-"""Among at most 50 of the newest messages the sentence is looked for that says an entry without evidence."""
+"""Without evidence, the sentence that says an entry must lie among this many of the newest messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ CLOSERS = ">＞﹥〉⟩〉›❯❱˃ᐳ⧽≻\U0001d237\U00016f3f"
 BRACKETS = "[［﹝⁅❲〔【⟦"
 SLASHES = "/／⁄∕⧸╱᜵⁁⟋\U0001d23a㇓〳Ⳇノㇵノ丿⼃\\＼∖⧵⧹"
 PIPES = "|｜ǀ∣│￨❘⏐ߊ│┃"
-"""Signs that look like one of those; the sign itself is the first."""
+"""Each of these holds signs that look alike; the ASCII one is the first."""
 
 SEPARATORS = "-_"
 

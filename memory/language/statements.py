@@ -242,7 +242,7 @@ def is_same_word(one: StatementWord, other: StatementWord, *, any_case: bool = F
 Words = Sequence[StatementWord]
 
 _MOST_REARRANGED = 40
-"""In words. The cost grows with their third power, and a longer text is no single statement."""
+"""In words. The cost grows with their third power, and a longer text is not a single statement."""
 _VERB_FORMS = {"has": "have", "goes": "go", "does": "do", "is": "is"}
 
 

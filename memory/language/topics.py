@@ -77,9 +77,9 @@ class Topic:
     words: tuple[TopicWord, ...]
     language: str
     told_apart: bool
-    """Whether names can be told from other words, which scripts without capitals do not do."""
+    """Whether names can be distinguished from other words, which needs a script with capitals."""
     as_one: tuple[str, ...] = ()
-    """What is written as one with a digit in it: its words, with a space between."""
+    """A run of characters with a digit in it that is written as one: its words, with a space between."""
 
     @property
     def by_meaning(self) -> bool:

@@ -29,7 +29,7 @@ from layerlore.storage.threads.threads import OwnedThread, ThreadFilter
 
 _LOOKED_AT = 1_000
 _MOST_LOOKED_AT = 20_000
-"""Among so many memories words are looked for, in one step and for one page."""
+"""The number of memories that are searched for words, in one step and for one page."""
 
 
 @dataclass(frozen=True, slots=True)

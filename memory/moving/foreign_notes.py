@@ -20,7 +20,7 @@ from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
 _PROMPT = "import"
-"""Stands where an entry names its prompt."""
+"""The name in place of an entry's prompt."""
 
 
 @dataclass(frozen=True, slots=True)

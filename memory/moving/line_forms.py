@@ -380,7 +380,7 @@ def check_header(line: Line) -> None:
 
 
 MOST_SKIPPED = 1_000
-"""So many are named; the others are counted."""
+"""At most this many are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

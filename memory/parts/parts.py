@@ -188,10 +188,10 @@ PART_KEYS: dict[str, tuple[str, ...]] = {
 }
 MEDIA = ("image", "file")
 RESULT_PARTS = ("text", "image", "file")
-"""What a tool's result may hold besides plain JSON."""
+"""The parts that a tool's result may hold besides plain JSON."""
 
 NOTE_KEYS = ("bytes", "sha256", "part")
-"""What a note of an image or a file has instead of its data: see ``memory.parts.media``."""
+"""The keys that a note of an image or a file has instead of its data: see ``memory.parts.media``."""
 
 # The ``part`` of a note, as memory.parts.media writes it: SEQ.PART or SEQ.PART.INNER.
 _PLACE = linear_re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")

@@ -112,7 +112,7 @@ def end_of_day(time: int) -> int:
 
 
 EXPIRY_SIGN = "(until "
-"""Stands in each line that expires."""
+"""The sign in each line that expires."""
 
 _DATE = linear_re.compile(r"\d{4}-\d{2}-\d{2}")
 _LAST_DATE = "9999-12-31"

@@ -21,8 +21,8 @@ from layerlore.storage.core.records import Json
 _OWN = json.loads(Path(__file__).with_name("own_tools.json").read_text(encoding="utf-8"))
 
 TELLING: Mapping[str, frozenset[str]] = {name: frozenset(arguments) for name, arguments in _OWN["tools"].items()}
-"""Every tool of ours, with the arguments by which a call of it is told from one of another server's tool of the same
-name; without any, no arguments tell that."""
+"""Every tool of ours, with the arguments that distinguish a call of it from one of another server's tool of the same
+name; empty if no arguments do."""
 
 ARGUMENTS = frozenset[str](_OWN["arguments"])
 """Every argument that a tool of ours takes."""

@@ -19,7 +19,7 @@ from layerlore.storage.core.records import Json, Message, StoredJson
 
 URL_CHARS = 200
 REACH = 100
-"""How far before its result a call is looked for: one that lies further back has another's id, as a rule."""
+"""How many messages before its result a call is searched for: one that lies further back usually has another's id."""
 _Place = tuple[int, int]
 
 

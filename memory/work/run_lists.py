@@ -37,7 +37,7 @@ _MOST_LINES = 100
 _OTHERS = "others"
 
 LINE_COUNTS = len(fields(Spent))
-"""How many numbers a line is kept with, behind the agent and the model."""
+"""How many numbers a stored line has, behind the agent and the model."""
 
 AgentLine = tuple[str, UsageLine]
 """A line, and the sub-agent who spent it (empty: the run's own agent)."""

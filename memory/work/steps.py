@@ -277,7 +277,7 @@ SERVER_EVENTS = (
     *("run_started", "run_updated", "run_suspended", "run_decided", "run_resumed"),
     *("run_completed", "run_failed", "run_cancelled", "run_expired"),
 )
-"""What the server itself writes, in a thread's log or the resource's."""
+"""The events that the server itself writes, in a thread's log or the resource's."""
 
 
 class StoredSteps(TypedDict):

@@ -37,10 +37,10 @@ COUNTED: dict[str, tuple[str, ...]] = {
 """By table, the columns whose bytes count."""
 
 _PLENTY = 256 * 1024 * 1024
-"""With so many bytes free, even 64 writers at one moment with 4 MiB each do not exceed a quota."""
+"""With this many bytes free, even 64 writers at one moment with 4 MiB each do not exceed a quota."""
 
 _TENANT = ""
-"""Stands for no resource: the sum of all of a tenant's."""
+"""The resource id of the sum over all resources of a tenant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 log = logging.getLogger(__name__)
 
 LATE_SECONDS = 10.0
-"""A write that waits for so long, while no other was done, means that nothing can be written."""
+"""If a write waits for this long, and no other succeeds meanwhile, nothing can be written."""
 FRESH_SECONDS = 1.0
-"""For so long what was seen last is still true."""
+"""The result of a look counts for this long."""
 LOOK_SECONDS = 3.0
 MOST_DAMAGE = 20
 AGAIN_SECONDS = 1.0
-"""After how long it is tried again whether a write succeeds."""
+"""The time after which another write is tried."""
 LATE = f"nothing could be written for {LATE_SECONDS:g} s"
 
 Try = Callable[[], Awaitable[None]]

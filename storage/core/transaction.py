@@ -21,7 +21,7 @@ from layerlore.storage.core.records import Json, Scope, Tenant
 
 Concerns = Callable[[Scope], bool]
 Notify = Callable[[Concerns], None]
-"""Takes a hint: something may have been committed, and whose it may be. What was committed is for a listener to read."""
+"""Takes a hint that something may have been committed, and in which scope. The listener reads what it was."""
 
 
 def anybody(_: Scope) -> bool:

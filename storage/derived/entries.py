@@ -38,7 +38,7 @@ def read_words(stored: str | None) -> list[str]:
 
 
 Status = Literal["active", "superseded", "dropped", "wrong"]
-"""``wrong``: somebody marked it so; it is kept, so that nobody but the user says it again."""
+"""``wrong``: a person marked it so. It stays stored, so that only the user can say it again."""
 Origin = Literal["extracted", "remembered", "caller", "shared"]
 """``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word;
 ``shared``: it came in a file that others share. The last two stand without a source."""
@@ -46,7 +46,7 @@ OWN_WORD: tuple[Origin, ...] = ("caller", "shared")
 
 PLACE = "entry:"
 SEQ = 1
-"""An entry's place in the index: this seq of the thread ``entry:<entry_id>``."""
+"""The seq of an entry in the index, where its thread is ``entry:<entry_id>``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from layerlore.storage.threads.threads import COLUMNS, find, make_thread
 KEY = SUBJECT_KEY
 """The key of a thread's metadata."""
 EVERY = "*"
-"""Asks for the threads of every subject."""
+"""Stands for every subject."""
 
 # A first filter: the key may also stand in another place, so the metadata is parsed afterwards.
 _named = threads.c.metadata.like(f'%"{KEY}"%')

@@ -43,7 +43,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
 ERASED = "erased"
-"""The change of a version whose content was erased with a message. Its number is never given again."""
+"""The change of a version whose content was erased with a message. Its number is never used again."""
 
 _deleted = messages.alias("deleted")
 _gone_thread = threads_table.alias("gone_thread")
@@ -169,8 +169,8 @@ FORGETTING = "forget"
 _UNDONE = "undone forget"
 
 Rule = Callable[[str, str], str]
-"""Makes the new content from the current one ("": there is none) and that of the version asked for ("": none was).
-It may refuse by raising."""
+"""Makes the new content from the current one ("" if none exists) and that of the requested version ("" if none is
+requested). It may refuse by raising."""
 
 
 @dataclass(frozen=True, slots=True)

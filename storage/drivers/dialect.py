@@ -66,7 +66,7 @@ class DatabaseState:
 HOME = ""
 """The name of the home cluster among the clusters of an installation."""
 HOME_NAME = "home"
-"""The name by which commands show and take it."""
+"""The name of the home cluster in commands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ from layerlore.storage.core.transaction import Tx
 TEXT_VERSION = 4
 
 QUIET = "q" * 65
-"""A word of the rows that hardly tell anything, longer than any word of a text: a list of them costs what a word's
-does."""
+"""A word that marks the rows with hardly any content. It is longer than any word of a text, and a list of such rows
+costs as much as one of a word."""
 _ASKS_ONLY = 80
 _EMPTY = 50
 _SHORT_QUESTION = 15

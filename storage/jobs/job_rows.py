@@ -43,7 +43,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 State = Literal["running", "due", "later", "dead"]
 
 MOST_FAILURES = 5
-"""After so many in a row a job is dead: it waits to be resumed."""
+"""After this many failures in a row a job is dead: it waits to be resumed."""
 ERROR_CHARS = 300
 
 

@@ -119,11 +119,11 @@ RESOURCE_EVENT = MovedTable(
 )
 
 LOGS = (EVENT, STEP, ATTEMPT)
-"""Each row stays as it was written."""
+"""Logs, whose rows stay as they were written."""
 NOTES = (OBSERVATION, SUMMARY, SESSION_NOTE)
-"""Made from a thread's messages, and of one piece: they are moved together or not at all."""
+"""Rows made from a thread's messages: they move together or not at all."""
 VERSIONS = (PLAN, SESSION_MEMORY, PROFILE)
-"""The newest row is what counts."""
+"""Tables with versions, of which the newest counts."""
 MOVED = {each.line: each for each in (*LOGS, RUN, *NOTES, *VERSIONS, RESOURCE_EVENT)}
 """By type of line."""
 

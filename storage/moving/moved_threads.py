@@ -23,8 +23,8 @@ from layerlore.storage.messages.message_rows import AHEAD_MS
 from layerlore.storage.threads import threads
 
 Mode = Literal["merge", "overwrite", "skip"]
-"""What becomes of what is stored under the same id as what is brought: of two, ``merge`` keeps the newer, ``overwrite``
-what is brought, ``skip`` what is stored."""
+"""Which of two with the same id stays: ``merge`` keeps the newer, ``overwrite`` the imported, ``skip`` the stored one.
+"""
 
 DESCRIBED = ("title", "title_by", "metadata", "window_policy")
 CURSORS = ("observed_seq", "buffered_seq", "buffered_chars", "entries_seq", "profile_seq", "session_seq")

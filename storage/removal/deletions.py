@@ -66,7 +66,7 @@ class Deleted:
     messages: list[Message]
     deletion_uid: str | None
     fell_back: frozenset[Kind] = frozenset()
-    """What is without something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
+    """What lost something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
     entries: Sequence[str] = ()
     """Ids of the entries that rested on the messages."""
 

@@ -92,11 +92,12 @@ def _hangs_on_thread(table: Table) -> bool:
 
 
 WITH_THREAD = tuple(table for table in OWNED if _hangs_on_thread(table))
-"""What nobody sees any more once its thread is hidden."""
+"""Tables whose rows are invisible once their thread is hidden."""
 AT_ONCE = tuple(table for table in OWNED if table not in (*WITH_THREAD, threads_table, entries_table))
-"""What else a resource has: seen without its thread, or in the way of what is written next under the same name."""
+"""The other tables of a resource: their rows are visible without a thread, or would conflict with new rows of the same
+name."""
 OF_THREAD = tuple(table for table in OWNED if "thread_uid" in table.c and table not in (threads_table, usage))
-"""What a thread takes along. What was spent in it stays spent: numbers, and names of models."""
+"""Tables whose rows go with a thread. Its spending stays: numbers, and names of models."""
 
 
 def of_threads(table: Table) -> ColumnElement[bool]:

@@ -41,7 +41,7 @@ from layerlore.storage.threads import threads
 
 Key = tuple[Any, ...]
 Moved = Callable[[int, int], tuple[int, int]]
-"""Where in a message's masked text stands what stood at these places of the text before."""
+"""Maps places in the text of a message to places in its masked text."""
 
 # The columns beside the content: tokens are counted of it, and a message's revision says which text it has.
 _BESIDE: dict[str, tuple[str, ...]] = {

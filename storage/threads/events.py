@@ -209,7 +209,7 @@ def _made_page(rows: Sequence[Row], stopped: bool, limit: int, last_seq: int) ->
 
 
 MOST_EVENTS = 1000
-"""More new events than this are not read: anything may have changed."""
+"""If there are more new events than this, they are not read: anything may have changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,7 +405,7 @@ _FIRST, _LAST = -(2**62), 2**62
 _FILTERED_PAGE = 200
 
 Place = tuple[int, str]
-"""Of a run in the list: when it was made, and its id."""
+"""The place of a run in the list: when it was made, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ EXPIRED = and_(
     runs.c.expires_at <= bindparam("now"),
     not_(and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))),
 )
-"""Of a run whose checkpoint has expired and on which no claim lasts."""
+"""Runs whose checkpoint has expired and that have no current claim."""
 _LASTING = or_(
     runs.c.expires_at.is_(None),
     runs.c.expires_at > bindparam("now"),

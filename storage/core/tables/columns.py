@@ -90,4 +90,5 @@ CONTENT: dict[str, dict[str, ContentColumn]] = {
     "resource_events": {"payload": _sent_json},
     "jobs": {"error": _made_text},
 }
-"""By table. What is searched (``search_rows``, their words and vectors) is made of messages and entries, and with them."""
+"""The content columns by table. The search index (``search_rows``, their words and vectors) is made from messages and
+entries, and changes with them."""

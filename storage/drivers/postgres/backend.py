@@ -91,7 +91,7 @@ search: SearchIndex = postgres_search
 vectors: VectorIndex = postgres_search
 commits_in_id_order = False
 keeps_erased_bytes = False
-"""Autovacuum has such space used again."""
+"""Autovacuum frees such space for new rows."""
 
 # Also a role that was granted more sees nothing, if only the table's owner may see its rows.
 

@@ -57,7 +57,7 @@ from layerlore.storage.drivers.postgres.transaction import (
 
 RETRY_DEADLINE = 15.0
 BUSY_SECONDS = 1.0
-"""When a call may be tried again that did not get its turn."""
+"""After this time a call that did not get its turn may be tried again."""
 # Seconds that an attempt gets at least, even right before the deadline.
 _LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0

@@ -18,7 +18,7 @@ from layerlore.storage.drivers.postgres.transaction import POOLED, UNREADABLE_UR
 
 TRIAL_SECONDS = 5.0
 ARRIVAL_SECONDS = 2.0
-"""How long a notification may take. One that comes later counts as lost, which is only said in the log."""
+"""How long a notification may take. One that comes later counts as lost, which only the log says."""
 GUIDE = "docs/scaling.md"
 SILENT = (
     "Postgres does not deliver notifications to this connection, so that changes of other servers show within 30 seconds "

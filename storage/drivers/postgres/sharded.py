@@ -35,7 +35,7 @@ from layerlore.storage.drivers.postgres.places import check_places, find_place
 R = TypeVar("R")
 
 AGAIN_SECONDS = 1.0
-"""For so long after an attempt to open it failed, calls get the same answer."""
+"""For this long after a failed attempt to open it, calls get the same answer."""
 
 
 class Shard:

@@ -35,12 +35,12 @@ from layerlore.storage.drivers.postgres.transaction import UNREADABLE_URL, witho
 
 CONNECT_SECONDS = 10.0
 _FEW_ROWS = 200
-"""Writes are kept out once a copy found no more rows than these to differ."""
+"""Once a copy finds no more than this number of rows to differ, the move keeps writes out."""
 _MOST_TRIES = 5
 _LOCK_MS = 5_000
 """How long the move waits for the writes under way. New writes are refused meanwhile, and tried again."""
 _IDLE_MS = 30_000
-"""After so long without a statement the old cluster lets writes in again, and the move has failed."""
+"""After this time without a statement the old cluster lets writes in again, and the move has failed."""
 
 Report = Callable[[str], None]
 

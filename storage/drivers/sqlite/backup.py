@@ -21,7 +21,7 @@ WAY_OUT = (
     "save what can be read of it (`sqlite3 FILE .recover`). Until then what can be read is served"
 )
 MOST = 20
-"""So many problems are named."""
+"""At most this many problems are named."""
 _QUICK_SECONDS = 600.0
 _STEPS = 100_000  # of SQLite's machine, between two looks at the clock
 _TREE = linear_re.compile(r"\b[Tt]ree (\d+)")

@@ -55,9 +55,9 @@ class QueuedUnit:
     start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]
     answer: asyncio.Future[Any]
     give_up: float
-    """By the monotonic clock, when it has waited long enough."""
+    """When it has waited long enough, by the monotonic clock."""
     context: Context
-    """Of the caller: the function reads the call's time zone there, though it runs in the writer's thread."""
+    """The caller's context: the function reads the call's time zone there, though it runs in the writer's thread."""
     whose: Scope | Tenant | None = None
     changed_memory: bool = False
 

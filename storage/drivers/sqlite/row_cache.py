@@ -17,7 +17,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
 MOST_IDS = 1_000_000
-"""Row ids of all words together, those asked last: 8 MB."""
+"""The most row ids of all words together, those used last: 8 MB."""
 _MOST_WORDS = 4_000
 
 _STAMP = text(
@@ -77,7 +77,8 @@ async def read_stamp(tx: Tx) -> RowStamp | None:
 
 
 MOST_BYTES = 12 * 2**20
-"""Of all scopes together, those asked last. A scope that has more than half of it is not kept: 90,000 rows or so."""
+"""The most bytes of all scopes together, those used last. A scope that needs more than half of it is not cached: some
+90,000 rows."""
 _MOST_SCOPES = 1_000
 _BYTES_OF_ROW = 68
 _BYTES_OF_NAME = 200

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _PIECE = 64
 _MOST_LEFT_OUT = 16
-"""So many rows after one another that cannot be read are the end of what can."""
+"""After this many unreadable rows in a row, reading ends."""
 NOT_TEXT = "a stored text is not UTF-8; what cannot be read of it is shown as \ufffd"
 LEFT_OUT = "rows that cannot be read are left out of answers"
 

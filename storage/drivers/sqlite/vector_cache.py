@@ -15,7 +15,7 @@ from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
 MOST_CODE_BYTES = 32 * 2**20
-"""Of all scopes together, those asked last. A scope that has more than half of it is not kept."""
+"""The most bytes of all scopes together, those used last. A scope that needs more than half of it is not cached."""
 _MOST_SCOPES = 1_000
 # After more new rows than these, in any scopes, the scope's own are read anew.
 _MOST_NEW = 2_000
@@ -161,7 +161,7 @@ def _split(codes: bytes, bytes_each: int) -> Words:
 
 
 MOST_BYTES = 10 * 2**20
-"""Of all scopes together: 10,240 vectors of 512 dimensions."""
+"""The bytes of all scopes together: 10,240 vectors of 512 dimensions."""
 
 Vectors = NDArray[np.float32]
 _Fixed = NDArray[np.int16]
