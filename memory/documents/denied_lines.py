@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Literal
 
 from layerlore.memory.documents.document_lines import NewerRow, list_lines
-from layerlore.memory.language.phrases import Kind
 from layerlore.memory.language.sentences import (
     LONGEST,
     Sentence,
@@ -33,14 +32,12 @@ from layerlore.storage.threads import threads
 
 BY_A_JOB = "session_document/"
 """The prefix of the tool name of a version that background work wrote."""
-_HEADING = "Newer than this document:"
 # Only the newest user messages are read, so that a context costs the same however long a document was left alone.
 _MOST_READ = 40
 _MOST_SAID = 6
 _MOST_NOTED = 12
 _MARK_CHARS = 120
 _MOST_OTHER_WORDS = 6
-_CORRECTING: frozenset[Kind] = frozenset({"correction", "amending"})
 # "Deadline: 1 December" says that the deadline is the 1 December.
 _LABEL = linear_re.compile(r"([\p{L}\p{N}][^:.!?]{0,40}):\s+(\S.*)", engine="regex")
 
@@ -136,7 +133,7 @@ def _read_said(text: str) -> tuple[tuple[str, NewerKind], ...]:
 
 
 def _find_kind(sentence: Sentence) -> NewerKind:
-    if not sentence.kinds.isdisjoint(_CORRECTING):
+    if not sentence.kinds.isdisjoint(("correction", "amending")):
         return "correction"
     if sentence.ruling or sentence.values or "decision" in sentence.kinds:
         return "statement"
@@ -209,7 +206,7 @@ def render_newer(lines: Sequence[NewerLine], seen_after: int | None = None) -> s
     if not unseen:
         return ""
     shown = [f"- {day(line.said_at)}, {line.by}: {quote_line(line.text)}" for line in unseen]
-    return "\n".join([_HEADING, *shown])
+    return "\n".join(["Newer than this document:", *shown])
 
 
 # Each turn brings one more message, so that most of what a context compares was compared for the last one.

@@ -142,8 +142,6 @@ _REMOTE_LINGER = 0.1
 _REMOTE_QUERIES = 4
 # After this number of seconds new queries no longer wait for an embedder that hangs.
 _STALLED = 3.0
-_PLAIN = "hello"
-
 State = Literal["loading", "ready", "failed", "closed"]
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = 300.0
@@ -477,7 +475,7 @@ class EmbeddingService:
             if not error.refused:
                 raise
         # Is it the texts? It is not if the model refuses this too, which raises.
-        self.embedder.embed([_PLAIN])
+        self.embedder.embed(["hello"])
         return self._embed_halves(texts)
 
     def _embed_halves(self, texts: list[str]) -> list[Vectors | None]:

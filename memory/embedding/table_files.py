@@ -33,8 +33,6 @@ PROBE = "probe"
 
 PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 
-_MODULE = "layerlore.memory.embedding.table_files"
-_SECONDS = 120.0
 _ROOM_BYTES = 100_000_000
 """The tables take 80 MB. To find out by writing would cost seconds at each start."""
 _ABANDONED_SECONDS = 600.0
@@ -49,14 +47,14 @@ def unpack_apart(folder: Path) -> None:
     if shutil.disk_usage(folder).free < _ROOM_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     # No modules of the folder that it runs in. On stdio, our own standard streams belong to the protocol.
-    program = [sys.executable, "-P", "-m", _MODULE, str(folder)]
+    program = [sys.executable, "-P", "-m", "layerlore.memory.embedding.table_files", str(folder)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(  # noqa: S603 - our own module
             program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=120.0,
             check=False,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )

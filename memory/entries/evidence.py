@@ -36,9 +36,8 @@ FOREIGN = 3
 _CONTENT_WORDS = 200
 
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
-_DASHES = "-‐‑‒–—―−﹘﹣-"
 # The last are what a model reads a "(" for, where they open something.
-_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(", "[": "("}
+_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys("-‐‑‒–—―−﹘﹣-", "-"), "<": "(", "[": "("}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ _MORE = {
 }
 # UTS 39 takes them for one: what differs between them is not seen. The long s looks like an f, and is an s.
 _SAME = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "m": "rn", "f": "s"})
-_TABLE = "confusables.json"
 
 
 @lru_cache(maxsize=8192)
@@ -78,7 +77,7 @@ def _table() -> dict[str, str]:
     spec = importlib.util.find_spec("confusable_homoglyphs")
     if spec is None or not spec.submodule_search_locations:
         return {}
-    listed = json.loads(Path(spec.submodule_search_locations[0], _TABLE).read_bytes())
+    listed = json.loads(Path(spec.submodule_search_locations[0], "confusables.json").read_bytes())
     # Some are between marks of direction, so that the table can be read.
     found = {key.strip("\u200e"): [pair["c"] for pair in pairs] for key, pairs in listed.items()}
     plain = {key: next((each for each in others if each.isascii()), "") for key, others in found.items()}

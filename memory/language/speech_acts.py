@@ -84,7 +84,6 @@ def _lead_in() -> linear_re.Pattern:
     return linear_re.compile(rf"(?:[\W_]|\b(?:{listed})\b(?![''\w]))*", engine="re")
 
 
-_TURKISH_LETTERS = frozenset("ığş")
 _NO_LETTERS = str.maketrans(dict.fromkeys('.,;:!?()[]"…—–*،؟¿¡«»„“”', " "))
 _OTHER_SCRIPT = linear_re.compile("[\u0370-\u1fff\u2e80-\ud7ff]")
 _SCRIPTS = {
@@ -151,7 +150,7 @@ def _find_languages(low: str, words: frozenset[str]) -> list[str]:
     # Japanese is written with Chinese characters, too, but Chinese has no kana.
     if "ja" in found and "zh" in found:
         found.remove("zh")
-    if not words.isdisjoint(word_set("questions.signs", "tr")) or not _TURKISH_LETTERS.isdisjoint(low):
+    if not words.isdisjoint(word_set("questions.signs", "tr")) or not set("ığş").isdisjoint(low):
         found.append("tr")
     return found
 

@@ -31,7 +31,6 @@ from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
 _READ = 200
-_BY = "import"
 _NAMED = 200
 
 
@@ -366,7 +365,7 @@ class SharedExchange:
             self._entry_of(line.get("superseded_by")),
             origin,
             trust,
-            known.model if known else _BY,
+            known.model if known else "import",
             known.prompt if known else "",
             known.created_at if known else line["created_at"],
             line["seen_at"],

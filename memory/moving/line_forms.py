@@ -84,9 +84,6 @@ class ThreadPlaces:
         return None
 
 
-_NUMBERS = ("seq", "revision", "starts", "ends", "created_at")
-
-
 def read_runs(line: Json, version: int, here: Mapping[str, ThreadPlaces]) -> list[VersionRun]:
     """The runs of messages that a version was made from, as far as their threads are here."""
     found = []
@@ -101,7 +98,8 @@ def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[Mov
     """The places of an entry in messages that are here, with their earlier text."""
     found = []
     for source, places in _sources(line, here):
-        if not all(is_number(source.get(name)) for name in _NUMBERS) or not isinstance(source.get("label"), str):
+        numbers = [source.get(name) for name in ("seq", "revision", "starts", "ends", "created_at")]
+        if not all(map(is_number, numbers)) or not isinstance(source.get("label"), str):
             continue
         place = places.find(source["seq"], source["revision"])
         if place is not None:
@@ -470,7 +468,6 @@ _NAMES = (
     "turn",
     "set",
 )
-_DRAFT_NUMBERS = ("seq", "created_at", "said_at", "revision")
 _SAID = ("id", "role", "name", "parts", "metadata", "said_at", "turn", "set")
 
 
@@ -547,7 +544,7 @@ def moved_limits(limits: Limits) -> Limits:
 def _raw(each: NumberedLine) -> Line:
     line = each.line
     check_names(line, "message", _NAMES)
-    for name in _DRAFT_NUMBERS:
+    for name in ("seq", "created_at", "said_at", "revision"):
         value = line.get(name, 1 if name == "revision" else None)
         if name == "revision":
             most = 31

@@ -227,7 +227,6 @@ _GEMINI_CALL_IDS = linear_re.compile(r".{1,255}", linear_re.DOTALL)
 _GEMINI_TOOL_NAME_CHARS = 64
 # Other providers also take GIF images; Gemini refuses them.
 _IMAGES = ("image/png", "image/jpeg", "image/webp")
-_URLS = ("https://", "gs://")
 
 
 def render_gemini(laid: ContextLayout) -> ProviderJson:
@@ -332,7 +331,7 @@ def _gemini_media(part: Json) -> ProviderJson | None:
     if "data" in part:
         return {"inlineData": {"mimeType": kind, "data": part["data"]}}
     url = part.get("url", "")
-    if url.lower().startswith(_URLS):
+    if url.lower().startswith(("https://", "gs://")):
         return {"fileData": {"mimeType": kind, "fileUri": url}}
     return None
 

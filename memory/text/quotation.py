@@ -73,8 +73,6 @@ _BRACKETED = (
     *("inst", "system-prompt", "available-tools", "tool-calls", "tool-results", "tool-content"),
     *("gmask", "bos", "eos"),
 )
-_PARTS = ("tool-call", "tool-result", "tool-error")
-_MARK = "layerlore"
 # These signs end or divide the head of a line, so a name must not contain them.
 _IN_NAMES = linear_re.compile(r"[:()\[\]#]")
 
@@ -199,8 +197,8 @@ def _names(of: str) -> LookAlikeNames:
             "tags": (*_OURS, *_TURNS),
             "turns": _TURNS,
             "brackets": _BRACKETED,
-            "parts": _PARTS,
-            "mark": (_MARK,),
+            "parts": ("tool-call", "tool-result", "tool-error"),
+            "mark": ("layerlore",),
         }[of]
     )
 

@@ -62,7 +62,6 @@ class JournalFilter:
 _given = [column.name for column in journal.c if column.name != "row_id"]
 # Inline: without RETURNING. A role that may only append may not read the number of its row.
 _APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
-_FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
 
 
 async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
@@ -98,7 +97,11 @@ def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
 
 async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journaled]:
     """The newest rows of all tenants, or of one, in the order in which they were appended, the newest last."""
-    given = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
+    given = {
+        name: value
+        for name in ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
+        if (value := getattr(wanted, name)) is not None
+    }
     rows = await tx.all(
         _page(tuple(given), wanted.before is not None),
         **given,

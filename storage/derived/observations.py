@@ -16,6 +16,7 @@ from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages, observations
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import threads
@@ -91,10 +92,7 @@ _NEWEST = (
 )
 _LAST_ID = select(func.coalesce(func.max(observations.c.observation_id), 0)).where(in_thread(observations))
 _INSERT = insert(observations).values(
-    **{
-        name: bindparam(name)
-        for name in (*("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),)
-    }
+    **{name: bindparam(name) for name in (*THREAD, *(column.name for column in _COLUMNS))}
 )
 _TOKENS = select(func.coalesce(func.sum(observations.c.tokens), 0)).where(
     in_thread(observations), observations.c.status == "active"
@@ -356,10 +354,9 @@ _GAPS = (
     .where(in_thread(observations), observations.c.status == "dropped", observations.c.text == "")
     .order_by(observations.c.from_seq)
 )
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid")
 # A gap is a dropped row without text, so that no reader shows it.
 _LEAVE_GAP = insert(observations).values(
-    **{name: bindparam(name) for name in (*_KEY, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
+    **{name: bindparam(name) for name in (*THREAD, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
     marker="info",
     text="",
     said_at=0,

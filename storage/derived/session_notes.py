@@ -10,6 +10,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import session_notes, summaries
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 
 Category = Literal["objective", "decision", "state", "follow_up"]
@@ -41,7 +42,8 @@ _INSERT = insert(session_notes).values(
     **{
         name: bindparam(name)
         for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),
+            *THREAD,
+            *(column.name for column in _COLUMNS),
             *("model", "prompt"),
         )
     }

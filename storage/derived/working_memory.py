@@ -39,6 +39,7 @@ from layerlore.storage.core.records import Origin, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
 from layerlore.storage.core.tables import SCOPE, document_sources, messages, session_memories, user_profiles
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -465,7 +466,8 @@ _INSERT_SOURCE = insert(document_sources).values(
     **{
         name: bindparam(name)
         for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", "version"),
+            *THREAD,
+            "version",
             *(column.name for column in _SOURCE_COLUMNS),
         )
     }

@@ -24,7 +24,6 @@ _BUILT_IN = {
     "postgresql": "layerlore.storage.drivers.postgres.dialect",
     "postgres": "layerlore.storage.drivers.postgres.dialect",
 }
-_ATTRIBUTE = "DIALECT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ def find_dialect(scheme: str) -> Dialect | None:
     """
     module = _BUILT_IN.get(scheme or "sqlite")
     if module is not None:
-        return cast("Dialect", getattr(importlib.import_module(module), _ATTRIBUTE))
+        return cast("Dialect", importlib.import_module(module).DIALECT)
     # Reads the metadata of every package that is installed, so that it is not loaded for the kinds that come along.
     metadata = importlib.import_module("importlib.metadata")
     for entry in metadata.entry_points(group=GROUP, name=scheme):

@@ -36,6 +36,7 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
 from layerlore.storage.core.tables import job_turns, jobs, threads
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 
 Kind = Literal["observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary"]
@@ -96,7 +97,7 @@ class Gathering:
     most: int
 
 
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "kind")
+_KEY = (*THREAD, "kind")
 
 # As the index on such rows says it, so that it serves.
 _open = and_(jobs.c.requested_seq > jobs.c.done_seq, jobs.c.dead_at.is_(None))

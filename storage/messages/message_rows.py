@@ -29,6 +29,7 @@ from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import erased_ids, messages
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
@@ -133,9 +134,7 @@ def place_of(part: Json) -> str:
     return data[1:] if isinstance(data, str) and data.startswith("@") else ""
 
 
-_KEEP = insert(erased_ids).values(
-    **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "id_hash")}
-)
+_KEEP = insert(erased_ids).values(**{name: bindparam(name) for name in (*THREAD, "id_hash")})
 _FIND = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_ids.c.id_hash, "hashes"))
 _HIDDEN_BY = select(messages.c.id).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
 
@@ -285,7 +284,13 @@ _INSERT = insert(messages).values(
     **{
         name: bindparam(name)
         for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", "seq", "id", "role", "name", "parts", "metadata"),
+            *THREAD,
+            "seq",
+            "id",
+            "role",
+            "name",
+            "parts",
+            "metadata",
             *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
         )
     },

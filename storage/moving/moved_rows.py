@@ -48,8 +48,6 @@ from layerlore.storage.derived.working_memory import version_there
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads.events import of_visible_message
 
-_JSON_FORMS = {"json", "parts", "body", "window"}
-
 
 @dataclass(frozen=True, slots=True)
 class MovedColumn:
@@ -99,7 +97,7 @@ class MovedTable:
     @property
     def json(self) -> frozenset[str]:
         found = CONTENT.get(self.table.name, {})
-        return frozenset(name for name, column in found.items() if column.form in _JSON_FORMS and name in self.columns)
+        return frozenset(name for name, column in found.items() if column.is_json and name in self.columns)
 
 
 _of_live_thread = exists().where(same_thread(threads, resource_events), threads.c.deletion_uid.is_(None))

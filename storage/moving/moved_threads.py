@@ -202,9 +202,8 @@ async def put_erased(tx: Tx, scope: Scope, thread_uid: str, hashes: Collection[s
 Status = Literal["added", "unchanged", "replaced", "kept", "deleted"]
 
 _COLUMNS = ("id", "role", "name", "parts", "metadata", "tokens", "encoding", "created_at", "said_at", "revision")
-_MARKS = ("turn", "turn_set")
 _INSERT = insert(messages).values(
-    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS, *_MARKS)}
+    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS, "turn", "turn_set")}
 )
 _KNOWN = select(
     messages.c.id,

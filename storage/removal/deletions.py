@@ -13,6 +13,7 @@ from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thre
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, idempotency, messages
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import SCOPE
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import derivations, entries, note_rows, observations, working_memory
 from layerlore.storage.index import lexical
@@ -51,7 +52,10 @@ _RECORD = insert(deletions).values(
     **{
         name: bindparam(name)
         for name in (
-            *("tenant_id", "agent_id", "resource_id", "deletion_uid", "thread_uid", "kind"),
+            *SCOPE,
+            "deletion_uid",
+            "thread_uid",
+            "kind",
             *("message_count", "deleted_at"),
         )
     }

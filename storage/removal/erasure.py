@@ -217,7 +217,6 @@ async def count_threads(tx: Tx, scope: Scope, thread_id: str, uids: Sequence[str
 
 
 _RUNS = select(runs.c.run_id).where(of_threads(runs))
-_NAMING = {"thread_id", "thread_uid", "run_id"}
 _ANSWERS = select(idempotency.c.key, idempotency.c.answer).where(in_scope(idempotency))
 
 
@@ -240,7 +239,7 @@ def _named_in(value: Any, field: str = "") -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _named_in(each, field)
-    elif isinstance(value, str) and field in _NAMING:
+    elif isinstance(value, str) and field in {"thread_id", "thread_uid", "run_id"}:
         yield value
 
 

@@ -14,6 +14,7 @@ from layerlore.storage.core.statements import any_of, insert_or_update
 from layerlore.storage.core.tables import events, messages, resource_events, resources, runs
 from layerlore.storage.core.tables import events as events_table
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import SCOPE
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -56,21 +57,20 @@ _TAKE = (
     .returning(threads_table.c.next_event_seq)
 )
 _WRITTEN = ("seq", "type", "actor", "tool", "payload", "created_at")
-_SCOPE = ("tenant_id", "agent_id", "resource_id")
 _INSERT = insert(events).values(
-    **{name: bindparam(name) for name in (*_SCOPE, "thread_uid", *_WRITTEN, "message_seq")},
+    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", *_WRITTEN, "message_seq")},
 )
 
 _TAKE_OF_RESOURCE = insert_or_update(
     resources,
     # A new row has spent number 1 on this event.
-    {**{name: bindparam(name) for name in _SCOPE}, "next_event_seq": 2},
-    keys=_SCOPE,
+    {**{name: bindparam(name) for name in SCOPE}, "next_event_seq": 2},
+    keys=SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq + 1},
     returning=[resources.c.next_event_seq],
 )
 _INSERT_OF_RESOURCE = insert(resource_events).values(
-    **{name: bindparam(name) for name in (*_SCOPE, *_WRITTEN, "thread_uid")},
+    **{name: bindparam(name) for name in (*SCOPE, *_WRITTEN, "thread_uid")},
 )
 
 

@@ -29,6 +29,7 @@ from layerlore.storage.core.records import Json, Scope, Tenant, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
 from layerlore.storage.core.tables import deletions, events, messages, runs, search_rows, threads
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 
 # The number of tries to make a thread while others delete it.
@@ -70,7 +71,7 @@ _LOCK_UID = _FIND_UID.with_for_update()
 _MAKE = insert_or_ignore(
     threads,
     {
-        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "thread_id")},
+        **{name: bindparam(name) for name in (*THREAD, "thread_id")},
         "title": None,
         "metadata": "{}",
         "created_at": bindparam("now"),

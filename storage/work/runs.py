@@ -34,6 +34,7 @@ from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thre
 from layerlore.storage.core.statements import any_of, insert_or_ignore
 from layerlore.storage.core.tables import runs
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -166,7 +167,7 @@ _ENDED = ("output", "ended_by")
 _CREATE = insert_or_ignore(
     runs,
     {
-        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "run_id")},
+        **{name: bindparam(name) for name in (*THREAD, "run_id")},
         **{name: bindparam(f"new_{name}") for name in (*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id")},
         "resumed": "[]",
         "created_at": bindparam("now"),

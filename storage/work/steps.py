@@ -13,6 +13,7 @@ from layerlore.storage.core.scopes import in_thread, of_thread, some
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import attempts, messages, steps
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.events import of_visible_message
@@ -149,9 +150,7 @@ class AttemptPage:
 _WRITTEN = ("task_key", "attempt", "action", "result", "error", "diagnosis", "fix_applied", "created_at")
 _of_task = attempts.c.task_key == bindparam("task_key")
 _LAST = select(func.max(attempts.c.attempt)).where(in_thread(attempts), _of_task)
-_INSERT_ATTEMPT = insert(attempts).values(
-    **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", *_WRITTEN)}
-)
+_INSERT_ATTEMPT = insert(attempts).values(**{name: bindparam(name) for name in (*THREAD, *_WRITTEN)})
 
 
 async def log(

@@ -53,6 +53,11 @@ class ContentColumn:
     form: Form
     as_sent: bool = False
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the column always holds JSON."""
+        return self.form not in ("text", "document")
+
 
 _sent_text = ContentColumn("text", as_sent=True)
 _sent_json = ContentColumn("json", as_sent=True)

@@ -36,11 +36,7 @@ _REFUSALS: tuple[type[Exception], ...] = (
 
 _Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-_FACTS = "SELECT version(), to_regclass('schema_migrations') IS NULL, to_regclass('job_turns') IS NOT NULL"
 _BOUND, _OTHER = Tenant("layerlore trial"), Tenant("layerlore trial of another")
-_PUT = "INSERT INTO job_turns VALUES ($1, '', '', 0)"
-_SEEN = "SELECT count(*) FROM job_turns WHERE tenant_id = $1"
-
 # The features that the first migration needs: the name for the error, and small statements that fail without the
 # feature.
 _NEEDED = (
@@ -145,7 +141,9 @@ async def _try_transactions(first: _Connection, second: _Connection, *, follows_
 async def _try_engine(first: _Connection, second: _Connection) -> None:
     """Try what the engine itself must do, in a transaction that is rolled back."""
     await first.execute("BEGIN")
-    version, is_empty, has_tables = await first.fetchrow(_FACTS) or ("Postgres", False, False)
+    version, is_empty, has_tables = await first.fetchrow(
+        "SELECT version(), to_regclass('schema_migrations') IS NULL, to_regclass('job_turns') IS NOT NULL"
+    ) or ("Postgres", False, False)
     engine = str(version).partition(" on ")[0].partition(" (")[0]
     key = random.getrandbits(62)
     with _needed(engine, "advisory locks"):
@@ -161,9 +159,9 @@ async def _try_engine(first: _Connection, second: _Connection) -> None:
         seen = await first.fetchval("SELECT count(*) FROM layerlore_trial")
     elif has_tables:
         await first.execute(binding(_BOUND))
-        await first.execute(_PUT, _BOUND.tenant_id)
+        await first.execute("INSERT INTO job_turns VALUES ($1, '', '', 0)", _BOUND.tenant_id)
         await first.execute(binding(_OTHER))
-        seen = await first.fetchval(_SEEN, _BOUND.tenant_id)
+        seen = await first.fetchval("SELECT count(*) FROM job_turns WHERE tenant_id = $1", _BOUND.tenant_id)
     # No policy holds a superuser, who may still serve a single tenant: the server says so.
     if seen and not (await read_standing(first)).above:
         raise _lacking(engine, "row-level security", "a transaction saw the row of another tenant")

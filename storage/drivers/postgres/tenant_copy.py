@@ -27,8 +27,6 @@ STAYING = frozenset({"api_keys", "tenant_spending", "tenant_places"})
 """The tables of the home cluster, which do not move."""
 COUNTED = "stored_bytes"
 """Triggers count the bytes of the rows that are copied, and of those that are removed."""
-_ONLY_GROWS = frozenset({"journal"})
-_GROUPING = ("agent_id", "resource_id", "thread_uid", "scope_token")
 _ROWS_OF_GROUP = 1_000
 _BATCH_ROWS = 5_000
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -49,7 +47,7 @@ class TenantTable:
 
     @property
     def only_grows(self) -> bool:
-        return self.name in _ONLY_GROWS
+        return self.name == "journal"
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -57,7 +55,7 @@ class TenantTable:
         itself."""
         by_name = tuple(
             f"coalesce(t.{name}, '')" if name in self.optional else f"t.{name}"
-            for name in _GROUPING
+            for name in ("agent_id", "resource_id", "thread_uid", "scope_token")
             if name in self.columns
         )
         # Without a conversation a group could be all that a resource has.

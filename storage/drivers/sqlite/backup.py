@@ -25,7 +25,6 @@ MOST = 20
 _QUICK_SECONDS = 600.0
 _STEPS = 100_000  # of SQLite's machine, between two looks at the clock
 _TREE = linear_re.compile(r"\b[Tt]ree (\d+)")
-_JSON = ("json", "parts", "body", "window")
 
 
 def quick_check(connection: driver.Connection, seconds: float) -> list[str]:
@@ -100,7 +99,7 @@ def damaged_json(connection: driver.Connection) -> list[str]:
     """The columns that hold invalid JSON, and the number of such rows."""
     found = []
     for table, columns in CONTENT.items():
-        for column in (name for name, content in columns.items() if content.form in _JSON):
+        for column in (name for name, content in columns.items() if content.is_json):
             query = f"SELECT count(*) FROM {table} WHERE {column} IS NOT NULL AND NOT json_valid({column})"  # noqa: S608 - constants
             try:
                 count = connection.execute(query).fetchone()[0]
