@@ -9,6 +9,7 @@ from sqlalchemy import Select, bindparam, delete, insert, select
 
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.statements import parameters
 from layerlore.storage.core.tables import journal
 from layerlore.storage.core.transaction import Act, Row, Tx
 
@@ -61,7 +62,7 @@ class JournalFilter:
 
 _given = [column.name for column in journal.c if column.name != "row_id"]
 # Inline: without RETURNING. A role that may only append may not read the number of its row.
-_APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
+_APPEND = insert(journal).inline().values(**parameters(*_given))
 
 
 async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 from sqlalchemy import ColumnElement, Executable, FromClause, Table, and_, bindparam, select, tuple_
 
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.statements import VectorOf, WithIds, insert_or_update
+from layerlore.storage.core.statements import VectorOf, WithIds, insert_or_update, parameters
 from layerlore.storage.core.tables import SCOPE, jobs, resources, search_vectors
 from layerlore.storage.core.transaction import Row, Tx
 
@@ -166,7 +166,7 @@ async def some(tx: Tx, statement: Executable, /, **values: Any) -> tuple[list[Ro
 # It changes nothing but holds the row, which is made if it is absent.
 _HOLD = insert_or_update(
     resources,
-    {**{name: bindparam(name) for name in SCOPE}, "next_event_seq": 1},
+    {**parameters(*SCOPE), "next_event_seq": 1},
     keys=SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq},
 )

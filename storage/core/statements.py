@@ -112,6 +112,11 @@ class IsAnyOf(ColumnElement[bool]):
         self.values = values
 
 
+def parameters(*names: str, prefix: str = "") -> dict[str, BindParameter[Any]]:
+    """A parameter for each column, by the column's name. The parameter has the same name behind ``prefix``."""
+    return {name: bindparam(f"{prefix}{name}") for name in names}
+
+
 def any_of(column: ColumnElement[Any], name: str) -> IsAnyOf:
     """Whether the column is among the values of the list parameter ``name`` (of text, or of integers)."""
     of = BigInteger() if isinstance(column.type, BigInteger) else Text()

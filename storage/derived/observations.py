@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import messages, observations
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import THREAD
@@ -91,9 +91,7 @@ _NEWEST = (
     .limit(bindparam("most"))
 )
 _LAST_ID = select(func.coalesce(func.max(observations.c.observation_id), 0)).where(in_thread(observations))
-_INSERT = insert(observations).values(
-    **{name: bindparam(name) for name in (*THREAD, *(column.name for column in _COLUMNS))}
-)
+_INSERT = insert(observations).values(**parameters(*THREAD, *(column.name for column in _COLUMNS)))
 _TOKENS = select(func.coalesce(func.sum(observations.c.tokens), 0)).where(
     in_thread(observations), observations.c.status == "active"
 )
@@ -356,7 +354,7 @@ _GAPS = (
 )
 # A gap is a dropped row without text, so that no reader shows it.
 _LEAVE_GAP = insert(observations).values(
-    **{name: bindparam(name) for name in (*THREAD, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
+    **parameters(*THREAD, "observation_id", "from_seq", "to_seq", "batch", "created_at"),
     marker="info",
     text="",
     said_at=0,

@@ -37,6 +37,7 @@ from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Origin, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.statements import parameters
 from layerlore.storage.core.tables import SCOPE, document_sources, messages, session_memories, user_profiles
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import THREAD
@@ -262,7 +263,7 @@ def _of(table: Table) -> _Statements:
         one=full.where(this),
         one_shown=full.where(this, shown_version),
         all=select(*shown).where(own, there, shown_version).order_by(table.c.version.desc()),
-        put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
+        put=insert(table).values(**parameters(*key, *_NAMES, "content")),
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
         cleared=select(*owner, table.c.version)
         # Written out, since an index on some of the rows serves no statement that has a parameter there.
@@ -463,14 +464,7 @@ _SOURCES_OF = (
     .order_by(*_SOURCE_COLUMNS)
 )
 _INSERT_SOURCE = insert(document_sources).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *THREAD,
-            "version",
-            *(column.name for column in _SOURCE_COLUMNS),
-        )
-    }
+    **parameters(*THREAD, "version", *(column.name for column in _SOURCE_COLUMNS))
 )
 _FORGET_SOURCES = delete(document_sources).where(_own_sources, document_sources.c.version < bindparam("first_kept"))
 

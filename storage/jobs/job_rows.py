@@ -34,7 +34,7 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of, insert_or_update, refused
+from layerlore.storage.core.statements import any_of, insert_or_update, parameters, refused
 from layerlore.storage.core.tables import job_turns, jobs, threads
 from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
@@ -111,7 +111,7 @@ _ours = and_(_this, jobs.c.epoch == bindparam("of_epoch"), jobs.c.holder.is_not(
 @cache
 def _request(revive: bool, gathers: bool = False) -> Executable:
     values = {
-        **{name: bindparam(name) for name in (*_KEY, "requested_seq", "due_at")},
+        **parameters(*_KEY, "requested_seq", "due_at"),
         "done_seq": 0,
         "epoch": 0,
         "attempts": 0,
@@ -250,7 +250,7 @@ _TAKE = (
 # The resource goes to the end of the queue.
 _SERVE = insert_or_update(
     job_turns,
-    {name: bindparam(name) for name in (*_KEY[:3], "served_at")},
+    parameters(*_KEY[:3], "served_at"),
     keys=_KEY[:3],
     changes={"served_at": refused(job_turns).served_at},
 )

@@ -26,7 +26,7 @@ from layerlore.storage.core.records import (
     TurnSet,
 )
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import erased_ids, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import THREAD
@@ -134,7 +134,7 @@ def place_of(part: Json) -> str:
     return data[1:] if isinstance(data, str) and data.startswith("@") else ""
 
 
-_KEEP = insert(erased_ids).values(**{name: bindparam(name) for name in (*THREAD, "id_hash")})
+_KEEP = insert(erased_ids).values(**parameters(*THREAD, "id_hash"))
 _FIND = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_ids.c.id_hash, "hashes"))
 _HIDDEN_BY = select(messages.c.id).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
 
@@ -281,19 +281,11 @@ class _Known(NamedTuple):
 _KNOWN = select(*(messages.c[name] for name in _Known._fields)).where(in_thread(messages), any_of(messages.c.id, "ids"))
 
 _INSERT = insert(messages).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *THREAD,
-            "seq",
-            "id",
-            "role",
-            "name",
-            "parts",
-            "metadata",
-            *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
-        )
-    },
+    **parameters(
+        *THREAD,
+        *("seq", "id", "role", "name", "parts", "metadata"),
+        *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
+    ),
     revision=1,
 )
 _REPLACE = (

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import insert_or_ignore
+from layerlore.storage.core.statements import insert_or_ignore, parameters
 from layerlore.storage.core.tables import (
     SCOPE,
     attempts,
@@ -42,7 +42,7 @@ from layerlore.storage.core.tables import (
     threads,
     user_profiles,
 )
-from layerlore.storage.core.tables.columns import CONTENT
+from layerlore.storage.core.tables.columns import CONTENT, THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.working_memory import version_there
 from layerlore.storage.moving.moved_threads import Mode
@@ -168,7 +168,7 @@ def _names(of: MovedTable) -> tuple[str, ...]:
 
 @cache
 def _add(of: MovedTable) -> Insert:
-    return insert_or_ignore(of.table, {name: bindparam(name) for name in _names(of)})
+    return insert_or_ignore(of.table, parameters(*_names(of)))
 
 
 def _keyed(of: MovedTable) -> list[Any]:
@@ -263,7 +263,7 @@ def _sorted(of: MovedTable, rows: Sequence[Stored]) -> list[Stored]:
 
 _ADD_RUN = insert_or_ignore(
     document_sources,
-    {name: bindparam(name) for name in (*SCOPE, "thread_uid", "version", "source_thread_uid", "from_seq", "to_seq")},
+    parameters(*THREAD, "version", "source_thread_uid", "from_seq", "to_seq"),
 )
 _CLOSE_PLANS = update(plans).where(in_thread(plans)).values(is_open=0)
 

@@ -10,7 +10,7 @@ from layerlore.storage.core import installation, linear_re, scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import deletions, idempotency, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import SCOPE
@@ -49,16 +49,7 @@ CHANGE_COUNTS = threads.totals_change(
 _HIDE_THREAD = update(threads_table).where(in_thread(threads_table)).values(deletion_uid=bindparam("new_deletion_uid"))
 ERASE_THREAD = delete(threads_table).where(in_thread(threads_table))
 _RECORD = insert(deletions).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *SCOPE,
-            "deletion_uid",
-            "thread_uid",
-            "kind",
-            *("message_count", "deleted_at"),
-        )
-    }
+    **parameters(*SCOPE, "deletion_uid", "thread_uid", "kind", "message_count", "deleted_at")
 )
 
 

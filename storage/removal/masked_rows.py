@@ -15,7 +15,7 @@ from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, i
 from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.records import Scope, SearchText, Thread
 from layerlore.storage.core.scopes import NoteKind, behind, in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import (
     SCOPE,
     attempts,
@@ -118,7 +118,7 @@ async def page(tx: Tx, scope: Scope, of: str, *, after: Key | None, most: int) -
 def _change(table: Table, before: tuple[str, ...], after: tuple[str, ...]) -> Update:
     where = [table.c[name] == bindparam(f"at_{name}") for name in _key_of(table)]
     where += [table.c[name] == bindparam(f"old_{name}") for name in before]
-    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in after}
+    values: dict[str, Any] = {**parameters(*after, prefix="new_")}
     if table is messages:
         # Evidence that still points into the old text must not fit the new one.
         values["revision"] = table.c.revision + 1
@@ -221,7 +221,7 @@ _of_messages = (in_thread(entry_sources), any_of(entry_sources.c.message_seq, "s
 _SOURCES = select(*entry_sources.c).where(*_of_messages).order_by(*entry_sources.primary_key)
 _FORGET_SOURCES = delete(entry_sources).where(*_of_messages)
 _NAMES = tuple(column.name for column in entry_sources.c)
-_ADD_SOURCE = insert(entry_sources).values(**{name: bindparam(name) for name in _NAMES})
+_ADD_SOURCE = insert(entry_sources).values(**parameters(*_NAMES))
 
 
 async def _move_sources(tx: Tx, of: dict[str, Any], made: Mapping[int, Change]) -> None:

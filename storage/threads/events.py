@@ -10,11 +10,11 @@ from sqlalchemy import Select, Table, bindparam, exists, func, insert, or_, sele
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread, some
-from layerlore.storage.core.statements import any_of, insert_or_update
+from layerlore.storage.core.statements import any_of, insert_or_update, parameters
 from layerlore.storage.core.tables import events, messages, resource_events, resources, runs
 from layerlore.storage.core.tables import events as events_table
 from layerlore.storage.core.tables import threads as threads_table
-from layerlore.storage.core.tables.columns import SCOPE
+from layerlore.storage.core.tables.columns import SCOPE, THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -58,19 +58,19 @@ _TAKE = (
 )
 _WRITTEN = ("seq", "type", "actor", "tool", "payload", "created_at")
 _INSERT = insert(events).values(
-    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", *_WRITTEN, "message_seq")},
+    **parameters(*THREAD, *_WRITTEN, "message_seq"),
 )
 
 _TAKE_OF_RESOURCE = insert_or_update(
     resources,
     # A new row has spent number 1 on this event.
-    {**{name: bindparam(name) for name in SCOPE}, "next_event_seq": 2},
+    {**parameters(*SCOPE), "next_event_seq": 2},
     keys=SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq + 1},
     returning=[resources.c.next_event_seq],
 )
 _INSERT_OF_RESOURCE = insert(resource_events).values(
-    **{name: bindparam(name) for name in (*SCOPE, *_WRITTEN, "thread_uid")},
+    **parameters(*SCOPE, *_WRITTEN, "thread_uid"),
 )
 
 

@@ -27,7 +27,7 @@ from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Tenant, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import deletions, events, messages, runs, search_rows, threads
 from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
@@ -71,7 +71,7 @@ _LOCK_UID = _FIND_UID.with_for_update()
 _MAKE = insert_or_ignore(
     threads,
     {
-        **{name: bindparam(name) for name in (*THREAD, "thread_id")},
+        **parameters(*THREAD, "thread_id"),
         "title": None,
         "metadata": "{}",
         "created_at": bindparam("now"),

@@ -31,7 +31,7 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread, some
-from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import runs
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import THREAD
@@ -167,8 +167,8 @@ _ENDED = ("output", "ended_by")
 _CREATE = insert_or_ignore(
     runs,
     {
-        **{name: bindparam(name) for name in (*THREAD, "run_id")},
-        **{name: bindparam(f"new_{name}") for name in (*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id")},
+        **parameters(*THREAD, "run_id"),
+        **parameters(*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id", prefix="new_"),
         "resumed": "[]",
         "created_at": bindparam("now"),
         "updated_at": bindparam("now"),
@@ -178,7 +178,7 @@ _CREATE = insert_or_ignore(
 
 def _change(*names: str, **values: Any) -> Update:
     """A change of a run: of each name to its parameter, and to the values."""
-    of = {**{name: bindparam(f"new_{name}") for name in names}, **values}
+    of = {**parameters(*names, prefix="new_"), **values}
     return update(runs).where(in_thread(runs), _named).values(**of)
 
 

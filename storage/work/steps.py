@@ -10,7 +10,7 @@ from sqlalchemy import Select, bindparam, func, insert, select, update
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread, some
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import attempts, messages, steps
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.tables.columns import THREAD
@@ -150,7 +150,7 @@ class AttemptPage:
 _WRITTEN = ("task_key", "attempt", "action", "result", "error", "diagnosis", "fix_applied", "created_at")
 _of_task = attempts.c.task_key == bindparam("task_key")
 _LAST = select(func.max(attempts.c.attempt)).where(in_thread(attempts), _of_task)
-_INSERT_ATTEMPT = insert(attempts).values(**{name: bindparam(name) for name in (*THREAD, *_WRITTEN)})
+_INSERT_ATTEMPT = insert(attempts).values(**parameters(*THREAD, *_WRITTEN))
 
 
 async def log(
