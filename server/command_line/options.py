@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from layerlore.memory.rules.time_zones import set_zone
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
@@ -106,7 +107,7 @@ def run_command(act: Callable[[], int]) -> int:
 
 def fail(why: str, code: int) -> int:
     """Say on standard error why a command failed. Returns the exit code."""
-    sys.stderr.write(f"layerlore: {why}\n")
+    sys.stderr.write(f"layerlore: {complete(why)}\n")
     return code
 
 

@@ -34,6 +34,7 @@ from layerlore.server.command_line.sharing import (
     looks_shared,
     read_shared,
 )
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.command_line.tables import Came, print_table, show_progress
 from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, list_resources, read_foreign
@@ -544,7 +545,8 @@ def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportR
             times = f" (and {each.count - 1:,} more)"
         else:
             times = ""
-        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
+        why = complete(each.why)
+        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {why}") + f"{times}\n")
     if len(report.skipped) > SHOWN:
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
 

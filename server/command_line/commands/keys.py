@@ -26,8 +26,8 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
@@ -128,9 +128,7 @@ def revoke_key(settings: Settings, key_id: str) -> int:
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     if not is_key_id(key_id):  # it may be a whole key, which must not be repeated
-        raise InvalidInput(
-            f"that is not a key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits"
-        )
+        raise InvalidInput(f"that is not a key's id; `{suggest('keys', 'list')}` shows the ids: 8 letters and digits")
     now = time.time_ns() // 1_000_000
     before = asyncio.run(_in_open_known_database(settings, lambda opened: _revoke(opened, key_id, now)))
     if before.revoked_at is not None:
@@ -170,7 +168,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
     """Revoke a key. Returns the key as it was before."""
     key = next((key for key in await _listed(database) if key.key_id == key_id), None)
     if key is None:
-        raise NotFound(f"there is no key {key_id!r}; `{shell_command('keys', 'list')}` shows the keys")
+        raise NotFound(f"there is no key {key_id!r}; `{suggest('keys', 'list')}` shows the keys")
 
     async def write(tx: Tx, tenant: Tenant) -> None:
         # A second revocation changes nothing and so writes no line.
