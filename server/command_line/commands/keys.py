@@ -11,7 +11,7 @@ import typer
 
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import CACHED_SECONDS, RIGHTS, Right, hash_key, is_key_id, make_key
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
 from layerlore.server.command_line.options import (
@@ -200,11 +200,11 @@ def _make_key(grant: Grant, key_id: str, now: int) -> ApiKey:
     try:
         return ApiKey(
             key_id=key_id,
-            tenant_id=check_id(grant.tenant, "--tenant", longest),
+            tenant_id=check_new_id(grant.tenant, "--tenant", longest),
             agents=None
             if grant.agents is None
-            else tuple(dict.fromkeys(check_id(agent, "--agent", longest) for agent in grant.agents)),
-            resource_id=None if grant.resource is None else check_id(grant.resource, "--resource", longest),
+            else tuple(dict.fromkeys(check_new_id(agent, "--agent", longest) for agent in grant.agents)),
+            resource_id=None if grant.resource is None else check_new_id(grant.resource, "--resource", longest),
             rights=_parse_rights(grant.rights),
             created_at=now,
             expires_at=_parse_expiry(grant.expires, now),

@@ -263,7 +263,7 @@ def serve(
     """Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765."""
     http: dict[str, Any] = {"host": host, "port": port, "auth": False if no_auth else None, "workers": workers}
     given = {name: value for name, value in http.items() if value is not None}
-    settings = read_settings({**flags, "http": given})
+    settings = read_settings({**flags, "http": given}, serves=True)
     # A worker has the hidden option and must not become a supervisor itself.
     if settings.http.workers > 1 and worker is None:
         return int(supervise(settings, sys.argv[1:]))

@@ -95,6 +95,8 @@ def test_the_configured_agent_and_resource_are_the_ones_where_none_is_named(cli:
         (["--tenant", ""], "--tenant: must not be empty; 1 to 255 characters are allowed"),
         (["--tenant", "x" * 256], "--tenant: 256 characters; at most 255 are allowed"),
         (["--tenant", "a\nb"], "--tenant: character 1 is the control character U+000A"),
+        (["--tenant", " "], "--tenant: has blanks and invisible characters only; at least one"),
+        (["--tenant", "t", "--agent", "\u200b"], "--agent: has blanks and invisible characters only"),
         (["--tenant", "t", "--agent", "a", "--agent", ""], "--agent: must not be empty"),
         (["--tenant", "t", "--resource", ""], "--resource: must not be empty"),
         (["--tenant", "t", "--agent", "a", "--any-agent"], "--agent or --any-agent, not both"),
