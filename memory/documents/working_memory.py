@@ -182,7 +182,7 @@ async def update_document(
     expected_version: int | None,
     sent: WriteRequest,
 ) -> UpdatedDocument:
-    """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
+    """Replace the document, or append to it: text on a new line, JSON merged deeply. No ``mode``: the document of
     a thread is replaced, and the profile gets what it lacks.
 
     JSON content is an object, or text that holds one. ``expires_at`` (ISO 8601): each line of a text is shown until then.

@@ -24,7 +24,7 @@ from layerlore.memory.moving.line_forms import (
     read_entry_sources,
     read_runs,
 )
-from layerlore.memory.rules.validation import check_id, describe
+from layerlore.memory.rules.validation import check_id, check_new_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
@@ -187,7 +187,7 @@ class Import:
         # If this thread cannot be read, its lines must not go to the thread before it.
         scope, self._thread = self._where, None
         try:
-            name = check_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
+            name = check_new_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
             row, masked = self._forms.read_thread(line, where)
         except InvalidInput as error:
             self.report.skip("thread", where, str(error))

@@ -17,6 +17,7 @@ from layerlore.memory.rules.validation import (
     check_json,
     check_keys,
     check_metadata,
+    check_new_id,
     check_number,
     check_text,
     count_json_bytes,
@@ -208,7 +209,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
         usage = None
     return IncomingStep(
         type=type_,
-        operation_id=check_id(given["operation_id"], f"{where}.operation_id", limits.id_chars),
+        operation_id=check_new_id(given["operation_id"], f"{where}.operation_id", limits.id_chars),
         body=body,
         usage=usage,
         message_id=body.get("message_id"),
