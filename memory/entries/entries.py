@@ -275,14 +275,12 @@ async def _find_by_vectors(tx: Tx, scope: Scope, embedded: EmbeddedText) -> dict
     ]
     found, floats = await vectors.of_rows(tx, scope, embedded.model, np.unique(np.concatenate(row_ids)))
     of_entry: dict[str, list[int]] = {}
-    for at, (uid, _) in _match_places(found.tolist(), await indexed_rows.places(tx, scope, found)):
-        of_entry.setdefault(uid.removeprefix(entries.PLACE), []).append(at)
+    places = await indexed_rows.places(tx, scope, found)
+    for at, row_id in enumerate(found.tolist()):
+        if row_id in places:
+            of_entry.setdefault(places[row_id][0].removeprefix(entries.PLACE), []).append(at)
     new = np.stack(embedded.chunks)
     return {entry_id: _similarity(new, floats[at]) for entry_id, at in of_entry.items()}
-
-
-def _match_places(row_ids: Sequence[int], places: dict[int, tuple[str, int]]) -> list[tuple[int, tuple[str, int]]]:
-    return [(at, places[row_id]) for at, row_id in enumerate(row_ids) if row_id in places]
 
 
 async def _find_sharing_words(tx: Tx, scope: Scope, content: str) -> dict[str, float]:

@@ -19,7 +19,6 @@ systems speak at the beginning.
 from collections.abc import Iterable, Iterator, Sequence
 from mimetypes import guess_type
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from layerlore.memory.parts.parts import result_parts, text_part
 from layerlore.memory.parts.provider_shapes import GOOGLE
@@ -34,6 +33,7 @@ from layerlore.memory.shapes.exchanges import (
     describe_media,
     find_audio_format,
     find_image_type,
+    find_path,
     is_base64,
     is_pdf,
     join_spoken,
@@ -339,7 +339,7 @@ def _gemini_media(part: Json) -> ProviderJson | None:
 def _find_type(part: Json) -> str | None:
     """The type of an image, a PDF file or a sound that Gemini takes."""
     if part["type"] == "image":
-        found = find_image_type(part) or guess_type(_path(part.get("url", "")))[0]
+        found = find_image_type(part) or guess_type(find_path(part.get("url", "")))[0]
         if found in _IMAGES:
             return found
         return None
@@ -349,13 +349,6 @@ def _find_type(part: Json) -> str | None:
     if sound:
         return f"audio/{sound}"
     return None
-
-
-def _path(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
 
 
 def _gemini_response(part: Json, name: str) -> ProviderJson:

@@ -45,7 +45,9 @@ async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequen
     """Add lines to a run of a thread that the transaction holds. Nothing happens where no such run exists."""
     before = await runs.read_spent(tx, scope, thread, run_id)
     if before is not None:
-        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))
+        merged = _merge([*_read(before), *lines])
+        spent = to_json([[agent, line.model, *astuple(line.spent)] for agent, line in merged])
+        await runs.spend(tx, scope, thread, run_id, spent)
 
 
 async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
@@ -86,10 +88,6 @@ def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
             key = ("others" if agent else "", "")
         sums[key] = sums.get(key, Spent()) + line.spent
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
-
-
-def _write(lines: Iterable[AgentLine]) -> str:
-    return to_json([[agent, line.model, *astuple(line.spent)] for agent, line in lines])
 
 
 def _read(text: str) -> list[AgentLine]:

@@ -415,7 +415,10 @@ async def append(
     given = [draft.id for draft in drafts if not draft.has_new_id]
     met = map(_Known._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
     known = {old.id: old for old in met}
-    erased = await _find_erased(tx, scope, thread, [id_ for id_ in given if id_ not in known])
+    erased: set[str] = set()
+    # Most threads lost no message, and then nothing is read.
+    if thread.next_seq - 1 > thread.message_count:
+        erased = await find_erased_ids(tx, scope, thread.thread_uid, [id_ for id_ in given if id_ not in known])
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
     stored: list[Stored] = []
     rows: list[dict[str, Any]] = []
@@ -547,12 +550,6 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
         "tokens": draft.tokens,
         "encoding": draft.encoding,
     }
-
-
-async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
-    """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
-    lost_some = thread.next_seq - 1 > thread.message_count
-    return await find_erased_ids(tx, scope, thread.thread_uid, ids) if lost_some else set()
 
 
 async def _meet_again(

@@ -146,7 +146,9 @@ def _migrate_sqlite(connection: driver.Connection) -> int:
             )
         # An existing key stays: marks and fingerprints that are stored were made with it.
         connection.execute("INSERT OR IGNORE INTO installation VALUES ('hmac_key', ?)", (secrets.token_hex(32),))
-        _make_fts_deletes_secure(connection)
+        # Deleted words then leave the index's pages at once. Before SQLite 3.42 they go when segments merge.
+        if driver.VERSION >= driver.SECURE_DELETE_FTS_VERSION:
+            connection.execute("INSERT INTO search_text(search_text, rank) VALUES ('secure-delete', 1)")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -172,9 +174,3 @@ def _statements(script: str) -> Iterator[str]:
             yield pending
             pending = ""
     assert not pending.strip(), f"unfinished statement: {pending}"
-
-
-def _make_fts_deletes_secure(connection: driver.Connection) -> None:
-    """Deleted words leave the index's pages at once (SQLite 3.42; before it they go when segments merge)."""
-    if driver.VERSION >= driver.SECURE_DELETE_FTS_VERSION:
-        connection.execute("INSERT INTO search_text(search_text, rank) VALUES ('secure-delete', 1)")
