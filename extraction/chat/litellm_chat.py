@@ -46,7 +46,7 @@ _OF_SETUP = "setup"
 _OF_MOMENT = "moment"
 _OF_REQUEST = "request"
 
-# litellm's errors, the more specific first: what to say, and what is at fault.
+# litellm's errors, the more specific first: the text for the caller, and the cause.
 _ERRORS: tuple[tuple[str, str, str], ...] = (
     ("AuthenticationError", "its key is missing or was refused", _OF_SETUP),
     ("PermissionDeniedError", "its key may not use it", _OF_SETUP),

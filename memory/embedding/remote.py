@@ -94,7 +94,7 @@ def lacks_address(litellm: Any, model: str) -> bool:
 
 log = logging.getLogger(__name__)
 
-# Seconds before the second and the third try of a request that may succeed yet.
+# Seconds before the second and the third try of a request.
 RETRY_PAUSES = (0.5, 2.0)
 # Models take 512 tokens or more, and a chunk has 800 characters.
 MOST_CHARACTERS = 8000

@@ -50,10 +50,11 @@ class EmbeddedText:
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
     """The outcome of keeping an entry: its id, or the id of the one that says the same already, and the ids of those
-    whose place it took. ``forgotten``: it was dropped after what it rests on had been said, and stays so; ``wrong``: the user
-    marked it, or another that says the same, as wrong, and did not say it again. ``standing``: what it would have corrected,
-    but is trusted more; ``against``: what says otherwise, and stays beside it; ``candidates``: what a correction may have
-    meant; ``similar``: what says something like it; ``pinned``: it is pinned since one whose place it took was."""
+    whose place it took. ``forgotten``: it was dropped after its sources were said, and stays so; ``wrong``: the user
+    marked it, or another that says the same, as wrong, and did not say it again. ``standing``: entries that it would
+    have corrected, but that are trusted more; ``against``: entries that say otherwise, and stay beside it;
+    ``candidates``: entries that a correction may have meant; ``similar``: entries that say something like it;
+    ``pinned``: it is pinned since one whose place it took was."""
 
     outcome: Outcome
     entry_id: str

@@ -64,8 +64,8 @@ class _SpokenBlock(NamedTuple):
 def render_anthropic(laid: ContextLayout) -> ProviderJson:
     """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. What is
-    recalled stands in front of the newest user message's own content. So do the volatile blocks if it is the last
+    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
+    recalled block stands in front of the newest user message's own content. So do the volatile blocks if it is the last
     message; else they stand at the very end. A cache breakpoint is on the last system block, on the last block before
     the turn, on what is recalled, and on the last block of the assistant's in the turn.
     """

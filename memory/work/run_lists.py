@@ -107,8 +107,8 @@ _LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RunListing:
-    """Which runs, newest first; what is empty or None asks for nothing. ``since`` and ``until`` are milliseconds since
-    1970, included, of when a run was made."""
+    """A listing of runs, newest first. Fields that are empty or None do not restrict it. ``since`` and ``until`` are
+    milliseconds since 1970, included, of when a run was made."""
 
     statuses: list[ShownStatus] = field(default_factory=list)
     workflow_id: str = ""

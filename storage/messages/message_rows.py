@@ -584,7 +584,7 @@ async def _meet_again(
 
 
 async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:
-    """Whether the draft has just the parts that are stored, and halves of calls that went with an erasure."""
+    """Whether the draft has exactly the stored parts and halves of calls that an erasure took."""
     stored = parts_of(old.parts)
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
     if not lost or to_json(without(draft.parts, lost)) != old.parts:

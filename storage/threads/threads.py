@@ -290,8 +290,8 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads, and in which order; what is None asks for nothing. ``since`` and ``until`` are of ``order_by``, in
-    milliseconds since 1970, both included."""
+    """A filter of threads and their order. Fields that are None do not restrict it. ``since`` and ``until`` are of
+    ``order_by``, in milliseconds since 1970, both included."""
 
     agents: Collection[str] | None = None
     resource_id: str | None = None

@@ -70,7 +70,7 @@ class DatabaseFile:
         self._log = {name: _identity(name) for name in (f"{real}-wal", f"{real}-shm")}
 
     def check(self) -> None:
-        """Three looks at the disk's directory, some microseconds. Raises Displaced."""
+        """Check the three paths, which takes some microseconds. Raises Displaced."""
         found = _identity(self._path)
         if found != self._identity:
             raise Displaced(_GONE if found is None else _REPLACED)
