@@ -94,7 +94,7 @@ def test_what_other_versions_left_long_ago_is_removed_and_what_they_use_stays(fo
 def test_each_start_shows_other_versions_that_the_tables_are_in_use(folder: Path) -> None:
     os.utime(folder / FORMAT, (0, 0))
     UnpackedModel(folder)
-    assert (folder / FORMAT).stat().st_mtime > os.stat(folder / BESIDE).st_mtime - 1
+    assert (folder / FORMAT).stat().st_mtime > (folder / BESIDE).stat().st_mtime - 1
 
 
 def test_the_tables_are_in_the_first_folder_that_it_may_write(base: Path) -> None:
