@@ -219,7 +219,7 @@ TAKING_SECONDS = 2.0
 """How long a hook may take to say that its answer came in time."""
 POLL_SECONDS = 1.0
 HANDED_SECONDS = 10.0
-"""How often it is looked for events whose hooks did not wait for an answer."""
+"""The server looks at this interval for events whose hooks did not wait for an answer."""
 _GREETING_BYTES = 256 * 1024
 _SESSION_CHARS = 32
 _ACCEPT_AGAIN_SECONDS = 0.1
@@ -227,7 +227,7 @@ _LAST_CONNECTIONS_SECONDS = 0.1
 
 
 class _Unwelcome(Exception):
-    """Who connects cannot be served: the text says why."""
+    """The connection is refused; the text says why."""
 
 
 class LocalServer:
@@ -431,13 +431,13 @@ class LocalServer:
         # The length is bounded, since the name becomes part of a thread's id.
         session = str(request.get("session", ""))[:_SESSION_CHARS]
         host, named = str(request.get("host", "")), str(request.get("conversation", ""))
-        # What the hooks say is newer than what the host said when it launched its server.
+        # The conversation that hooks name is newer than the one that the host named at its launch.
         state = HostState(self._process, settings, session, lambda: self._conversations.find(host) or named)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
 
     def _is_older_than(self, request: Greeting) -> bool:
-        """Whether another server is to serve who asks: this one ends, or is of an older version."""
+        """Whether another server must serve the client, because this one ends or is of an older version."""
         return self._stop.is_requested or _release(request.get("layerlore")) > _release(VERSION)
 
     def _leave_to_newer(self) -> None:

@@ -121,7 +121,7 @@ _scope_of_request: ContextVar[Scope | None] = ContextVar("scope_of_request", def
 
 
 async def _permit_all(ctx: Ctx) -> None:
-    """Anybody may watch."""
+    """Every caller may watch."""
 
 
 async def _begin_nothing(ctx: Ctx, scope: Scope) -> None:
