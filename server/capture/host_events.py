@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cachetools import LRUCache
 
-from layerlore.server.capture.host_lines import as_object
+from layerlore.server.capture.host_lines import as_object, as_texts
 from layerlore.server.relay.hook_events import MEMORY_FILES, ONE_AT_A_TIME, HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -66,8 +65,8 @@ def read_call(name: str, handed: Json) -> HookCall:
         source=_first(given, ("source", "trigger")),
         by_subagent=bool(given.get("agent_id")),
         host_process=str(handed.get("host_process") or ""),
-        flags=_texts(handed.get("flags")),
-        variables=_texts(handed.get("variables")),
+        flags=as_texts(handed.get("flags")),
+        variables=as_texts(handed.get("variables")),
         memory_files=handed.get(MEMORY_FILES) is True,
         url=str(handed.get("url") or ""),
         key_file=str(handed.get("key_file") or ""),
@@ -81,10 +80,6 @@ def _first(given: Json, names: tuple[str, ...]) -> str:
 def _mend(text: str) -> str:
     # A host may cut a text in the middle of a character.
     return text.encode("utf-8", "replace").decode()
-
-
-def _texts(given: Any) -> dict[str, str]:
-    return {str(name): value for name, value in as_object(given).items() if isinstance(value, str)}
 
 
 _MOST_KEPT = 1_000

@@ -68,6 +68,11 @@ def as_object(value: Any) -> Record:
     return {}
 
 
+def as_texts(value: Any) -> dict[str, str]:
+    """The texts of a JSON object by name; an empty dictionary for any other value."""
+    return {str(name): each for name, each in as_object(value).items() if isinstance(each, str)}
+
+
 _CLAUDE_NOTES = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isVisibleInTranscriptOnly", "forkedFrom")
 _SYNTHETIC = "<synthetic>"
 
