@@ -86,7 +86,7 @@ class ContextPiece:
 def count_cost(counter: TokenCounter, text: str) -> int:
     """Count the tokens that a block takes of the budget."""
     if text:
-        return counter.known(text) + _BETWEEN
+        return counter.block(text) + _BETWEEN
     return 0
 
 

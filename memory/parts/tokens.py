@@ -52,6 +52,8 @@ _ASCII = linear_re.compile("|".join((
     r"[\t-\r ]+(?![^\t-\r ])",
     r"[\t-\r ]+",
 )), engine="re")  # fmt: skip
+# Dashes, quotes and the mark of a cut are signs like those of ASCII: the same classes cut them.
+_ASCII_AND_QUOTES = linear_re.compile("[\x00-\x7f\u2010-\u2027]*+", engine="re")
 _ANY = linear_re.compile(PATTERN, engine="regex")
 # Letters, marks and signs that every version of Unicode has in the same class; no long s, which is an s to some.
 _SETTLED = linear_re.compile(
@@ -199,7 +201,7 @@ class Encoding:
 
 def _cut(text: str) -> list[str]:
     """The pieces of a text that tokens do not reach beyond. Raises _TooMuch where only tiktoken knows."""
-    if text.isascii():
+    if text.isascii() or _ASCII_AND_QUOTES.fullmatch(text):
         return _ASCII.findall(text)
     if _SETTLED.fullmatch(text) is None:
         raise _TooMuch
@@ -305,6 +307,10 @@ class TokenCounter:
         if self._encoding is None or not all(map(_begins_line, lines[1:])):
             return self.text("\n".join(lines))
         return sum(self.known(f"{line}\n") for line in lines[:-1]) + self.known(lines[-1])
+
+    def block(self, text: str) -> int:
+        """Tokens of a text of several lines, counted by its lines: most of them stand in other texts, too."""
+        return self.once(hash(text), lambda: self.lines(text.split("\n")))
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text: its first tokens, at most that many, and no half of a character."""

@@ -233,24 +233,36 @@ class _Choice:
 
 
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:
-    """For each piece the words sought that it has, or has a form of, and what they count. Each of its words is examined
-    once."""
-    beginnings = _list_stems(tuple(sought))
-    like: dict[str, dict[str, float]] = {}
-    for other in set().union(*words_of_pieces):
-        if other.startswith(beginnings) and (
-            found := {word: share for word in sought if (share := _match(word, other))}
-        ):
-            like[other] = found
-    if not like:
-        return [{} for _ in words_of_pieces]
+    """For each piece the words sought that it has, or has a form of, and what they count."""
+    forms = _list_forms(tuple(sought))
+    like = {other: forms[other] for other in set().union(*words_of_pieces) if other.startswith(forms.beginnings)}
     has: list[dict[str, float]] = []
     for words in words_of_pieces:
         shares: dict[str, float] = {}
         for other in words & like.keys():
-            shares |= {word: max(share, shares.get(word, 0.0)) for word, share in like[other].items()}
+            for word, share in like[other].items():
+                shares[word] = max(share, shares.get(word, 0.0))
         has.append(shares)
     return has
+
+
+class _Forms(dict[str, Mapping[str, float]]):
+    """For a word of a text the words sought that it is, or is a form of, and what they count; found when first asked for.
+    ``beginnings``: other words have none."""
+
+    def __init__(self, sought: Collection[str]) -> None:
+        super().__init__()
+        self._sought = sought
+        self.beginnings = tuple({_stem(word) for word in sought})
+
+    def __missing__(self, other: str) -> Mapping[str, float]:
+        shares = {word: _match(word, other) for word in self._sought}
+        found = self[other] = {word: share for word, share in shares.items() if share}
+        return found
+
+
+# Each text of an answer needs those of its query.
+_list_forms = lru_cache(maxsize=32)(_Forms)
 
 
 def _match(word: str, other: str) -> float:
@@ -268,12 +280,6 @@ def _match(word: str, other: str) -> float:
 def _stem(word: str) -> str:
     """The beginning that the forms of a word share."""
     return word[: max(_SHORTEST_STEM, len(word) - _ENDING)]
-
-
-@lru_cache(maxsize=32)
-def _list_stems(sought: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of a query's words. Each text of an answer needs them."""
-    return tuple(set(map(_stem, sought)))
 
 
 def _join(text: str, pieces: Sequence[Piece], picked: Sequence[int]) -> str:

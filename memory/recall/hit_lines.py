@@ -439,12 +439,20 @@ def fold_text(text: str) -> str:
     return join_lines(text).casefold()
 
 
+_StoredPlace = tuple[str, str, str, str, int]
+
+
+def _locate(scope: Scope, thread_id: str, seq: int) -> _StoredPlace:
+    return scope.tenant_id, scope.agent_id, scope.resource_id, thread_id, seq
+
+
 class MessageCache:
     """The messages that were found last, each with the hash of the row that it was made of, which takes less than the row.
     The rows are read each time, and made into messages only when they are others."""
 
     def __init__(self, most: int = _MOST_MESSAGES) -> None:
-        self._kept = StampedCache[tuple[Scope, str, int], int, MessageTexts](most)
+        # A place is a tuple of plain values, since an answer looks up hundreds: hashing a scope costs more than the rest.
+        self._kept = StampedCache[_StoredPlace, int, MessageTexts](most)
 
     def maker(self, scope: Scope) -> MakeMessage:
         """A converter from rows to the messages of a scope; it stays the same while every column does."""
@@ -456,7 +464,7 @@ class MessageCache:
 
     def texts_of(self, scope: Scope, message: Message) -> MessageTexts:
         """The texts of a message; those that are stored, if it was read from here."""
-        known = self._kept.find_any((scope, message.thread_id, message.seq))
+        known = self._kept.find_any(_locate(scope, message.thread_id, message.seq))
         if known is not None:
             _, texts = known
             # Another object is another state of the message, and its texts may differ.
@@ -466,10 +474,10 @@ class MessageCache:
 
     def forget(self, scope: Scope) -> None:
         """Forget the messages of a scope."""
-        self._kept.forget(lambda key: key[0] == scope)
+        self._kept.forget(lambda place: place[:3] == _locate(scope, "", 0)[:3])
 
     def _read(self, scope: Scope, thread_id: str, row: Row) -> MessageTexts:
-        key, hashed = (scope, thread_id, int(row[0])), hash(tuple(row))
+        key, hashed = _locate(scope, thread_id, int(row[0])), hash(tuple(row))
         known = self._kept.find(key, hashed)
         if known is not None:
             return known

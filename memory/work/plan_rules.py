@@ -21,7 +21,13 @@ the step, or a whole plan.
 from collections.abc import Sequence
 from typing import Any, TypedDict, cast
 
-from layerlore.memory.rules.validation import check_id, check_keys, count_json_bytes, describe, describe_choices
+from layerlore.memory.rules.validation import (
+    check_keys,
+    check_new_id,
+    count_json_bytes,
+    describe,
+    describe_choices,
+)
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Plan, PlanStep, StoredJson, StoredPlan
@@ -143,7 +149,7 @@ def _check_fields(item: StoredJson, where: str) -> _StepFields:
     if not isinstance(item.get("result", ""), str):
         raise InvalidInput(f'{where}.result: must be a string ("" removes it), not {describe(item["result"])}')
     if "id" in item:
-        check_id(item["id"], f"{where}.id", ID_CHARS)
+        check_new_id(item["id"], f"{where}.id", ID_CHARS)
     fields = {key: item[key] for key in _STEP_KEYS if key in item and key != "id"}
     return cast("_StepFields", fields)
 

@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from layerlore.memory.rules.time_zones import LONGEST_NAME, read_zone
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_id, check_new_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal, Right, local_principal
 from layerlore.server.settings.project import NONE, PREFIX, project_resource
@@ -274,9 +274,12 @@ def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_ch
     name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
     if not name and request is not None:
         name, where = _header(request, header), f"header {header}"
-    if name:
+    if not name:
+        return ""
+    # The page also shows what older versions stored under a blank name.
+    if _comes_from_page(request):
         return check_id(name, where, most_chars)
-    return ""
+    return check_new_id(name, where, most_chars)
 
 
 def _header(request: Any, header: str) -> str:
@@ -340,7 +343,7 @@ def _own_thread(ctx: RequestContext, default: Default, key: str) -> str:
         session = process
     else:
         if named := _header(ctx.request, CONVERSATION_HEADER):
-            return check_id(named, f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
+            return check_new_id(named, f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
         session = connection_of(ctx.session)
     thread = process.session_threads.get(session)
     if thread is None:
@@ -366,7 +369,7 @@ def _host_conversation(meta: Mapping[str, Any]) -> str:
 def _is_thread_id(value: Any) -> bool:
     # Hosts do not make these ids for this server, so an unusable one is not an error.
     try:
-        check_id(value, "thread_id", Limits.thread_id_chars)
+        check_new_id(value, "thread_id", Limits.thread_id_chars)
     except LayerloreError:
         return False
     return True

@@ -142,7 +142,7 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
     if dialect_of(settings.database.get_secret_value()).has_roles and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
-            f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} creates the tables for it)"
+            f"them as a role that owns nothing (`{shell_command('migrate', '--owner-url', 'URL')}` creates the tables for it)"
         )
     if not reached or settings.jwt.issuer or look().any_key:
         return ""

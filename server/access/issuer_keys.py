@@ -14,6 +14,7 @@ import anyio
 import httpx2
 import jwt
 
+from layerlore.memory.rules.validation import is_blank
 from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal, Right
 from layerlore.server.settings.http import JwtSettings
 from layerlore.server.settings.settings import SettingsError
@@ -389,8 +390,10 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _check_name(value: Any) -> str:
-    if not (isinstance(value, str) and 0 < len(value) <= _NAME_CHARS and value.isprintable()):
-        raise _TokenRefused("a claim that names somebody is missing, or no name of 1 to 255 printable characters")
+    if not (isinstance(value, str) and len(value) <= _NAME_CHARS and value.isprintable()) or is_blank(value):
+        raise _TokenRefused(
+            "a claim that names somebody is missing, or no name of 1 to 255 printable characters, one of them visible"
+        )
     return value
 
 

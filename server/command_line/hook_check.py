@@ -11,10 +11,10 @@ from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
 from layerlore.server.capture.remote_memory import RemoteAway, find_remote_thread, open_endpoint
 from layerlore.server.command_line.options import print_json
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import TRUST, find_hooks, find_switched_off, is_untrusted
-from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS, CapturedRemotely, find_remote_capture
 from layerlore.server.settings.settings import Settings
@@ -68,10 +68,10 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
                     yield Finding(SECTION, host.title, f"no hook runs: {switched}", "degraded", mend)
             # Both call the same hooks, so each message would be shown twice.
             if own and plugin:
-                mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
+                mend = f"run `{suggest('uninstall', name)}`, or remove the plugin"
                 yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
         elif host.is_installed(places):
-            install = shell_command("install", name, "--capture")
+            install = suggest("install", name, "--capture")
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
     for remote in remotes.values():
         yield asyncio.run(_check_remote(settings, remote))
@@ -85,7 +85,7 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
 
 
 def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: Places) -> Finding:
-    title, again = BY_NAME[name].title, shell_command("install", name, "--capture")
+    title, again = BY_NAME[name].title, suggest("install", name, "--capture")
     used = _find_used(name, places)
     if activity is None and is_untrusted(name, places) and not _has_plugin(name, places):
         return Finding(SECTION, title, "they are set up, and it does not trust them yet", "degraded", TRUST)
@@ -124,7 +124,7 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
         # A few waiting events are normal while no server runs.
         late = bool(state.oldest) and now_ms() > state.oldest + _WAITING_MS
         value = f"{_count(state.waiting, 'event')} that no server has stored yet"
-        mend = f"start a host, or look into the server's log (`{shell_command('local', 'status')}`)"
+        mend = f"start a host, or look into the server's log (`{suggest('local', 'status')}`)"
         yield Finding(SECTION, "waiting", value, "degraded" if late else "ok", mend if late else "")
     if state.unfit:
         mend = f"look at the files that end in .unfit in {state.folder}, report them, and remove them"
@@ -202,7 +202,8 @@ def show_hooks(settings: Settings, *, as_json: bool) -> int:
             whole.tokens += done.tokens
         print_table(("day", "host", *_NUMBERS), rows, numbers=_NUMBERS, total=["all", "", *_numbers(whole)])
     else:
-        sys.stdout.write("no hook has kept or shown anything yet: `layerlore install --capture` sets them up\n")
+        install = suggest("install", "all", "--capture")
+        sys.stdout.write(f"no hook has kept or shown anything yet: `{install}` sets them up\n")
     return 0
 
 

@@ -12,9 +12,10 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS
 from layerlore.memory.rules.time_zones import set_zone
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
-from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.settings.settings import Settings, SettingsError, load_launched, load_served
 from layerlore.storage.core.errors import LayerloreError
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant; local is this machine's own.")]
@@ -106,7 +107,7 @@ def run_command(act: Callable[[], int]) -> int:
 
 def fail(why: str, code: int) -> int:
     """Print on standard error why a command failed. Returns the exit code."""
-    sys.stderr.write(f"layerlore: {why}\n")
+    sys.stderr.write(f"layerlore: {complete(why)}\n")
     return code
 
 
@@ -122,9 +123,12 @@ def print_json(answer: Any) -> None:
     sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_settings(flags: dict[str, Any]) -> Settings:
-    """The settings of a command."""
-    settings = load_launched(flags)
+def read_settings(flags: dict[str, Any], *, serves: bool = False) -> Settings:
+    """The settings of a command; ``serves``: of one that serves agents."""
+    if serves:
+        settings = load_served(flags)
+    else:
+        settings = load_launched(flags)
     configure_logging(settings.log_level)
     set_zone(settings.zone)
     return settings

@@ -39,7 +39,7 @@ from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer, assemble_server
-from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.settings.settings import Settings, SettingsError, load_served
 from layerlore.server.stdio.stdio_transport import LineConnection
 from layerlore.server.stdio.streams import ByteSink, ByteSource
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
@@ -461,7 +461,7 @@ class LocalServer:
         # Most hosts bring nothing of their own, and reading settings takes a while.
         if not flags and not variables:
             return self._settings
-        return load_launched({**self._flags, **flags}, {**os.environ, **variables})
+        return load_served({**self._flags, **flags}, {**os.environ, **variables})
 
     def _server_for(self, settings: Settings) -> ToolServer:
         """The server that lists the tools of these settings. Hosts with the same list share it."""
@@ -536,7 +536,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
     """Serve until no host has been connected for a while, or a stop is requested. Returns the exit code: 2 for invalid
     settings."""
     try:
-        settings = load_launched(flags)
+        settings = load_served(flags)
     except SettingsError as error:
         sys.stderr.write(f"layerlore: {error}\n")
         _refuse(listener, str(error))

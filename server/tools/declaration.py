@@ -14,7 +14,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.answers import STORED
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import check_id, check_new_id
 from layerlore.server.access.caller import Caller, RequestContext, admit, new_thread
 from layerlore.server.access.credentials import READ, Right
 from layerlore.server.settings.settings import Settings
@@ -453,7 +453,7 @@ class Call:
             return DEFAULT_LINE_TOKENS
         return 0
 
-    def thread(self, argument: str, *, reads: bool = False, key: str = "") -> str:
+    def thread(self, argument: str, *, reads: bool = False, deletes: bool = False, key: str = "") -> str:
         """The thread that the call means, its name checked. ``key``: the idempotency key among the arguments. Raises
         InvalidInput."""
         default = self.caller.default_thread
@@ -462,7 +462,9 @@ class Call:
         if not argument and self.caller.default != "named":
             # The thread of a launch is checked here as well, at its first use.
             self.default_use.thread_id, self.default_use.reads = default, reads
-        return check_id(argument or default, "thread_id", self.engine.limits.thread_id_chars)
+        # What older versions stored under a blank name can still be read and deleted.
+        check = check_id if reads or deletes else check_new_id
+        return check(argument or default, "thread_id", self.engine.limits.thread_id_chars)
 
 
 async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> Any:

@@ -172,7 +172,7 @@ async def delete_messages(
     return await deletion.delete_messages(
         call.engine,
         call.scope,
-        call.thread(thread_id),
+        call.thread(thread_id, deletes=True),
         which,
         ids=ids,
         roles=reader.check_roles(roles),

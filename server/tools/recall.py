@@ -110,7 +110,7 @@ async def recall_memory(
     request = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
-        thread_id=call.thread(thread_id) if thread_id else None,
+        thread_id=call.thread(thread_id, reads=True) if thread_id else None,
         since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         roles=reader.check_roles(roles, ROLES),

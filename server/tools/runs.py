@@ -264,7 +264,7 @@ async def list_runs(
     request = run_lists.RunListing(
         statuses=list(status),
         workflow_id=workflow_id,
-        thread_id=call.thread(thread_id) if thread_id else "",
+        thread_id=call.thread(thread_id, reads=True) if thread_id else "",
         since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         metadata=metadata,

@@ -40,7 +40,7 @@ async def list_threads(
 
     # With an id this is a lookup, which also finds threads beyond the first page.
     if thread_id:
-        return await threads.get_thread(call.engine, call.scope, call.thread(thread_id))
+        return await threads.get_thread(call.engine, call.scope, call.thread(thread_id, reads=True))
     return await threads.list_threads(
         call.engine,
         call.scope,
@@ -102,7 +102,8 @@ async def delete_thread(
     """Delete a conversation with all kept about it."""
     from layerlore.memory.removal import deletion
 
-    return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
+    thread = call.thread(thread_id, deletes=True)
+    return await deletion.delete_thread(call.engine, call.scope, thread, sent=call.sent(thread_id))
 
 
 @tool("List all conversations", "admin", "admin", answers=TenantThreadPage, reads=True, of_tenant=True)

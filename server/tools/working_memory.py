@@ -120,7 +120,7 @@ async def clear_working_memory(
         call.engine,
         _owner(call, scope),
         scope,
-        _thread(call, scope, thread_id),
+        _thread(call, scope, thread_id, deletes=True),
         expected_version=expected_version,
         # A new conversation has no document yet; clearing it is allowed if it is the default one.
         may_be_new=not thread_id,
@@ -135,10 +135,10 @@ def _owner(call: Call, scope: str) -> records.Scope:
     return call.scope
 
 
-def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False) -> str:
+def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False, deletes: bool = False) -> str:
     """The thread of the document; "" for the profile."""
     if scope == "thread":
-        return call.thread(thread_id, reads=reads)
+        return call.thread(thread_id, reads=reads, deletes=deletes)
     if thread_id:
         raise InvalidInput("thread_id: the user profile (scope='resource') belongs to no conversation; leave it out")
     return ""

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,9 +24,9 @@ from layerlore.memory.rules.ages import local_time
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
-from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import ask_person, print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
@@ -68,22 +68,16 @@ class Consent:
         return self.sure or ask_person(question)
 
 
-def run_forget(
-    settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool, given: Mapping[str, Any]
-) -> int:
+def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
     """Forget entries by their ids, or all about some words, after a preview. Returns the exit code: 1 if nothing was
     forgotten.
 
     Raises SettingsError, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
-    consent.check("forget")
-    scope = scope_of(settings, tenant)
-    return asyncio.run(_forget(settings, scope, list(what), consent, as_json, given))
+    return asyncio.run(_forget(settings, scope_of(settings, tenant), list(what), consent, as_json))
 
 
-async def _forget(
-    settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool, given: Mapping[str, Any]
-) -> int:
+async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool) -> int:
     ids = all(_ID.fullmatch(each) for each in what)
     async with calling(
         settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
@@ -101,6 +95,7 @@ async def _forget(
             if "confirm" not in found:
                 return _finish({"forgotten": False, "note": preview}, preview, as_json, 0)
             chosen = {"confirm": found["confirm"]}
+        consent.check("forget")
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(preview) + "\n")
         if not consent.ask("Forget all of it?"):
@@ -109,7 +104,7 @@ async def _forget(
         done: ForgottenAnswer = await ask(entries.forget, format="json", **chosen)
     counted = forget_text.render_counts(done)
     undo_ids = [each["undo"] for each in done["forgotten"] if "undo" in each]
-    undone_by = [f" `{shell_command('undo', each, *scope_options(scope, given))}` undoes it." for each in undo_ids]
+    undone_by = [f" `{suggest('undo', each)}` undoes it." for each in undo_ids]
     answer: Json = {"forgotten": True, "note": counted}
     if undo_ids:
         answer["undo"] = undo_ids[0]
@@ -146,33 +141,31 @@ class EditRequest:
         return self
 
 
-def run_edit(
-    settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool, given: Mapping[str, Any]
-) -> int:
+def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool) -> int:
     """Change a remembered text after a preview of the change. Returns the exit code: 1 if nothing was changed.
 
     Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
     request.check()
-    if request.text is None and not sys.stdin.isatty():
-        raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
-    consent.check("edit")
-    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json, given))
+    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json))
 
 
-async def _edit(
-    settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool, given: Mapping[str, Any]
-) -> int:
+async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool) -> int:
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
         before, version = await _read_text(ask, request)
         after = request.text
         if after is None:
+            if not sys.stdin.isatty():
+                raise SettingsError(
+                    "edit opens an editor, and there is no terminal for it: give the new text with --text"
+                )
             after = await asyncio.to_thread(_open_editor, before)
         # An editor may add a newline at the end, which does not count as a change.
         after = after.strip()
         if after == before.strip():
             return _finish({"changed": False}, "nothing changed", as_json, 0)
+        consent.check("edit")
         shown = _describe_difference(before, after)
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(shown) + "\n")
@@ -182,7 +175,7 @@ async def _edit(
         answer: Json = await _write_text(ask, request, after, version)
     undo_id = answer.get("undo", "")
     if undo_id:
-        undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope, given))}` undoes it"
+        undone_by = f"; `{suggest('undo', undo_id)}` undoes it"
     else:
         undone_by = ""
     return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
@@ -259,9 +252,7 @@ def _describe_difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def run_undo(
-    settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool, given: Mapping[str, Any]
-) -> int:
+def run_undo(settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool) -> int:
     """Undo an act (``last``: the newest), or without an id list those that can be undone. Returns the exit code.
 
     Raises NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
@@ -273,7 +264,7 @@ def run_undo(
     elif undo_id:
         _show_undone(answer)
     else:
-        _list(scope, answer["acts"], given)
+        _list(scope, answer["acts"])
     return 0
 
 
@@ -298,12 +289,12 @@ def _show_undone(answer: Json) -> None:
         back = "it was so already"
     sys.stdout.write(f"undid {answer['undo_id']} ({answer['tool']}); {back}\n")
     if "undo" in answer:
-        sys.stdout.write(f"{answer['undo']} undoes that\n")
+        sys.stdout.write(f"`{suggest('undo', answer['undo'])}` undoes that\n")
     for why in answer.get("left", ()):
         sys.stdout.write(f"left as it is: {mask_controls(why)}\n")
 
 
-def _list(scope: Scope, acts: list[Json], given: Mapping[str, Any]) -> None:
+def _list(scope: Scope, acts: list[Json]) -> None:
     if not acts:
         sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
         return
@@ -312,9 +303,7 @@ def _list(scope: Scope, acts: list[Json], given: Mapping[str, Any]) -> None:
         at, until = local_time(act["at"])[: len("2024-03-15 09:30")], local_time(act["until"])[: len("2024-03-15")]
         rows.append([act["undo_id"], mask_controls(act["what"]), act["tool"], at, until])
     print_table(("id", "what", "by", "at", "until"), rows)
-    sys.stdout.write(
-        f"`{shell_command('undo', 'ID', *scope_options(scope, given))}` undoes one; `last` is the newest.\n"
-    )
+    sys.stdout.write(f"`{suggest('undo', 'ID')}` undoes one; `last` is the newest.\n")
 
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
@@ -332,7 +321,7 @@ def forget(
     as_json: AsJson = False,
 ) -> int:
     """Forget notes, or everything about something. It shows first what would go; undo brings it back."""
-    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json, given=flags)
+    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json)
 
 
 def edit(
@@ -356,7 +345,7 @@ def edit(
 ) -> int:
     """Correct what is remembered. It shows first what changes; undo brings back all but a title."""
     request = EditRequest(what, id_, text)
-    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json, given=flags)
+    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json)
 
 
 def undo(
@@ -371,4 +360,4 @@ def undo(
     as_json: AsJson = False,
 ) -> int:
     """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
-    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json, given=flags)
+    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json)

@@ -21,7 +21,7 @@ from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem, p
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.export import Project
 from layerlore.server.command_line.known_database import look_at_own_database
@@ -34,6 +34,7 @@ from layerlore.server.command_line.sharing import (
     looks_shared,
     read_shared,
 )
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.command_line.tables import Came, print_table, show_progress
 from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, list_resources, read_foreign
@@ -103,7 +104,7 @@ class ForeignImport:
     async def _store_conversation(self, found: ForeignConversation) -> None:
         scope = self._place(found.resource)
         try:
-            check_id(found.thread_id, "its id", self._engine.limits.thread_id_chars)
+            check_new_id(found.thread_id, "its id", self._engine.limits.thread_id_chars)
         except InvalidInput as error:
             self.report.skip("thread", found.title or found.thread_id, str(error))
             return
@@ -289,6 +290,7 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
         scope = find_project_scope(settings, request.tenant, request.project)
     else:
         scope = scope_of(settings, request.tenant)
+    _check_owner(scope)
     source = _find_source(request)
     async with _open(settings, dry_run=request.dry_run) as engine:
         placing, sent = _Placing(scope, request), _sent(settings, request)
@@ -314,6 +316,14 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
         sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
         return 1
     return 0
+
+
+def _check_owner(scope: Scope) -> Scope:
+    """The scope, if something may be stored in it. Raises InvalidInput, LimitExceeded."""
+    names = (("tenant", scope.tenant_id), ("agent", scope.agent_id), ("resource", scope.resource_id))
+    for name, value in names:
+        check_new_id(value, name, Limits().id_chars)
+    return scope
 
 
 def _path(request: ImportRequest) -> Path:
@@ -424,13 +434,12 @@ class _Placing:
         """The scope for another program's content about a resource; "" is content about no particular person."""
         if not resource:
             return self._scope
-        check_id(resource, "resource", Limits().id_chars)
         return self.place(Scope("", self._scope.agent_id, resource))
 
     def place(self, named: Scope) -> Scope:
         """The scope for an export's content of a scope."""
         if self._asked.everyone:
-            return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
+            return _check_owner(Scope(self._scope.tenant_id, named.agent_id, named.resource_id))
         # The content of two owners in one memory could never be separated again.
         if self._first not in (None, named):
             raise InvalidInput(
@@ -518,7 +527,8 @@ def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportR
             times = f" (and {each.count - 1:,} more)"
         else:
             times = ""
-        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
+        why = complete(each.why)
+        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {why}") + f"{times}\n")
     if len(report.skipped) > SHOWN:
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -15,9 +14,9 @@ from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings, report_away
-from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
 from layerlore.storage.core.errors import InvalidInput
@@ -39,7 +38,7 @@ _HEADINGS = ("kind", "state", "jobs", "failed", "due for")
 _NUMBERS = _HEADINGS[2:]
 
 
-def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, given: Mapping[str, Any]) -> int:
+def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
     """Print the unfinished jobs of a tenant's agent and resource, each failed one on its line. ``resume``: first make the
     dead jobs due again. Returns the exit code.
 
@@ -63,9 +62,7 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, g
     if not rows:
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
     if any(row.state == "dead" for row in rows):
-        sys.stdout.write(
-            f"\n`{shell_command('jobs', '--resume', *scope_options(scope, given))}` makes the dead ones due again.\n"
-        )
+        sys.stdout.write(f"\n`{suggest('jobs', '--resume')}` makes the dead ones due again.\n")
     sys.stdout.write(
         f"\nmodel: {describe_models(choose_models(settings.llm.model, settings.llm.by_kind, os.environ))}\n"
     )
@@ -149,4 +146,4 @@ def jobs(
         )
     if all_tenants:
         return show_all_jobs(read_settings(flags), as_json=as_json)
-    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json, given=flags)
+    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json)

@@ -10,7 +10,7 @@ import typer
 
 from layerlore.memory.engine.journal_lines import make_line
 from layerlore.memory.rules.ages import DAY_MS, iso
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import CACHED_SECONDS, RIGHTS, Right, hash_key, is_key_id, make_key
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
 from layerlore.server.command_line.options import (
@@ -24,8 +24,8 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
@@ -123,9 +123,7 @@ def revoke_key(settings: Settings, key_id: str) -> int:
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     if not is_key_id(key_id):  # it may be a whole key, which must not be repeated
-        raise InvalidInput(
-            f"that is not a key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits"
-        )
+        raise InvalidInput(f"that is not a key's id; `{suggest('keys', 'list')}` shows the ids: 8 letters and digits")
     now = time.time_ns() // 1_000_000
     before = asyncio.run(_revoke(settings, key_id, now))
     if before.revoked_at is not None:
@@ -159,7 +157,7 @@ async def _revoke(settings: Settings, key_id: str, now: int) -> ApiKey:
         keys = await database.read_installation(api_keys.read_all)
         key = next((key for key in keys if key.key_id == key_id), None)
         if key is None:
-            raise NotFound(f"there is no key {key_id!r}; `{shell_command('keys', 'list')}` shows the keys")
+            raise NotFound(f"there is no key {key_id!r}; `{suggest('keys', 'list')}` shows the keys")
         line = await _journal_line(database, key, "keys revoke", now)
 
         async def write(tx: Tx, tenant: Tenant) -> None:
@@ -191,12 +189,12 @@ def _make_key(grant: Grant, key_id: str, now: int) -> ApiKey:
     try:
         agents = None
         if grant.agents is not None:
-            agents = tuple(dict.fromkeys(check_id(agent, "--agent", longest) for agent in grant.agents))
+            agents = tuple(dict.fromkeys(check_new_id(agent, "--agent", longest) for agent in grant.agents))
         return ApiKey(
             key_id=key_id,
-            tenant_id=check_id(grant.tenant, "--tenant", longest),
+            tenant_id=check_new_id(grant.tenant, "--tenant", longest),
             agents=agents,
-            resource_id=None if grant.resource is None else check_id(grant.resource, "--resource", longest),
+            resource_id=None if grant.resource is None else check_new_id(grant.resource, "--resource", longest),
             rights=_parse_rights(grant.rights),
             created_at=now,
             expires_at=_parse_expiry(grant.expires, now),

@@ -222,4 +222,5 @@ def test_the_file_lies_where_litellm_ships_it_and_litellm_is_not_imported() -> N
 @example(lines=["ends in spaces  ", "  begins with them", "", " ", "\n", "last"])
 def test_lines_have_together_the_tokens_of_their_text(lines: list[str]) -> None:
     for counter in (COUNTER, ROUGH):
-        assert counter.lines(lines) == counter.text("\n".join(lines))
+        text = "\n".join(lines)
+        assert counter.lines(lines) == counter.block(text) == counter.text(text)
