@@ -1,5 +1,5 @@
-"""Jobs for the host's own model: it takes a job, and submits an answer. What several kinds have to do about one turn is one
-job, whose parts stand or fall alone.
+"""Jobs for the host's own model: it takes a job, and submits an answer. The work of several kinds on one turn is one
+job, and each of its parts succeeds or fails alone.
 
 The server keeps nothing in memory between the two requests, which may reach different processes: the material is read
 again from the claims, and must be what the model got.
@@ -48,7 +48,7 @@ from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Fenced, Kind
 from layerlore.storage.threads import threads
 
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
-"""The kinds that read the same turn, in the order in which they are asked for and stored."""
+"""The kinds that read the same turn, in the order in which the answer has them and they are stored."""
 
 # A line repeats the time after this number of milliseconds.
 _TIMED_MS = 600_000
@@ -83,7 +83,7 @@ class Assignment:
 
 
 def make_assignment(parts: Sequence[JobPart]) -> Assignment:
-    """The parts as one assignment: of a single one that is not about a turn, its own material."""
+    """Join the parts into one assignment. A single part that is not about a turn is its own material."""
     turns = [(part.name, part.material.turn) for part in parts if part.material.turn is not None]
     if not turns:
         material = parts[0].material
@@ -151,8 +151,8 @@ def _write(lines: Sequence[TranscriptLine]) -> list[str]:
 
 
 def _shorten(schema: JsonSchema) -> JsonSchema:
-    """A schema as a model is shown it beside the instructions, which say the rest; the answer is checked against all of
-    it."""
+    """The part of a schema that a model gets beside the instructions, which say the rest. Answers are checked against
+    all of it."""
     shown: JsonSchema = {key: schema[key] for key in ("type", "required") if key in schema}
     if "items" in schema:
         return {**shown, "items": _shorten(schema["items"])}
@@ -188,7 +188,7 @@ def _catch(answer: ModelAnswer, schema: JsonSchema) -> WrongAnswer | None:
 
 
 LEASE_MS = 600_000
-"""Ten minutes: a host's model works on a job between other things. A job that it gave up is free after that."""
+"""Ten minutes, since a host's model works on a job between other things. A job that it gave up is free afterwards."""
 _AGAIN = "next_memory_job gives another"
 _UNKNOWN = (
     "job_id: there is no such job, it has ended, or it was taken back: its lease ran out and somebody else took it, or "
@@ -269,7 +269,7 @@ def name_host_model(client: str) -> str:
 
 
 async def take(engine: Engine, scope: Scope, holder: str, *, sent: WriteRequest) -> Offer | None:
-    """Take what is due of the scope for LEASE_MS, or give the holder again what it has; None when nothing is due.
+    """Claim the scope's due work for LEASE_MS, or return what the holder has claimed already; None when nothing is due.
 
     Raises NotFound for a repeated request whose job has ended, StorageUnavailable.
     """
@@ -342,7 +342,7 @@ async def submit(
 
 
 def _keep_open(result: Result) -> Result:
-    """The result of a part that waits for what its author can mend: once, as when the server asks a model itself."""
+    """Let a part wait for a correction by its author: once, as when the server asks a model itself."""
     return replace(result, value=replace(result.value, stays_open=True), stays_open=True)
 
 
@@ -531,7 +531,7 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: WriteRequ
 
 
 async def _keep_held(tx: Tx, held: Sequence[Claim], now: int) -> list[Claim]:
-    """The job that a holder took first and has lost the id of, for another LEASE_MS."""
+    """The job that a holder claimed first and whose id it has lost, for another LEASE_MS."""
     first = held[0]
     same = [first]
     if first.kind in TURN_KINDS:

@@ -1,4 +1,4 @@
-"""The extractor of entries: what a turn says that could help in a later conversation, with evidence for each entry."""
+"""The extractor of entries: statements of a turn that could help in a later conversation, each with its evidence."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,8 @@ PROFILE_CHARS = 4_000
 _BESIDE = frozenset({"known", "earlier"})
 
 Subject = Literal["case", "preference", "advice"]
-"""The author's label of what an entry is. Only a case is kept: the profile keeps preferences, and nothing keeps advice."""
+"""The author's label of an entry. Only a case becomes an entry: preferences belong to the profile, and advice is not
+stored."""
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 _ELSEWHERE: Mapping[Subject, str] = {
     "preference": "a preference is kept in the profile, not as an entry",
@@ -369,7 +370,8 @@ def _prove(inputs: EntriesInput, given: Sequence[GivenEntry]) -> list[tuple[Give
 def _choose_proven(
     found: Sequence[tuple[GivenEntry, Proof | EvidenceRefused]], inputs: EntriesInput
 ) -> tuple[list[Candidate], list[str], list[str]]:
-    """The proven entries, each text once; why the others are refused; and what repeats the text of another."""
+    """The proven entries, each text once; the reasons why others are refused; and the entries that repeat another's
+    text."""
     candidates: dict[str, Candidate] = {}
     refused: list[str] = []
     duplicates: list[str] = []

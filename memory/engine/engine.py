@@ -153,7 +153,7 @@ class Written:
         self._branches: list[Written] = []
 
     def branch(self) -> "Written":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Written())
         return self._branches[-1]
 
@@ -188,7 +188,7 @@ class Wake:
         self._branches: list[Wake] = []
 
     def branch(self) -> "Wake":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Wake())
         return self._branches[-1]
 
@@ -259,7 +259,7 @@ class Engine:
     denials: Denials = field(default_factory=Denials)
     counts: CallCounts = field(default_factory=CallCounts)
     agents: "Mapping[str, Engine]" = field(default_factory=dict)
-    """With other rules, on the same database: those of the agents that have settings of their own, by name."""
+    """The engines, by name, of the agents that have settings of their own: the same database under other rules."""
 
     def for_agent(self, agent_id: str) -> "Engine":
         """The engine with the rules of an agent."""

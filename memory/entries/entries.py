@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 10.0
 _SHARED_WORDS = 0.5
 """Entries with this share of their words in common are alike, whatever their vectors say."""
 _LIKELY = 0.6
-"""A correction names entries from this part of the bound on that are alike."""
+"""The share of the bound of similarity from which on a correction may mean an entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _CALENDAR_DAY = (
     r"(?P<day>\d{1,2})(?:\.|er)? ?(?:de )?(?P<month>M)(?:,? (?:de )?(?P<year>\d{4}))?",
     r"(?:(?P<year>\d{4}) ?[年년] ?)?(?P<month>\d{1,2}) ?[月월] ?(?P<day>\d{1,2}) ?[日号號일]",
 )
-"""In the first stands M for a month's name."""
+"""M stands for a month's name in the first one."""
 _ENGLISH_DAY = (
     r"(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)? (?:of )?(?P<month>M)(?:,? (?P<year>\d{4}))?",
     r"(?P<month>M)\.? (?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,? (?P<year>\d{4}))?",

@@ -31,8 +31,8 @@ _INLINE_CHARS = 4_000
 DEBOUNCE_MS = 2_000
 """Milliseconds in which further messages join the work that a turn made due."""
 GATHERED_MS, GATHERED = 900_000, 12
-"""Turns in which a user only asks, thanks or greets wait for so many messages, or for so long, before they are worth work
-of their own; anything else that is said makes them due with it."""
+"""Turns in which a user only asks, thanks or greets wait until this many messages have gathered, or this time is over.
+Any other turn makes them due with it."""
 # The spoken messages before an answer in which the user's is searched for.
 _BEFORE = 6
 

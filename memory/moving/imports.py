@@ -51,7 +51,6 @@ from layerlore.storage.threads import threads
 
 _OF_SCOPE = {"message", "entry", "thread", "erased", "thread_state", "resource_state", *MOVED}
 _AT_END = {each.line for each in (*NOTES, PLAN, SESSION_MEMORY)}
-_OTHER_TEXT = "another text is stored under its id, and stays"
 _OTHER = "something else is stored in its place, and stays"
 
 
@@ -327,7 +326,7 @@ class Import:
                 continue
             thread.places.put(moved.seq, moved.revision, put, changed)
             if put.status == "kept":
-                self.report.skip("message", where, _OTHER_TEXT)
+                self.report.skip("message", where, "another text is stored under its id, and stays")
             else:
                 self.report.add("message", put.status)
 

@@ -245,7 +245,6 @@ GOOGLE = "google"
 CODE_TOOL = "code_execution"
 
 _SNAKE = linear_re.compile(r"_([a-z])")
-_SIGNED = ("thought", "thoughtSignature")
 _PASSED_OVER = (
     "audioTranscription",
     "mediaProcessing",
@@ -255,7 +254,6 @@ _PASSED_OVER = (
     "videoMetadata",
 )
 _OF_CALL = ("partialArgs", "willContinue", "scheduling")
-_CALLS = ("functionCall", "functionResponse")
 
 
 def is_gemini_part(block: Any) -> bool:
@@ -268,17 +266,12 @@ def name_calls(parts: Sequence[Any]) -> list[Any]:
     seen: Counter[tuple[str, str]] = Counter()
     named: list[Any] = []
     for part in parts:
-        if is_gemini_part(part):
-            block = _camel(part)
-        else:
-            block = part
-        kind = next((key for key in _CALLS if isinstance(block, dict) and isinstance(block.get(key), dict)), None)
-        if kind:
-            name = block[kind].get("name")
-        else:
-            name = None
+        block = _camel(part) if is_gemini_part(part) else part
+        kind = None
+        if isinstance(block, dict):
+            kind = next((key for key in ("functionCall", "functionResponse") if isinstance(block.get(key), dict)), None)
         # Gemini pairs calls and responses by name and order, but our parts need an id on both.
-        if kind and isinstance(name, str) and not block[kind].get("id"):
+        if kind and isinstance(name := block[kind].get("name"), str) and not block[kind].get("id"):
             seen[kind, name] += 1
             times = seen[kind, name]
             if times == 1:
@@ -296,7 +289,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
     kind = _find_kind(block)
     if kind is None:
         raise InvalidInput(f"{where}: the part has no type; {describe_choices(None, tuple(_READERS))}")
-    check_keys(block, where, (kind, *_SIGNED), _PASSED_OVER)
+    check_keys(block, where, (kind, "thought", "thoughtSignature"), _PASSED_OVER)
     signature = read_optional_text(block.get("thoughtSignature"), f"{where}.thoughtSignature")
     if kind == "text":
         text = read_written(block["text"], f"{where}.text")

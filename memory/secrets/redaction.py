@@ -311,17 +311,16 @@ _HEADERS = frozenset(("cookie", "set-cookie", "authorization", "proxy-authorizat
 # Members that hold the value of what another member, or the object's own name, names.
 _VALUES = frozenset(["value", "val", "default", "const", "enum", "example", "examples"])
 _FLAG = linear_re.compile(r"-{1,2}[A-Za-z][\w.-]*")
-_NAMES = ("name", "key", "Name", "Key")
 
 
 def _named_by_pair(value: dict[Any, Any]) -> Meaning | None:
-    """What ``{"name": "DB_PASSWORD", "value": ...}`` says of its value."""
-    names = (value[name] for name in _NAMES if isinstance(value.get(name), str))
+    """The meaning that ``{"name": "DB_PASSWORD", "value": ...}`` gives its value."""
+    names = (value[name] for name in ("name", "key", "Name", "Key") if isinstance(value.get(name), str))
     return next((found for name in names if (found := find_meaning(name[:200])) is not None), None)
 
 
 def _flag_before(items: list[Any], at: int) -> Meaning | None:
-    """What ``["--password", ...]`` says of the item behind it."""
+    """The meaning that ``["--password", ...]`` gives the item behind it."""
     if at:
         before = items[at - 1]
     else:

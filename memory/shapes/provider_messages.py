@@ -227,15 +227,14 @@ _GEMINI_CALL_IDS = linear_re.compile(r".{1,255}", linear_re.DOTALL)
 _GEMINI_TOOL_NAME_CHARS = 64
 # Other providers also take GIF images; Gemini refuses them.
 _IMAGES = ("image/png", "image/jpeg", "image/webp")
-_URLS = ("https://", "gs://")
 
 
 def render_gemini(laid: ContextLayout) -> ProviderJson:
     """{"systemInstruction": {"parts"}, "contents": [...]}; the first is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are the system instruction. What is recalled stands in
-    front of the newest user message's own parts. So do the volatile blocks if it is the last message; else they stand at
-    the very end.
+    Predefined messages of the role system and the stable blocks are the system instruction. The recalled block stands
+    in front of the newest user message's own parts. So do the volatile blocks if it is the last message; else they
+    stand at the very end.
     """
     tale = make_exchanges(laid, CallIds(_GEMINI_CALL_IDS))
     system = [{"text": text} for text in (*tale.system_texts, *laid.stable) if text.strip()]
@@ -332,7 +331,7 @@ def _gemini_media(part: Json) -> ProviderJson | None:
     if "data" in part:
         return {"inlineData": {"mimeType": kind, "data": part["data"]}}
     url = part.get("url", "")
-    if url.lower().startswith(_URLS):
+    if url.lower().startswith(("https://", "gs://")):
         return {"fileData": {"mimeType": kind, "fileUri": url}}
     return None
 
@@ -381,7 +380,7 @@ _AI_SDK_TOOL_NAME_CHARS = 64
 def render_ai_sdk(laid: ContextLayout) -> ProviderJson:
     """{"system": text, "messages": [...]}; `system` is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are `system`. What is recalled stands in front of the
+    Predefined messages of the role system and the stable blocks are `system`. The recalled block stands in front of the
     newest user message's own content. So do the volatile blocks if it is the last message; else they stand in a user
     message at the end.
     """

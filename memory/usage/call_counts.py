@@ -22,7 +22,7 @@ from layerlore.storage.messages.windows import DayCount
 
 WRITE_SECONDS = 60.0
 _MOST = 10_000
-"""How many sums are gathered at most until the next write; what is beyond is not counted."""
+"""The most sums that are gathered until the next write; further calls are not counted."""
 _TOGETHER = 16
 """How many scopes are written in a transaction."""
 
@@ -140,7 +140,7 @@ def _finish(place: _Place, sums: CallSums) -> CallCount:
 
 
 SHOW_CONTEXT, SHOW_RECALL = "get_context", "recall_memory"
-"""The tools whose answers are counted as what a model was shown."""
+"""The tools whose answers count as shown to a model."""
 _CHARS_A_TOKEN = 4
 
 

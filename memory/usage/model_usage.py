@@ -43,8 +43,6 @@ _WRITTEN_DETAIL = ("cache_write_tokens", "cache_creation_tokens", "cache_write",
 _REASONING_DETAIL = ("reasoning_tokens", "reasoning")
 _AUDIO_DETAIL = ("audio_tokens", "audio")
 _KNOWN = {*_INPUT, *_OUTPUT, *_TOTAL, *_COST, *_CACHED, *_WRITTEN_APART, *_REASONING}
-_USUAL_TIERS = (None, "", "auto", "default", "standard", "on_demand")
-
 _HUMP = linear_re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -120,7 +118,8 @@ def _counts(known: StoredJson, given: StoredJson, where: str) -> ModelUsage:
         written=written,
         written_long=min(long, written),
         reasoning=reasoning,
-        plain=not (total_alone or audio) and given.get("service_tier") in _USUAL_TIERS,
+        plain=not (total_alone or audio)
+        and given.get("service_tier") in (None, "", "auto", "default", "standard", "on_demand"),
     )
 
 

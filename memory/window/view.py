@@ -179,7 +179,7 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
 # The fewest tokens that a message of the newest is cut to.
 _FEWEST = 40
 ASKED_SHARE = 0.75
-"""Of a window's room, the user's newest message has this share before anything else."""
+"""The share of a window's room that the user's newest message gets before anything else."""
 
 
 class RunFitter:

@@ -96,8 +96,7 @@ def refuse_taken(run: Run) -> NoReturn:
 
 
 def is_told(run: Run, claim: str) -> bool:
-    """Whether the run was cancelled while the claim held it: its holder learns of it, and may still bring its
-    output."""
+    """Whether the run was cancelled while the claim held it. Its holder learns of it, and may still bring its output."""
     return run.status == "cancelled" and bool(claim) and run.claim == claim
 
 

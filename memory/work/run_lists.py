@@ -17,7 +17,7 @@ from layerlore.memory.rules.answers import (
     write_cursor,
 )
 from layerlore.memory.rules.json_schema import make_equality_key
-from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
+from layerlore.memory.rules.validation import MOST_INTEGER, check_id, check_metadata, check_text, count_json_bytes
 from layerlore.memory.usage.model_usage import add_lines, present_spent
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
@@ -34,10 +34,8 @@ MOST_BELOW = 500
 """Runs of sub-agents whose spending is summed."""
 # The agents and models that one run lists; the cost of all others is one line.
 _MOST_LINES = 100
-_OTHERS = "others"
-
 LINE_COUNTS = len(fields(Spent))
-"""How many numbers a line is kept with, behind the agent and the model."""
+"""How many numbers a stored line has, behind the agent and the model."""
 
 AgentLine = tuple[str, UsageLine]
 """A line, and the sub-agent who spent it (empty: the run's own agent)."""
@@ -85,7 +83,7 @@ def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
         key = (agent, line.model)
         if key not in sums and len(sums) >= _MOST_LINES:
             # Beyond the limit only the names are lost; the sum stays right.
-            key = (_OTHERS if agent else "", "")
+            key = ("others" if agent else "", "")
         sums[key] = sums.get(key, Spent()) + line.spent
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
 
@@ -102,8 +100,6 @@ ShownStatus = Status | Literal["expired", "resumable"]
 """``expired``: its checkpoint's time is over, and it is about to be removed. ``resumable``: it is suspended and every call
 that waited has an answer, or its runner's time is over."""
 
-# The databases' integers have 64 bits.
-_LARGEST = 2**63
 _LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
     "resumed",
     "pending_tool_calls",
@@ -297,7 +293,7 @@ def _parse_place(cursor: str, request: RunListing) -> Place:
     if not isinstance(place, list) or len(place) != 3:
         raise unknown
     made_for, time, run_id = place
-    if type(time) is not int or abs(time) >= _LARGEST or not isinstance(run_id, str):
+    if type(time) is not int or abs(time) > MOST_INTEGER or not isinstance(run_id, str):
         raise unknown
     if made_for != request.fingerprint():
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")

@@ -11,6 +11,7 @@ from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_te
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, order_keys, read_cursor, show_masked, write_cursor
 from layerlore.memory.rules.validation import (
+    MOST_INTEGER,
     Limits,
     check_id,
     check_json,
@@ -265,8 +266,6 @@ def _check_size(body: Json, where: str, limits: Limits) -> None:
 
 # More JSON than this, in characters, is masked in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000
-# The databases' integers have 64 bits.
-_LARGEST = 2**63
 _OF_ANOTHER = "cursor: it belongs to another conversation, or an earlier one of that name; leave it out"
 SERVER_EVENTS = (
     *("thread_created", "thread_updated", "thread_deleted", "thread_restored"),
@@ -278,7 +277,7 @@ SERVER_EVENTS = (
     *("run_started", "run_updated", "run_suspended", "run_decided", "run_resumed"),
     *("run_completed", "run_failed", "run_cancelled", "run_expired"),
 )
-"""What the server itself writes, in a thread's log or the resource's."""
+"""The events that the server itself writes, in a thread's log or the resource's."""
 
 
 class StoredSteps(TypedDict):
@@ -503,7 +502,7 @@ def show_step(step: Step) -> StoredJson:
 def _parse_place(cursor: str, operation_id: str) -> tuple[str, int]:
     unknown = InvalidInput("cursor: not one that list_steps gave; leave it out to begin at the first step")
     match read_cursor(cursor, unknown):
-        case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq < _LARGEST:
+        case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq <= MOST_INTEGER:
             if made_for != operation_id:
                 raise InvalidInput("cursor: it belongs to a listing with another operation_id; repeat that one")
             return uid, seq

@@ -1,5 +1,5 @@
 """Data of the installation as a whole, queries that look at all tenants at once, and reads of each cluster; one that is
-away keeps nobody from the others."""
+away does not block the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

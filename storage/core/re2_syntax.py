@@ -130,7 +130,7 @@ _SPACES = (
     + "".join(map(chr, range(0x2000, 0x200B)))
     + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What ``str.isspace`` and so ``\\s`` take."""
+"""The characters of ``str.isspace`` and so of ``\\s``."""
 # A class that excludes every character, for an alternative that cannot match.
 _NEVER = r"[^\x{0}-\x{10FFFF}]"
 _MOST_REPEATED = 1000

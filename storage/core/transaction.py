@@ -21,7 +21,7 @@ from layerlore.storage.core.records import Json, Scope, Tenant
 
 Concerns = Callable[[Scope], bool]
 Notify = Callable[[Concerns], None]
-"""Takes a hint: something may have been committed, and whose it may be. What was committed is for a listener to read."""
+"""Takes a hint that something may have been committed, and in which scope. The listener reads what it was."""
 
 
 def anybody(_: Scope) -> bool:
@@ -291,8 +291,8 @@ class Database(Protocol):
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def version(self, scope: Scope) -> Hashable | None:
-        """A mark of everything that is committed now of the scope: while it is the same, nothing that a context may show
-        has changed, whoever writes. Commits in other scopes leave it alone, except on SQLite those of another process.
+        """A mark of everything that is committed now of the scope: while it is the same, no writer has changed anything
+        that a context may show. Commits in other scopes leave it unchanged, except on SQLite those of another process.
         None if that cannot be known soon."""
         ...
 

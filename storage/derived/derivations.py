@@ -26,7 +26,7 @@ from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 
 PATIENCE_MS = 2_000
-"""Several deletes, one after the other, go into the same work."""
+"""Milliseconds until the work is due, so that deletes that follow each other share it."""
 
 _CURSORS = {"entries": "entries_seq", "profile": "profile_seq", "session_memory": "session_seq"}
 _SET_BACK = {
@@ -125,7 +125,7 @@ async def _resting(
 
 
 Again = list[tuple[str, Kind, int]]
-"""What is to be done again: of which thread (its uid), what, and from which seq on."""
+"""Work to do again: the uid of the thread, the kind of work, and the seq from which on."""
 
 
 async def drop(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]) -> Again:
@@ -190,7 +190,7 @@ async def do_again(tx: Tx, scope: Scope, again: Again, *, now: int) -> None:
 
 
 async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages came back: whatever has passed them by is done again from the first of them on."""
+    """After messages came back: background work that passed them is done again from the first of them on."""
     if not seqs:
         return
     again = await drop(tx, scope, thread, seqs)

@@ -13,9 +13,10 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import messages, observations
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import threads
@@ -90,12 +91,7 @@ _NEWEST = (
     .limit(bindparam("most"))
 )
 _LAST_ID = select(func.coalesce(func.max(observations.c.observation_id), 0)).where(in_thread(observations))
-_INSERT = insert(observations).values(
-    **{
-        name: bindparam(name)
-        for name in (*("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),)
-    }
-)
+_INSERT = insert(observations).values(**parameters(*THREAD, *(column.name for column in _COLUMNS)))
 _TOKENS = select(func.coalesce(func.sum(observations.c.tokens), 0)).where(
     in_thread(observations), observations.c.status == "active"
 )
@@ -143,7 +139,7 @@ _DISCARD = delete(observations).where(
 )
 
 
-# Number, newest id and sum of the ids tell two sets of rows apart without a read of their texts.
+# Number, newest id and sum of the ids distinguish two sets of rows without a read of their texts.
 _STATE = (
     select(
         observations.c.status,
@@ -207,7 +203,7 @@ async def add(
     ids."""
     of = of_thread(scope, thread_uid)
     if made:
-        # The thread is held, so no other writer takes these ids.
+        # The transaction holds the thread, so no other writer takes these ids.
         first = (await tx.scalar(_LAST_ID, **of) or 0) + 1
     else:
         first = 1
@@ -250,7 +246,7 @@ class Cursor:
 async def buffer(
     tx: Tx, scope: Scope, thread: Thread, cursor: Cursor, *, current_task: str | None, next_step: str | None
 ) -> None:
-    """Move the observer's cursor on, and keep what the thread is at. Never backwards: a lower cursor is a defect."""
+    """Move the observer's cursor on, and store the current task and the next step. A lower cursor is a defect."""
     assert (cursor.seq, cursor.chars) >= (thread.buffered_seq, thread.buffered_chars)
     await tx.run(
         _BUFFERED,
@@ -356,10 +352,9 @@ _GAPS = (
     .where(in_thread(observations), observations.c.status == "dropped", observations.c.text == "")
     .order_by(observations.c.from_seq)
 )
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid")
 # A gap is a dropped row without text, so that no reader shows it.
 _LEAVE_GAP = insert(observations).values(
-    **{name: bindparam(name) for name in (*_KEY, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
+    **parameters(*THREAD, "observation_id", "from_seq", "to_seq", "batch", "created_at"),
     marker="info",
     text="",
     said_at=0,

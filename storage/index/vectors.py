@@ -33,8 +33,8 @@ class NewVector:
 
 
 def make_vector(row_id: int, vector: NDArray[np.float32]) -> NewVector:
-    """What is stored of a vector of unit length: its bits for the quick first search, and numbers of 16 bits (little endian)
-    for the exact comparison. The rounding changes a cosine by less than 0.0001."""
+    """The stored form of a vector of unit length: its bits for the quick first search, and numbers of 16 bits (little
+    endian) for the exact comparison. The rounding changes a cosine by less than 0.0001."""
     return NewVector(row_id, np.packbits(vector > 0).tobytes(), round_vectors(vector).astype("<i2").tobytes())
 
 
@@ -89,7 +89,7 @@ _LACKING = (
     .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
     .order_by(search_rows.c.row_id)
 )
-# So that no row goes before its vector is there; one that is being deleted is as good as gone.
+# The lock keeps each row until its vector is stored. A row that is being deleted counts as gone.
 _LACKING_LOCKED = _LACKING.with_for_update(read=True, key_share=True, skip_locked=True)
 
 

@@ -151,7 +151,7 @@ entries = Table(
     Column("pinned_at", BigInteger),
     Column("expires_at", BigInteger),  # after that it is not shown
     Column("unproven", Text),  # a JSON list: names and numbers that no quotation contains
-    Column("subject", Text),  # of the thread in which it was kept, if that has one
+    Column("subject", Text),  # of the thread in which it was stored, if that has one
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
     Index("entries_by_hash", *SCOPE, "content_hash"),
     Index("entries_by_status", *SCOPE, "status", "created_at"),

@@ -58,7 +58,6 @@ POOLED = (
     "Postgres is behind a pooler that shares connections between transactions and does not follow prepared statements: "
     "add ?statement_cache_size=0 to the database URL (docs/tenants.md)"
 )
-_DAMAGED = "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
 
 
 def unable(error: BaseException) -> str:
@@ -69,7 +68,7 @@ def unable(error: BaseException) -> str:
         case asyncpg.ReadOnlySQLTransactionError():
             return "Postgres takes no writes: it is a standby, or was made read-only"
         case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
-            return _DAMAGED
+            return "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
         case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
             return POOLED
         case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
@@ -183,9 +182,6 @@ def _size(row: Row) -> int:
     return sum(len(value) for value in row if isinstance(value, str))
 
 
-_WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
-
-
 class PostgresTx:
     """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row;
     ``changed_memory``: a row that answers are made of."""
@@ -270,7 +266,7 @@ class PostgresTx:
         tag, _, count = status.rpartition(" ")
         if not count.isdigit():
             return 0
-        if tag.startswith(_WRITING_TAGS):
+        if tag.startswith(("INSERT", "UPDATE", "DELETE", "MERGE")):
             self._note_change(sql, int(count))
         return int(count)
 
