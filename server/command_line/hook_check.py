@@ -86,13 +86,16 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
 
 def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: Places) -> Finding:
     title, again = BY_NAME[name].title, suggest("install", name, "--capture")
-    used = _find_used(name, places)
+    used, now = _find_used(name, places), now_ms()
     if activity is None and is_untrusted(name, places) and not _has_plugin(name, places):
         return Finding(SECTION, title, "they are set up, and it does not trust them yet", "degraded", TRUST)
+    changed = _find_changed(name, places)
+    # Without transcripts nothing shows whether it was used, so the limit is longer.
+    if activity is None and (used <= changed if used else now <= changed + UNUSED_MS):
+        return Finding(SECTION, title, "they are set up, and have not fired yet: it was not seen in use since")
     if activity is None:
         mend = f"restart it and begin a session; if nothing changes, run `{again}` and look at what it shows of hooks"
         return Finding(SECTION, title, "they are set up, and have never fired", "degraded", mend)
-    now = now_ms()
     each = activity.tokens // activity.sessions
     value = (
         f"last fired {_ago(activity.last, now)} ({activity.event}); {_count(activity.sessions, 'session')}, "
@@ -131,10 +134,21 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
         yield Finding(SECTION, "set aside", f"{_count(state.unfit, 'event')} that cannot be read", "degraded", mend)
 
 
+def _own_file(name: str, places: Places) -> Path:
+    return places.find(find_hooks(name, ("layerlore",))[0][0].file)
+
+
 def _is_set_up(name: str, places: Places) -> bool:
     """Whether the host's own file calls one of our hooks for it."""
-    file = find_hooks(name, ("layerlore",))[0][0].file
-    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
+    return _stands_in(_own_file(name, places), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
+
+
+def _find_changed(name: str, places: Places) -> int:
+    """When the file that sets the hooks up was last changed, in milliseconds since 1970."""
+    if _is_set_up(name, places):
+        return _read_time(_own_file(name, places))
+    file, _ = _PLUGINS.get(name, ("", ""))
+    return _read_time(places.find(file)) if file else 0
 
 
 def _has_plugin(name: str, places: Places) -> bool:

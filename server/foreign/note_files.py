@@ -116,7 +116,7 @@ def _list_held(item: Any) -> list[Any]:
 
 
 _MOST_BYTES = 256 * 1024 * 1024
-# A link is none: its bracket is followed by a parenthesis.
+# A link does not match, since a parenthesis follows its bracket.
 _OBSERVATION = linear_re.compile(r"^\s*[-*] \[([^\[\]]+)\] +(\S.*)$")
 _CHECK_BOXES = (" ", "x", "X", "-")
 _RELATION = linear_re.compile(r"^\s*[-*] +(.*?) *\[\[([^\[\]]+)\]\] *(?:\((.*)\))? *$")

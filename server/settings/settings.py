@@ -354,7 +354,7 @@ class Settings(BaseSettings):
     @classmethod
     def _has_audience(cls, jwt: JwtSettings, info: ValidationInfo) -> JwtSettings:
         http: HttpSettings | None = info.data.get("http")
-        # The same issuer makes tokens for other services, which an audience tells apart.
+        # The same issuer makes tokens for other services. Only the audience distinguishes them.
         if jwt.issuer and not jwt.audience and http is not None and not http.public_url:
             raise ValueError(
                 "issuer needs audience or http.public_url: without them, tokens that were made for others would be accepted"

@@ -164,7 +164,7 @@ class LineConnection:
             try:
                 await self._sink.write(line)
             except OSError:
-                self._stop.ask()  # nobody reads any more
+                self._stop.ask()  # the host has stopped reading
 
     async def _end_when_asked(self) -> None:
         await self._stop.wait()

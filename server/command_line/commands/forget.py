@@ -1,5 +1,4 @@
-"""``layerlore forget``, ``edit`` and ``undo``: take something out of the memory or change it, after a look at what that
-would do, and take it back."""
+"""``layerlore forget``, ``edit`` and ``undo``: remove or change memories after a preview, and undo that."""
 
 import asyncio
 import difflib
@@ -55,7 +54,7 @@ class Consent:
     sure: bool
 
     def check(self, command: str) -> None:
-        """Raises SettingsError if the user cannot be asked."""
+        """Raises SettingsError if there is no terminal to ask at."""
         if not (self.dry_run or self.sure or sys.stdin.isatty()):
             raise SettingsError(
                 f"{command} asks first, and there is no terminal to ask at: use --yes to do it without asking, or "
@@ -70,7 +69,7 @@ class Consent:
 
 
 def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
-    """Forget entries by their ids, or all about some words, after a look at it. Returns the exit code: 1 if nothing was
+    """Forget entries by their ids, or all about some words, after a preview. Returns the exit code: 1 if nothing was
     forgotten.
 
     Raises SettingsError, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
@@ -83,13 +82,13 @@ async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Co
     async with calling(
         settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
     ) as ask:
-        # Ids name exact entries, so they are looked up; words only find candidates.
         chosen: Json = {"ids": what}
         if ids:
-            shown = "\n".join(
-                [f"- entry {each}: {(await ask(_show_entry, entry_id=each))['content']}" for each in what]
-            )
-            preview = f"This would be forgotten:\n{shown}"
+            preview = "This would be forgotten:"
+            for each in what:
+                entry: EntryRow = await ask(_show_entry, entry_id=each)
+                preview += f"\n- entry {each}: {entry['content']}"
+        # Words only find candidates, so the tool first shows them.
         else:
             found: ForgetPreviewAnswer = await ask(entries.forget, query=" ".join(what), format="json")
             preview = forget_text.render_preview(found)
@@ -126,15 +125,15 @@ async def _show_entry(call: Call, entry_id: str) -> EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation;
-    ``text`` is the new text, None: an editor asks for it."""
+    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation. ``text``:
+    the new text; None: the user writes it in an editor."""
 
     what: Edited
     id: str
     text: str | None
 
     def check(self) -> "EditRequest":
-        """The same. Raises InvalidInput for what does not go together."""
+        """Return the request. Raises InvalidInput for values that do not go together."""
         if (self.what == "profile") == bool(self.id):
             raise InvalidInput(
                 "edit profile takes no id" if self.id else f"edit {self.what} needs an id; `layerlore show` has the ids"
@@ -143,7 +142,7 @@ class EditRequest:
 
 
 def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool) -> int:
-    """Change a text that is remembered, after a look at what changes. Returns the exit code: 1 if nothing was changed.
+    """Change a remembered text after a preview of the change. Returns the exit code: 1 if nothing was changed.
 
     Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
@@ -155,14 +154,15 @@ async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent:
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
         before, version = await _read_text(ask, request)
-        if request.text is not None:
-            after = request.text
-        elif not sys.stdin.isatty():
-            raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
-        else:
+        after = request.text
+        if after is None:
+            if not sys.stdin.isatty():
+                raise SettingsError(
+                    "edit opens an editor, and there is no terminal for it: give the new text with --text"
+                )
             after = await asyncio.to_thread(_open_editor, before)
+        # An editor may add a newline at the end, which does not count as a change.
         after = after.strip()
-        # An editor may add a newline at the end, which is no change.
         if after == before.strip():
             return _finish({"changed": False}, "nothing changed", as_json, 0)
         consent.check("edit")
@@ -182,7 +182,7 @@ async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent:
 
 
 async def _read_text(ask: Ask, request: EditRequest) -> tuple[str, int]:
-    """The text as it is, and of a document its version."""
+    """The current text, and the version of a document."""
     match request.what:
         case "entries":
             return (await ask(_show_entry, entry_id=request.id))["content"], 0
@@ -192,11 +192,9 @@ async def _read_text(ask: Ask, request: EditRequest) -> tuple[str, int]:
                 raise NotFound(f"there is no conversation {request.id!r}; `layerlore show threads` lists them")
             return listed[0].get("title", ""), 0
     document = await ask(working_memory.get_working_memory, format="json", **_of_document(request))
-    content = document["content"]
-    if isinstance(content, str):
-        text = content
-    else:
-        text = json.dumps(content, ensure_ascii=False, indent=2)
+    text = document["content"]
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False, indent=2)
     return text, document["version"]
 
 
@@ -217,7 +215,7 @@ async def _write_text(ask: Ask, request: EditRequest, text: str, version: int) -
         case "thread":
             answer = await ask(threads.update_thread, thread_id=request.id, title=text)
         case _ if not text:
-            # The version that was shown: a change by an agent in between is a conflict, not lost.
+            # With the version that was shown, a change by an agent in between is a conflict and not lost.
             answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(request))
         case _:
             answer = await ask(
@@ -236,7 +234,7 @@ async def _correct(call: Call, entry_id: str, content: str) -> RememberedEntry:
 
 
 def _open_editor(text: str) -> str:
-    """The text as a person leaves it in an editor. Raises InvalidInput if none exists or it fails."""
+    """The text after a person has edited it. Raises InvalidInput if no editor exists or it fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "layerlore.md")

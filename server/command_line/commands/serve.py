@@ -17,11 +17,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from layerlore.server.access.credentials import (
     LOCAL_TENANT,
-    Anybody,
     ApiKeys,
     ByForm,
     Credentials,
     LocalKey,
+    NoCredentials,
     local_principal,
 )
 from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
@@ -182,7 +182,7 @@ def _credentials(
 ) -> Credentials:
     person = local_principal(settings.agent, settings.resource)
     if not settings.http.auth:
-        return Anybody(person)
+        return NoCredentials(person)
 
     async def find(digest: str) -> ApiKey | None:
         # Looked up at each call: the engine opens after the server listens.
