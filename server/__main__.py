@@ -43,7 +43,7 @@ def main() -> None:
     except StreamClosed as closed:
         sys.stderr.write(f"layerlore: {closed}\n")
         return _end(1)
-    # A person at a terminal is no host, and starts no shared server.
+    # A person at a terminal is not a host, so no shared server is needed.
     if os.isatty(fds[0]):
         launch = None
     else:

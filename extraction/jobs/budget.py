@@ -100,7 +100,7 @@ LONGEST_MS = 300_000
 _FACTOR: float = (LONGEST_MS / FIRST_MS) ** (1 / (MOST_FAILURES - 2))
 
 OUTAGE = 3
-"""After this many requests in a row without an answer, of any jobs, no model is asked for a while."""
+"""After this many requests in a row without an answer, of any jobs, models rest for a while."""
 OUTAGE_MS = 5_000
 
 

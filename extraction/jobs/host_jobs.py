@@ -1,5 +1,5 @@
-"""Jobs for the host's own model: it takes a job, and submits an answer. What several kinds have to do about one turn is one
-job, whose parts stand or fall alone.
+"""Jobs for the host's own model: it takes a job, and submits an answer. The work of several kinds on one turn is one
+job, and each of its parts succeeds or fails alone.
 
 The server keeps nothing in memory between the two requests, which may reach different processes: the material is read
 again from the claims, and must be what the model got.
@@ -48,7 +48,7 @@ from layerlore.storage.jobs.job_rows import MOST_FAILURES, Claim, Fenced, Kind
 from layerlore.storage.threads import threads
 
 TURN_KINDS: tuple[Kind, ...] = ("entries", "profile", "session_memory", "title")
-"""The kinds that read the same turn, in the order in which they are asked for and stored."""
+"""The kinds that read the same turn, in the order in which the answer has them and they are stored."""
 
 # A line repeats the time after this number of milliseconds.
 _TIMED_MS = 600_000
@@ -83,7 +83,7 @@ class Assignment:
 
 
 def make_assignment(parts: Sequence[JobPart]) -> Assignment:
-    """The parts as one assignment: of a single one that is not about a turn, its own material."""
+    """Join the parts into one assignment. A single part that is not about a turn is its own material."""
     turns = [(part.name, part.material.turn) for part in parts if part.material.turn is not None]
     if not turns:
         material = parts[0].material
@@ -151,8 +151,8 @@ def _write(lines: Sequence[TranscriptLine]) -> list[str]:
 
 
 def _shorten(schema: JsonSchema) -> JsonSchema:
-    """A schema as a model is shown it beside the instructions, which say the rest; the answer is checked against all of
-    it."""
+    """The part of a schema that a model gets beside the instructions, which say the rest. Answers are checked against
+    all of it."""
     shown: JsonSchema = {key: schema[key] for key in ("type", "required") if key in schema}
     if "items" in schema:
         return {**shown, "items": _shorten(schema["items"])}
@@ -188,7 +188,7 @@ def _catch(answer: ModelAnswer, schema: JsonSchema) -> WrongAnswer | None:
 
 
 LEASE_MS = 600_000
-"""Ten minutes: a host's model works on a job between other things. A job that it gave up is free after that."""
+"""Ten minutes, since a host's model works on a job between other things. A job that it gave up is free afterwards."""
 _AGAIN = "next_memory_job gives another"
 _UNKNOWN = (
     "job_id: there is no such job, it has ended, or it was taken back: its lease ran out and somebody else took it, or "
@@ -269,7 +269,7 @@ def name_host_model(client: str) -> str:
 
 
 async def take(engine: Engine, scope: Scope, holder: str, *, sent: WriteRequest) -> Offer | None:
-    """Take what is due of the scope for LEASE_MS, or give the holder again what it has; None when nothing is due.
+    """Claim the scope's due work for LEASE_MS, or return what the holder has claimed already; None when nothing is due.
 
     Raises NotFound for a repeated request whose job has ended, StorageUnavailable.
     """
@@ -307,7 +307,8 @@ async def submit(
     if isinstance(answer, str):
         text = answer
     else:
-        text = _as_text(answer)
+        check_json(answer, "result", depth=DEPTH)
+        text = to_json(answer)
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
@@ -329,7 +330,10 @@ async def submit(
     for part in parts:
         found = await _judge(engine, part, split[part.name], Author(name_host_model(client), prompt))
         if isinstance(found, Result):
-            results.append(_keep_open(found) if found.mendable else found)
+            # A part waits once for a correction by its author, as when the server asks a model itself.
+            if found.mendable:
+                found = replace(found, value=replace(found.value, stays_open=True), stays_open=True)
+            results.append(found)
         else:
             wrong.append(found if len(parts) == 1 else _name_part(found))
     if not results:
@@ -339,11 +343,6 @@ async def submit(
     if told:
         stored["refused"] = [*stored["refused"][: -len(told)], *told]
     return stored
-
-
-def _keep_open(result: Result) -> Result:
-    """The result of a part that waits for what its author can mend: once, as when the server asks a model itself."""
-    return replace(result, value=replace(result.value, stays_open=True), stays_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +374,6 @@ def _fingerprint(material: Material) -> str:
     # An answer stays valid when only the background changes.
     given = {name: value for name, value in content.items() if name not in material.beside}
     return hashlib.sha256(to_json([material.prompt, given]).encode()).hexdigest()[:6]
-
-
-def _as_text(answer: Any) -> str:
-    check_json(answer, "result", depth=DEPTH)
-    return to_json(answer)
 
 
 def _read(text: str, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]:
@@ -527,11 +521,12 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: WriteRequ
     claims = [each for each in found if each is not None]
     if not claims:
         raise NotFound("the job that this request was given has ended: a new request needs a new idempotency key")
-    return _in_order(claims)
+    order = list(host_kinds())
+    return sorted(claims, key=lambda claim: order.index(claim.kind))
 
 
 async def _keep_held(tx: Tx, held: Sequence[Claim], now: int) -> list[Claim]:
-    """The job that a holder took first and has lost the id of, for another LEASE_MS."""
+    """The job that a holder claimed first and whose id it has lost, for another LEASE_MS."""
     first = held[0]
     same = [first]
     if first.kind in TURN_KINDS:
@@ -559,11 +554,6 @@ async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int
         tx, scope, first.thread_uid, TURN_KINDS, holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
     )
     return [first, *beside]
-
-
-def _in_order(claims: Sequence[Claim]) -> list[Claim]:
-    order = list(host_kinds())
-    return sorted(claims, key=lambda claim: order.index(claim.kind))
 
 
 async def _refuse_unknown(_: Tx) -> NoReturn:

@@ -59,7 +59,7 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
     Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
     """
     engine = engine.for_agent(claim.scope.agent_id)
-    if engine.memory != "on":  # the memory was closed since the job was asked for
+    if engine.memory != "on":  # the memory was closed after the request
         await engine.database.write(job_rows.finish, claim, now=engine.now())
         return
     material = await prepare(engine, kind, claim)
@@ -71,7 +71,7 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
 
 
 async def _find_result(engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None) -> "Result":
-    """The checked answer. Raises AnswerRefused if nothing of it can be stored, asked again or not."""
+    """The checked answer. Raises AnswerRefused if nothing of it can be stored, even after a second request."""
     answer, by = await _answer(engine, kind, claim, material, chat)
     first: Result | None = None
     try:
@@ -108,7 +108,7 @@ async def prepare(engine: Engine, kind: JobKind, claim: Claim) -> Material | Non
     """Read the job's material. None: there is nothing to do, and the job is finished. Raises Fenced, StorageUnavailable."""
     try:
         material = await engine.database.read(kind.prepare, claim, engine)
-    except NotFound:  # deleted since the job was asked for
+    except NotFound:  # deleted after the request
         material = None
     if material is None:
         await engine.database.write(job_rows.finish, claim, now=engine.now())
@@ -269,7 +269,7 @@ async def _add_spending(tx: Tx, tenant: Tenant, spent: Spent, *, now: int) -> No
 
 
 async def _add(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
-    # Nothing is kept about a resource that was erased meanwhile.
+    # Store nothing about a resource that was erased meanwhile.
     if await scopes.still_known(tx, claim.scope, claim.thread_uid):
         await usage_rows.add(tx, claim.scope, claim.thread_uid, [line], now=now)
 
@@ -348,7 +348,8 @@ def _describe(claim: Claim, error: Exception) -> str:
 log = logging.getLogger(__name__)
 
 HAND_BACK_SECONDS = 0.8
-"""How long handing jobs back may take when the process ends; the others are free when their lease has run out."""
+"""How long handing jobs back may take when the process ends. Jobs that are not handed back are free when their lease
+has run out."""
 TAKEN_MS = 200
 """The wait after a due job could not be claimed because another transaction had its row."""
 

@@ -1,7 +1,7 @@
 """The stand-in for observer and reflector without a model.
 
-It extracts messages once a thread has too many that are not noted, extracts again what is left where notes were removed
-together with a message, and drops observations once a thread has too many of them.
+It extracts messages once a thread has too many that are not noted, fills the gaps that removed notes left, and drops
+observations once a thread has too many of them.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ from layerlore.storage.threads.events import NewEvent
 PROMPT = "digest/2"
 """Names the rules of ``memory.digest.digest`` where other kinds name their prompt."""
 
-# Tokens of messages for one token of extracts, and the least and the most that extracts may have.
+# Tokens of messages for each token of extracts, and the fewest and the most tokens of extracts.
 _SHARE, _FEWEST, _MOST = 12, 300, 4000
 # The order in which observations are dropped; critical ones stay.
 _ORDER: tuple[Marker, ...] = ("info", "completion", "important")
@@ -112,7 +112,7 @@ class Digester:
     name: Kind = "digest"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
-        """The first gap, else the messages that are too many, else the observations; None when a model came first."""
+        """The first gap, else the messages beyond the threshold, else the observations; None when a model came first."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
             return None

@@ -109,7 +109,7 @@ def read_document(answer: Json, document: WorkingMemoryDocument) -> str:
     if rules.format == "json" and content:
         _check_json(content)
     if not has_content(content, rules):
-        # A model that returns an empty document has lost it: stored, it would wipe what is known.
+        # A model that returns an empty document has lost it. Storing that would wipe what is known.
         if has_content(document.content, rules):
             raise AnswerRefused(
                 "document: there is nothing in it, but the present one has content: write the whole document"

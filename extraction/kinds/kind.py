@@ -290,9 +290,8 @@ class Material:
     ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).
     ``inputs`` is what the kind needs to store the answer: it stays in memory, or is read again from the claim.
     ``beside`` names the parts of the content that only give background: an answer stays valid when they change.
-    ``silent``: the material is too thin for a model, so that none works on it.
-    ``turn``: how a job that several kinds share gives and asks the same.
-    ``again``: an earlier answer was refused; what is refused of this one is left out.
+    ``silent``: the material is too thin for a model, so that none works on it. ``turn``: the part of this material in a
+    job that several kinds share. ``again``: an earlier answer was refused; what is refused of this one is left out.
     """
 
     instructions: str
@@ -479,3 +478,23 @@ def check_unchanged(now: Sequence[Message], given: Sequence[Message]) -> None:
     """Raises Stale unless the messages are as the model got them."""
     if list(now) != list(given):
         raise Stale("messages were changed or deleted meanwhile")
+
+
+async def lock_spoken(
+    tx: Tx,
+    claim: Claim,
+    cursor: threads.Cursor,
+    *,
+    began: int,
+    read_from: int,
+    messages: Sequence[Message],
+) -> Thread:
+    """The thread, locked. Raises Stale if the cursor or the spoken messages after it have changed."""
+    thread = await lock_thread(tx, claim)
+    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, cursor) != began:
+        raise Stale("another job read these messages meanwhile")
+    now = await message_pages.read_spoken(
+        tx, claim.scope, thread, after=read_from, upto=messages[-1].seq, most=len(messages) + 1
+    )
+    check_unchanged(now, messages)
+    return thread

@@ -109,7 +109,7 @@ class ObserverResult:
 
 @dataclass(frozen=True, slots=True)
 class NoteSources:
-    """The messages that notes are made from, in order: their seqs, how far each is trusted, and its time.
+    """The messages that notes are made from, in order: the seq, the trust and the time of each.
 
     ``texts``: the text of each message that a model gets, by seq, if a model names the sources of its notes.
     """

@@ -41,7 +41,8 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 COMPACTED = 5
-"""When this many notes wait, they are written into the document (n8n's number); while there is none, any number."""
+"""When this many notes wait, they are written into the document (n8n's number). Without a document, one note is enough.
+"""
 MOST_MESSAGES = 200
 MOST_NOTES = 20
 OF_USERS = ("objective", "decision")
@@ -90,8 +91,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NotesInput:
-    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: there is no document yet, and
-    a user's words are to begin it."""
+    """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: no document exists yet, and a
+    user's words will begin it."""
 
     reading: Reading
     queued: tuple[Note, ...]
@@ -268,7 +269,7 @@ def _prepare_document(
     prompt = render("session_document", form=form)
     given = {name: content[name] for name in ("session_memory", "notes")}
     asks: Mapping[str, Any] = {"session_document": form, "notes": bool(notes)}
-    turn = TurnPart(asks, _MEMBER, _read_member_document, given, lines)
+    turn = TurnPart(asks, _MEMBER, lambda given: {"document": given}, given, lines)
     if found:
         reading = _reading(claim, began, found)
     else:
@@ -292,10 +293,6 @@ def _as_json(notes: Sequence[Note]) -> list[Json]:
 def _read_member_notes(given: Any) -> ModelAnswer:
     # Beside other kinds, an empty list says that nothing is worth a note.
     return {"notes": given, "nothing_to_note": not given}
-
-
-def _read_member_document(given: Any) -> ModelAnswer:
-    return {"document": given}
 
 
 def _read_notes(answer: ModelAnswer, inputs: NotesInput) -> NotesResult:

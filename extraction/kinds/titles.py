@@ -1,8 +1,7 @@
-"""The writer of titles: what a conversation is about, in a few words, made once from what its user first asked."""
+"""The writer of titles: the subject of a conversation in a few words, made once from its user's first request."""
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
 from unicodedata import east_asian_width
 
 from layerlore.extraction.kinds.documents import clean_text
@@ -82,8 +81,8 @@ class TitleWriter:
     name: Kind = "title"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
-        """The first message of substance from a user; None if none exists, for a thread that has a title (but for one
-        that was cut from what was said) or must not have one, and while titles are switched off."""
+        """The first message of substance from a user; None if none exists, while titles are switched off, and for a
+        thread that must not have a title or has one already that was not cut from a message."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None or not is_open(thread) or not engine.titles.enabled:
             return None
@@ -97,7 +96,7 @@ class TitleWriter:
         lines = [
             replace(line, text=line.text[:GIVEN_CHARS]) for line in read_lines(engine, [found.message], tools=False)
         ]
-        turn = TurnPart({"title": True, **form}, _MEMBER, _read_member, earlier=tuple(lines))
+        turn = TurnPart({"title": True, **form}, _MEMBER, lambda given: {"title": given}, earlier=tuple(lines))
         return Material(prompt.text, content, SCHEMA, prompt.version, found, turn=turn)
 
     def read(self, answer: ModelAnswer, material: Material) -> str:
@@ -127,7 +126,7 @@ class TitleWriter:
         if now != [message]:
             raise Stale("the message that the title was made of was changed or deleted meanwhile")
         if not await threads.put_title(tx, claim.scope, claim.thread_uid, result.title, by=by.model):
-            return Ended()  # it was cut from what was said, like this one
+            return Ended()  # it was cut from a message, like this one
         origin = Origin(claim.kind, "")
         made: Json = {"changed": ["title"], "model": by.model, "prompt": by.prompt}
         # The event names the message, so that deleting the message finds the title, too.
@@ -146,12 +145,8 @@ class TitleWriter:
 
 
 def is_open(thread: Thread) -> bool:
-    """Whether a title may be made: there is none, or one that was cut from what was said."""
+    """Whether a title may be made: the thread has none, or one that was cut from a message."""
     return (thread.title is None and thread.title_by is None) or thread.title_by == EXTRACTIVE
-
-
-def _read_member(given: Any) -> ModelAnswer:
-    return {"title": given}
 
 
 async def _find_message(tx: Tx, engine: Engine, claim: Claim, thread: Thread) -> TitleInput | None:

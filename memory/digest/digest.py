@@ -32,8 +32,8 @@ from layerlore.storage.core.records import Message, Role
 
 Marker = Literal["critical", "important", "info", "completion"]
 NoteKind = Literal["correction", "rule", "fact", "word", "failure", "result", "prose"]
-"""What a note is: a user's correction, rule (or standing wish), fact (what has a value, a name or a date in it), or
-other word; a call that failed for good; another call; what an agent says."""
+"""The kind of a note: a user's correction, rule (or standing wish), fact (with a value, a name or a date), or other
+word; a call that failed for good; another call; an agent's word."""
 
 # A sentence that weighs less is filler.
 _LEAST = 0.9
@@ -51,7 +51,7 @@ _OF_USER: dict[Act, float] = {"done": 2.0, "decision": 1.9, "error": 1.7, "quest
 # The first question is what a message is about.
 _ASKING_AGAIN: dict[Act, float] = {**_OF_USER, "question": 1.0}
 _AMONG_PEOPLE: dict[Act, float] = {"done": 1.0, "decision": 0.9, "error": 1.0, "question": 0.6}
-# What is ruled where it binds nobody who works for the user: by a system message.
+# Rules of a system message, which do not bind the user's agent.
 _RULED_BY_SYSTEM = 4.0
 
 
@@ -240,17 +240,17 @@ def _is_done(sentence: Sentence) -> bool:
 
 MOST_A_MESSAGE = 3
 MOST_OF_A_PERSON = 40
-"""The most notes of one message to an agent: all that is ruled or put right in it."""
+"""The most notes of one message to an agent: room for all its rules and corrections."""
 MOST_FACTS = 12
-"""Of them, those that are no correction and no rule: all that is telling in a message of a few sentences."""
-# The ones among those that state no fact.
+"""The most of them that are neither corrections nor rules: enough for a message of a few sentences."""
+# Those of them that state no fact.
 _MOST_WORDS = 8
 _RULING: frozenset[NoteKind] = frozenset({"correction", "rule"})
 OF_USERS: frozenset[NoteKind] = _RULING | {"fact"}
-"""What a user rules, puts right and says of themselves."""
-# More than a token of prose has: what is longer than what is left has room for need not be counted.
+"""The kinds of a user's rules, corrections and facts."""
+# More characters than a token of prose has: a text too long for the room by this measure need not be counted.
 _CHARS_A_TOKEN = 7
-# The characters of a note besides its text, and a little to keep scraps from going first.
+# The characters of a note besides its text, and some more, so that scraps do not rank first.
 _OWN_CHARS = 40
 
 
@@ -304,7 +304,7 @@ def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]
         if before is None or before.made_of != made_of:
             notes = _note_sentences(message, place)
             if place.calling:
-                notes += [_note_call(message, call) for call in own]
+                notes += [_note(message, judge_call(call), call.text) for call in own]
             chosen = [replace(note, place=number) for number, note in enumerate(_choose(notes, place))]
             before = MessageNotes(made_of, chosen)
         found[message.seq] = before
@@ -391,10 +391,6 @@ def _choose(found: list[DigestNote], place: SpokenPlace) -> list[DigestNote]:
     return [found[at] for at in sorted(kept)]
 
 
-def _note_call(message: Message, call: DigestCall) -> DigestNote:
-    return _note(message, judge_call(call), call.text)
-
-
 class RatedNote(NamedTuple):
     """A note with what ranks it among others: the hash of its words, and what it is worth for its room."""
 
@@ -404,7 +400,7 @@ class RatedNote(NamedTuple):
 
 
 class Rated(Protocol):
-    """Whatever holds what a RatedNote does."""
+    """An object with the fields of a RatedNote."""
 
     @property
     def note(self) -> DigestNote: ...

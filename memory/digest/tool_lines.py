@@ -24,7 +24,7 @@ _READ = 12_000
 _MOST_BETWEEN = 200
 _LONGEST_LINE = 400
 _STRETCH = 100
-# A line of which more are alike says what there is much of.
+# A line with more lines like it only shows what is frequent.
 _OFTEN = 3
 # The least worth of a line that stands for a long result, and of a line beside another.
 _TELLING = 2.0

@@ -1,5 +1,6 @@
-"""What was said and noted in a thread since its session memory was last changed. It stands below the document until the
-document is brought up to date, and beside each line that it denies. The stored document stays as it is."""
+"""Newer lines: the messages and notes of a thread since its session memory was last changed. They stand below the
+document until the document is brought up to date, and beside each line that they deny. The stored document stays as it
+is."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from functools import lru_cache
 from typing import Literal
 
 from layerlore.memory.documents.document_lines import NewerRow, list_lines
-from layerlore.memory.language.phrases import Kind
 from layerlore.memory.language.sentences import (
     LONGEST,
     Sentence,
@@ -31,22 +31,20 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 BY_A_JOB = "session_document/"
-"""Begins the tool of a version that background work wrote."""
-_HEADING = "Newer than this document:"
+"""The prefix of the tool name of a version that background work wrote."""
 # Only the newest user messages are read, so that a context costs the same however long a document was left alone.
 _MOST_READ = 40
 _MOST_SAID = 6
 _MOST_NOTED = 12
 _MARK_CHARS = 120
 _MOST_OTHER_WORDS = 6
-_CORRECTING: frozenset[Kind] = frozenset({"correction", "amending"})
 # "Deadline: 1 December" says that the deadline is the 1 December.
 _LABEL = linear_re.compile(r"([\p{L}\p{N}][^:.!?]{0,40}):\s+(\S.*)", engine="regex")
 
 
 NewerKind = Literal["note", "correction", "statement", "word"]
-"""What a newer line is: a note; of a user's sentences one that puts something right; one that rules, decides or gives a
-value; and any other, which is shown only beside a line that it denies."""
+"""The kind of a newer line: a note; a user's sentence that corrects something; one that rules, decides or gives a
+value; or any other, which is shown only beside a line that it denies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,8 @@ async def read_with_newer(
 
 
 def find_since(changed: Version) -> int:
-    """The time (ms since 1970) after which what is said and noted is newer than the document. A caller has seen all that
-    was said before its change; background work only what its cursor covers."""
+    """The time (ms since 1970) after which messages and notes are newer than the document. A caller has seen all
+    messages before its change; background work only those that its cursor covers."""
     if changed.tool.startswith(BY_A_JOB):
         return 0
     return changed.created_at
@@ -135,7 +133,7 @@ def _read_said(text: str) -> tuple[tuple[str, NewerKind], ...]:
 
 
 def _find_kind(sentence: Sentence) -> NewerKind:
-    if not sentence.kinds.isdisjoint(_CORRECTING):
+    if not sentence.kinds.isdisjoint(("correction", "amending")):
         return "correction"
     if sentence.ruling or sentence.values or "decision" in sentence.kinds:
         return "statement"
@@ -202,13 +200,13 @@ def list_newer(marked: MarkedContent) -> list[NewerRow]:
 
 
 def render_newer(lines: Sequence[NewerLine], seen_after: int | None = None) -> str:
-    """Render the lines that stand below a document; "" without any. ``seen_after``: the reader sees what was said after
+    """Render the lines that stand below a document; "" without any. ``seen_after``: the reader sees the messages after
     this seq elsewhere."""
     unseen = [line for line in lines if seen_after is None or line.seq <= seen_after]
     if not unseen:
         return ""
     shown = [f"- {day(line.said_at)}, {line.by}: {quote_line(line.text)}" for line in unseen]
-    return "\n".join([_HEADING, *shown])
+    return "\n".join(["Newer than this document:", *shown])
 
 
 # Each turn brings one more message, so that most of what a context compares was compared for the last one.

@@ -222,9 +222,10 @@ def _holds_form(lines: list[str], rules: DocumentRules) -> bool:
 
 
 def append_content(stored: str, more: str | StoredJson, _: DocumentRules) -> str | StoredJson:
-    """Append text after a blank line; merge JSON deeply. Raises InvalidInput."""
+    """Append text on a new line; merge JSON deeply. Raises InvalidInput."""
     if isinstance(more, str):
-        return stored.rstrip("\n") + "\n\n" + more
+        # Without a blank line, which each append would add: a caller that wants one sends it.
+        return stored.rstrip() + "\n" + more
     try:
         merged: StoredJson = merge_json(parse_object(stored, "stored"), more)
     except InvalidInput:
@@ -305,7 +306,7 @@ class ListedVersion(VersionRow):
 
 
 class NewerRow(TypedDict):
-    """What was said or noted since the document was last changed, and the line of the document that it denies."""
+    """A sentence or a note that is newer than the document, and the line of the document that it denies."""
 
     said_at: str
     by: str

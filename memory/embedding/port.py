@@ -17,7 +17,7 @@ CLOSED = "the embedder has been closed"
 class EmbeddingFailed(LayerloreError):
     """No vectors, and why: fit for an answer, since it repeats neither texts nor keys.
 
-    ``refused``: the model was reached and did not accept what it was sent, so sending the same again is in vain.
+    ``refused``: the model was reached and did not accept what it was sent, so sending the same again does not help.
     """
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:

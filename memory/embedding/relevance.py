@@ -1,10 +1,10 @@
-"""Whether what was found answers the question at all: a number from 0 to 1 that the floor is compared with.
+"""Relevance: whether the hits answer the question at all, from 0 to 1, to be compared with the floor.
 
-A ranking always has a best; on a topic that was never mentioned, it is noise. How much there is for it: how many of
-the query's words the best hits have, how near they are in meaning, how much of the query never occurs, and how good
-the best of this number of rows would be by chance alone. A calibration weighs these in logistic terms, of which the
-largest counts: one for a question in the words that are remembered, one for a question in other words or in another
-language, whose nearness in meaning is all there is.
+A ranking always has a best; on a topic that was never mentioned, it is noise. The evidence: how many of the query's
+words the best hits have, how near they are in meaning, how much of the query never occurs, and how good the best of
+this number of rows would be by chance alone. A calibration weighs these in logistic terms, of which the largest counts:
+one for a question in the words that are remembered, one for a question in other words or in another language, whose
+nearness in meaning is all there is.
 
 The constants were fitted on five conversations each of LoCoMo, REALTALK and BEAM, whole and cut into stores of 15, 60
 and 250 messages, with questions of other conversations as the absent ones; the terms for other words also on questions
@@ -44,7 +44,7 @@ class RelevanceEvidence:
 
     @property
     def chance(self) -> float:
-        """The largest of as many normal deviates as there are rows, roughly: what the best of them reaches anyway."""
+        """Roughly the largest of as many normal deviates as there are rows: the best row reaches that by chance."""
         return math.sqrt(2 * math.log(max(self.rows, _FEWEST_ROWS)))
 
 

@@ -34,6 +34,7 @@ from layerlore.memory.embedding.table_files import (
     PROBE_TEXT,
     SCORES,
     TABLE,
+    note_use,
     unpack_apart,
 )
 
@@ -43,16 +44,20 @@ class UnpackedModel:
     ValueError."""
 
     def __init__(self, folder: Path) -> None:
+        self._backend = self._open_or_unpack(folder)
+        note_use(folder)
+
+    @staticmethod
+    def _open_or_unpack(folder: Path) -> "_MappedBackend":
         place = folder / FORMAT
         if place.is_dir():
             try:
-                self._backend = _open(place)
-                return
+                return _open(place)
             except (OSError, ValueError):
                 # Damaged, or written by an interrupted process: it is made anew below.
                 shutil.rmtree(place, ignore_errors=True)
         unpack_apart(folder)
-        self._backend = _open(place)
+        return _open(place)
 
     def encode(self, texts: list[str]) -> Any:
         return self._backend.encode(texts)

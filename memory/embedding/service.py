@@ -1,9 +1,9 @@
-"""Embedding as memory uses it: what waits is bounded, and nothing that an embedder does can hurt.
+"""Embedding as memory uses it: the queues are bounded, and a failing or slow embedder harms no caller.
 
-Two workers, one for queries and one for what is embedded in the background, so that a query never stands behind a
-batch. A query has a fixed time; after it recall goes on without a vector, while the vector is still made for the next
-time. The first queries of a process wait longer, once, while a local model loads. A failed embedder rests for a while,
-and queries learn of it at once.
+It has two workers, one for queries and one for background work, so that a query never waits behind a batch. A query has
+a fixed time; after it recall goes on without a vector, while the vector is still made for the next time. The first
+queries of a process wait longer, once, while a local model loads. A failed embedder rests for a while, and queries
+learn of it at once.
 """
 
 import asyncio
@@ -130,7 +130,8 @@ log = logging.getLogger(__name__)
 CACHED_QUERIES = 256
 QUERIES_AT_ONCE = 16
 """A local model takes half as long again for three queries as for one, and twice as long for eight."""
-# At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
+# The most of a background batch that is embedded at a time, so that the cores are soon free for a query and closing
+# does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
 # Seconds that background rows make way for waiting queries, and that closing waits for what cannot be
@@ -140,10 +141,8 @@ _LINGER = 0.5
 _REMOTE_LINGER = 0.1
 # Requests to a remote model wait on the network: one that hangs leaves room for others.
 _REMOTE_QUERIES = 4
-# Seconds after which an embedder that hangs is not waited for by every new query as well.
+# After this number of seconds new queries no longer wait for an embedder that hangs.
 _STALLED = 3.0
-_PLAIN = "hello"
-
 State = Literal["loading", "ready", "failed", "closed"]
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = 300.0
@@ -171,7 +170,7 @@ class Backoff:
 
     @property
     def barred(self) -> str:
-        """Why it is not to be tried now, and when it will be; empty when it may be tried."""
+        """Why it must not be tried now, and when it will be; empty when it may be tried."""
         left = self._until - self._now()
         if self.reason and left > 0:
             return f"{self.reason}; tried again in {max(1, round(left))} s"
@@ -188,7 +187,7 @@ class QueryVector:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingStatus:
-    """``failed``: the last try was in vain, says ``reason``; it is tried again after a pause."""
+    """``failed``: the last try failed, for this ``reason``; the next one follows after a pause."""
 
     model: str
     dimension: int
@@ -214,7 +213,7 @@ class EmbeddingService:
         self.embedder = embedder
         self._patience_ms = patience_ms
         self._load_patience_ms = load_patience_ms if embedder.local else 0
-        # When the one wait for the load ends, in seconds; None before the first query.
+        # When the wait for the load ends, in seconds; None before the first query.
         self._load_awaited_until: float | None = None
         self._queries = Worker("embed-query", 1 if embedder.local else _REMOTE_QUERIES)
         # The queries that callers wait for, where a local model can embed them together.
@@ -285,7 +284,7 @@ class EmbeddingService:
 
     @contextmanager
     def _waited_for(self, text: str) -> Iterator[None]:
-        """Around the wait for a query. A remote model embeds several at a time anyhow."""
+        """Wraps the wait for a query. A remote model embeds several at a time in any case."""
         if not self.embedder.local:
             yield
             return
@@ -296,8 +295,8 @@ class EmbeddingService:
             self._waiting.remove(text)
 
     async def _await_load(self) -> str:
-        """Wait until the model is loaded or the time for that is over, which runs from the first query on. Why the
-        load failed; "" if it did not."""
+        """Wait until the model is loaded or the time for that is over, which runs from the first query on. Returns why
+        the load failed; "" if it did not."""
         if self._loaded:
             return ""
         now = time.monotonic()
@@ -341,7 +340,7 @@ class EmbeddingService:
         return [known[text] if text in known else next(made_now) for text in texts]
 
     def forget(self, scope: Scope) -> None:
-        """Forget what it remembers of a scope; and all queries, which do not say whose they were."""
+        """Forget all that is cached of a scope, and all queries, since they do not name their scope."""
         self.refused.pop(scope, None)
         # A query's text may repeat an erased text, so all of them go.
         self._cache.forget(lambda _: True)
@@ -477,7 +476,7 @@ class EmbeddingService:
             if not error.refused:
                 raise
         # Is it the texts? It is not if the model refuses this too, which raises.
-        self.embedder.embed([_PLAIN])
+        self.embedder.embed(["hello"])
         return self._embed_halves(texts)
 
     def _embed_halves(self, texts: list[str]) -> list[Vectors | None]:

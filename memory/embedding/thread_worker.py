@@ -46,14 +46,14 @@ class Worker:
         return future
 
     def wait_turn(self, seconds: float) -> bool:
-        """Wait for all the work that there is now, at most that long. Whether it has ended; what is submitted meanwhile
-        is not waited for, since under load there always is some."""
+        """Wait for all work submitted so far, at most that long. Returns whether it has ended. Work submitted meanwhile
+        does not count, since under load there always is some."""
         with self._changed:
             ahead = [*self._began, *(future for future, _ in self._queue)]
         return not wait(ahead, seconds).not_done
 
     def is_stalled(self, seconds: float) -> bool:
-        """Whether every thread there may be has been at the same piece of work for longer than that."""
+        """Whether every allowed thread has been at the same piece of work for longer than that."""
         since = time.monotonic() - seconds
         with self._changed:
             return len(self._began) == self._most and max(self._began.values()) < since
@@ -70,7 +70,7 @@ class Worker:
             future.set_exception(WorkerStopped())
 
     def join(self, seconds: float) -> bool:
-        """Wait for the threads of a stopped worker, at most that long. Whether they have ended."""
+        """Wait for the threads of a stopped worker, at most that long. Returns whether they have ended."""
         for thread in self._threads:
             thread.join(seconds)
         return not any(thread.is_alive() for thread in self._threads)
@@ -96,7 +96,7 @@ class Worker:
     def _do(future: Future[Any], work: Callable[[], Any]) -> None:
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller that waits
             future.set_exception(error)
         else:
             future.set_result(result)

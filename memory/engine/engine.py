@@ -96,8 +96,8 @@ class Denials:
         await self._some.wait()
 
     def take(self, *, all_of_them: bool = False) -> list[tuple[Denial, int]]:
-        """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. Lines written
-        since the last time wait for the next, unless ``all_of_them``."""
+        """The denials to write, and the number of calls that each stands for; called once every PAUSE_SECONDS. Lines
+        written since the last time wait for the next, unless ``all_of_them``."""
         due: list[tuple[Denial, int]] = []
         # A copy, since kinds without new calls are removed in the loop.
         for kind, counted in list(self._counted.items()):
@@ -153,7 +153,7 @@ class Written:
         self._branches: list[Written] = []
 
     def branch(self) -> "Written":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Written())
         return self._branches[-1]
 
@@ -188,7 +188,7 @@ class Wake:
         self._branches: list[Wake] = []
 
     def branch(self) -> "Wake":
-        """Another one, for a task of its own, that is told the same from now on."""
+        """Another one, for a task of its own, that gets the same notifications from now on."""
         self._branches.append(Wake())
         return self._branches[-1]
 
@@ -259,7 +259,7 @@ class Engine:
     denials: Denials = field(default_factory=Denials)
     counts: CallCounts = field(default_factory=CallCounts)
     agents: "Mapping[str, Engine]" = field(default_factory=dict)
-    """With other rules, on the same database: those of the agents that have settings of their own, by name."""
+    """The engines, by name, of the agents that have settings of their own: the same database under other rules."""
 
     def for_agent(self, agent_id: str) -> "Engine":
         """The engine with the rules of an agent."""

@@ -28,7 +28,6 @@ _COUNTED = {
     *("messages", "deleted", "deleted_messages", "restored", "entries", "observations", "lines", "events", "masked"),
     *("dropped_steps", "superseded", "refused"),
 }
-_MARK_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def resource_mark(hmac_key: bytes, resource_id: str) -> str:
 def mark(hmac_key: bytes, what: Literal["resource", "thread"], id_: str) -> str:
     """A mark that stands for a resource or a thread, and does not disclose its id."""
     body = f"{what}\0{id_}".encode(errors="surrogatepass")
-    return hmac.new(hmac_key, body, hashlib.sha256).hexdigest()[:_MARK_CHARS]
+    return hmac.new(hmac_key, body, hashlib.sha256).hexdigest()[:32]
 
 
 def make_line(

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from layerlore.memory.usage.usage_answers import UsageByModel
 
 ANY_OBJECT = WithJsonSchema({"type": "object"})
-"""A part of the status that people read: a schema of its keys would say nothing to a model."""
+"""A part of the status for people: a schema of its keys would not help a model."""
 ANY_LIST = WithJsonSchema({"type": "array", "items": {"type": "object"}})
 """The same of a list."""
 

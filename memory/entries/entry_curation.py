@@ -15,7 +15,7 @@ from layerlore.memory.entries.entry_answers import (
 from layerlore.memory.entries.evidence import add_quotes
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
-from layerlore.memory.rules.validation import check_text
+from layerlore.memory.rules.validation import MOST_INTEGER, check_text
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Message, Scope, StoredJson, Whose
@@ -27,8 +27,6 @@ from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
-# The range of the databases' integers.
-_LATEST = 2**63
 # The entries that are searched for words: in one step, and for one page.
 _LOOKED_AT = 500
 _MOST_LOOKED_AT = 5_000
@@ -261,7 +259,7 @@ def _read_place(cursor: str) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest entry")
     match read_cursor(cursor, unknown):
         # int() also matches True, which no cursor has.
-        case [int(created_at), str(entry_id)] if not isinstance(created_at, bool) and abs(created_at) < _LATEST:
+        case [int(created_at), str(entry_id)] if not isinstance(created_at, bool) and abs(created_at) <= MOST_INTEGER:
             return created_at, check_text(entry_id, "cursor")
     raise unknown
 

@@ -18,7 +18,7 @@ from layerlore.storage.derived.subjects import find_others
 from layerlore.storage.messages import indexed_rows
 
 Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]
-"""What an entry says of its source (seed 004); ``caller``: evidence that a caller brought without a label."""
+"""The kind of an entry's source (seed 004); ``caller``: evidence that a caller brought without a label."""
 
 LABELS: tuple[Label, ...] = get_args(Label)
 
@@ -28,7 +28,7 @@ ROLES_OF: dict[Label, tuple[Role, ...]] = {
     "verified_assistant_finding": ("assistant", "user"),
     "caller": ("assistant", "user"),
 }
-"""The roles whose words may be evidence for each label. Where both may, the assistant's come first: they are trusted
+"""The roles whose words may be evidence for each label. If both may, the assistant's come first, since they are trusted
 less."""
 
 FOREIGN = 3
@@ -36,9 +36,8 @@ FOREIGN = 3
 _CONTENT_WORDS = 200
 
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
-_DASHES = "-‐‑‒–—―−﹘﹣-"
 # The last are what a model reads a "(" for, where they open something.
-_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(", "[": "("}
+_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys("-‐‑‒–—―−﹘﹣-", "-"), "<": "(", "[": "("}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def find_places(
 
 
 def find_evidence(evidence: str, label: Label, said: Sequence[EvidenceText]) -> EvidenceSpan | None:
-    """Find the first of the places where the evidence stands, whatever it proves."""
+    """Find the first place where the evidence stands, without a check of what it proves."""
     return next((span for _, span in find_places(evidence, label, said)), None)
 
 

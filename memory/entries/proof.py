@@ -171,8 +171,6 @@ def is_form(name: str, word: str) -> bool:
 
 ACCEPTED: Label = "user_accepted_assistant_proposal"
 
-_UNSPACED = ("zh", "ja")
-
 
 @cache
 def _wish() -> linear_re.Pattern:
@@ -186,7 +184,7 @@ def _reason() -> linear_re.Pattern:
     spaced: list[str] = []
     unspaced: list[str] = []
     for language in LANGUAGES:
-        listed = unspaced if language in _UNSPACED else spaced
+        listed = unspaced if language in ("zh", "ja") else spaced
         listed += phrases("evidence.reasons", language)
     return linear_re.compile(rf"\b(?:{'|'.join(spaced)})\b|{'|'.join(unspaced)}")
 

@@ -40,17 +40,17 @@ from layerlore.storage.threads.events import NewEvent
 EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_remember"]
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 OF_USERS: tuple[EntryKind, ...] = ("preference", "decision", "explicit_remember")
-"""What only a user's own words make of an entry: else a text that an assistant merely read could pass for a wish."""
+"""The kinds that need a user's own words: else a text that an assistant merely read could pass for a wish."""
 
 ABOUT = ("", "user", "project")
 
 PROMPT = "remember"
 OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
-"""Stands where an entry names its prompt; where it names its model stands the client."""
+"""The name in place of an entry's prompt. In place of its model, the entry names the client."""
 SEARCHED = 200
-"""Among so many of the newest messages of a thread evidence is looked for."""
+"""Evidence must lie among this many of the newest messages of a thread."""
 SEARCHED_UNQUOTED = 50
-"""Among at most 50 of the newest messages the sentence is looked for that says an entry without evidence."""
+"""Without evidence, the sentence that says an entry must lie among this many of the newest messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +98,27 @@ class FoundEvidence:
 async def remember(
     engine: Engine, scope: Scope, thread_id: str, request: RememberRequest, *, sent: WriteRequest
 ) -> RememberedEntry:
-    """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
-    say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
-    it. A kind that only a user can want (OF_USERS) needs a user's words as evidence; without them the entry has no
-    kind.
+    """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows,
+    and say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence
+    that says it. A kind that only a user can want (OF_USERS) needs a user's words as evidence; without them the entry
+    has no kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
-    something, in ``unproven`` the names and numbers that no quotation contains, in ``evidence`` the sentence that was found,
-    in ``kept_without_kind`` the kind that was requested, and in ``degraded`` why its meaning could not be compared with
-    others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and
-    stays beside it; ``candidates``: what a correction may mean, and ``similar``: what says something like it, each with its
-    text; ``note`` says what to do about them. In a project, ``whose``: what is about the person is kept with the person's own
-    memory, on the strength of the quotation but without its place, which is the project's.
+    something, in ``unproven`` the names and numbers that no quotation contains, in ``evidence`` the sentence that was
+    found, in ``kept_without_kind`` the kind that was requested, and in ``degraded`` why its meaning could not be
+    compared with others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what
+    says otherwise and stays beside it; ``candidates``: what a correction may mean, and ``similar``: what says something
+    like it, each with its text; ``note`` says what to do about them. In a project, ``whose``: an entry about the person
+    goes to the person's own memory. The quotation proves it, but its place is not stored there, since that is in the
+    project.
 
     Raises InvalidInput, LimitExceeded, NotFound.
     """
     if not engine.entries.enabled:
         raise InvalidInput(OFF)
-    # Before anything is taken out of the words, and once more where that joined what a secret was parted by.
+    # Before anything is removed from the words, and again afterwards, since the removal may join the halves of a
+    # secret.
     words, masked = engine.masked(check_text(request.content, "content"))
     content, again = engine.masked(_check(engine, replace(request, content=words)))
     masked += again
@@ -146,7 +148,7 @@ async def remember(
         trust = "user" if request.by_person else found.trust
         await scopes.hold(tx, owner)
         old = await _find_replaced(tx, owner, request.replaces)
-        kind = request.kind or _inherit_kind(old)
+        kind = request.kind or (old and old.kind) or ""
         loses_kind = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
@@ -187,7 +189,8 @@ async def remember(
             **await record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
-    arguments = [request.content, _make_argument(request.evidence), request.source, request.kind]
+    evidence = request.evidence if isinstance(request.evidence, str) else to_json(list(request.evidence))
+    arguments = [request.content, evidence, request.source, request.kind]
     arguments += [each for each in (request.about, request.replaces, request.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
@@ -198,12 +201,6 @@ async def remember(
         answer["note"] = note
     answer = await engine.database.read(_add_kept, owner, engine, answer, request)
     return await _add_contents(engine, owner, answer)
-
-
-def _make_argument(evidence: str | Sequence[str]) -> str:
-    if isinstance(evidence, str):
-        return evidence
-    return to_json(list(evidence))
 
 
 def _is_of_person(scope: Scope, content: str, request: RememberRequest) -> bool:
@@ -226,11 +223,6 @@ async def _find_owner(engine: Engine, scope: Scope, content: str, request: Remem
     return scope
 
 
-def _inherit_kind(old: Entry | None) -> str:
-    """The kind of the entry whose place another takes."""
-    return (old.kind if old is not None else None) or ""
-
-
 async def _keep_sources(
     tx: Tx, scope: Scope, engine: Engine, old: Entry | None, content: str, request: RememberRequest
 ) -> tuple[EntrySource, ...]:
@@ -251,7 +243,7 @@ async def _keep_sources(
 
 
 async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
-    """The entry whose place is to be taken; None: no one's. Raises NotFound."""
+    """The entry to replace; None if the request names none. Raises NotFound."""
     if not entry_id:
         return None
     check_text(entry_id, "replaces")
@@ -320,7 +312,7 @@ def _describe_kept(
 ) -> RememberedEntry:
     """The answer for an entry that was stored, or that another repeats: what says nothing is left out."""
     outcome = kept.outcome
-    # Only what is extracted in the background stays forgotten.
+    # Only background extraction leaves a forgotten entry forgotten.
     assert outcome != "forgotten"
     assert outcome != "wrong"
     answer: RememberedEntry = {
@@ -336,7 +328,9 @@ def _describe_kept(
         answer["contradicts"] = list(kept.against)
     if kept.candidates:
         answer["candidates"] = _name_entries(kept.candidates)
-    similar = _list_similar(kept)
+    # The answer names the candidates apart.
+    others = dict.fromkeys((*kept.against, *kept.similar))
+    similar = [entry_id for entry_id in others if entry_id not in kept.candidates]
     if similar:
         answer["similar"] = _name_entries(similar)
     if lost_kind:
@@ -348,12 +342,6 @@ def _describe_kept(
 
 def _name_entries(ids: Iterable[str]) -> list[NamedEntry]:
     return [{"id": each} for each in ids]
-
-
-def _list_similar(kept: KeptEntry) -> list[str]:
-    """The entries that the answer does not name as candidates."""
-    others = dict.fromkeys((*kept.against, *kept.similar))
-    return [entry_id for entry_id in others if entry_id not in kept.candidates]
 
 
 def _note(answer: RememberedEntry) -> str:
@@ -429,7 +417,7 @@ async def _find_evidence(
     linked = Quotation(quoted.content, (sentence,), label)
     found = prove(linked.content, linked.quotations, label, texts)
     if isinstance(found, EvidenceRefused):
-        # The caller quoted nothing, so nothing is refused: the entry is kept as the caller's own word.
+        # The caller quoted nothing, so nothing is refused: the entry counts as the caller's own word.
         return FoundEvidence()
     return replace(_make_evidence(thread, said_there, linked, found), linked=True)
 

@@ -17,7 +17,7 @@ CLOSERS = ">＞﹥〉⟩〉›❯❱˃ᐳ⧽≻\U0001d237\U00016f3f"
 BRACKETS = "[［﹝⁅❲〔【⟦"
 SLASHES = "/／⁄∕⧸╱᜵⁁⟋\U0001d23a㇓〳Ⳇノㇵノ丿⼃\\＼∖⧵⧹"
 PIPES = "|｜ǀ∣│￨❘⏐ߊ│┃"
-"""Signs that look like one of those; the sign itself is the first."""
+"""Each of these holds signs that look alike; the ASCII one is the first."""
 
 SEPARATORS = "-_"
 
@@ -31,7 +31,6 @@ _MORE = {
 }
 # UTS 39 takes them for one: what differs between them is not seen. The long s looks like an f, and is an s.
 _SAME = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "m": "rn", "f": "s"})
-_TABLE = "confusables.json"
 
 
 @lru_cache(maxsize=8192)
@@ -78,7 +77,7 @@ def _table() -> dict[str, str]:
     spec = importlib.util.find_spec("confusable_homoglyphs")
     if spec is None or not spec.submodule_search_locations:
         return {}
-    listed = json.loads(Path(spec.submodule_search_locations[0], _TABLE).read_bytes())
+    listed = json.loads(Path(spec.submodule_search_locations[0], "confusables.json").read_bytes())
     # Some are between marks of direction, so that the table can be read.
     found = {key.strip("\u200e"): [pair["c"] for pair in pairs] for key, pairs in listed.items()}
     plain = {key: next((each for each in others if each.isascii()), "") for key, others in found.items()}
@@ -95,8 +94,8 @@ class LookAlikeNames:
         self._beginnings = frozenset(name[:end] for name in spelled for end in range(1, len(name) + 1))
 
     def after(self, text: str, at: int, *, begins: bool = False) -> int | None:
-        """Where the name ends that stands at a place of the text, after spaces and slashes if there are any; None:
-        there is none. With ``begins``, a longer word that begins with it counts, too."""
+        """The end of the name at this place of the text, after optional spaces and slashes; None without a name. With
+        ``begins``, a longer word that begins with it counts, too."""
         read = ""
         end = at
         while end < len(text):

@@ -100,7 +100,7 @@ def single_words() -> dict[Kind, frozenset[str]]:
 
 @cache
 def unspaced_phrases() -> tuple[tuple[Kind, str], ...]:
-    """The phrases of scripts that put no space between words: they are looked for anywhere in a sentence."""
+    """The phrases of scripts that put no space between words: they count anywhere in a sentence."""
     found: list[tuple[Kind, str]] = []
     for kind in KINDS:
         found += [(kind, phrase) for phrase in sorted(word_lists.word_set(f"unspaced_phrases.{kind}"))]

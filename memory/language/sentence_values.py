@@ -162,7 +162,8 @@ def _weekdays() -> tuple[str, ...]:
 
 @cache
 def _values() -> linear_re.Pattern:
-    """What may be a value, each kind in a group of its name. ``code`` is none: versions, names with digits, fractions."""
+    """A pattern for possible values, with a group for each kind. A ``code`` is not a value: versions, names with
+    digits, fractions."""
     months = "|".join(_spell_months())
     weekdays = "|".join(_weekdays())
     numbers = "|".join(word for word, number in number_words().items() if int(number) > 1)
@@ -197,7 +198,7 @@ def _kind_of(found: linear_re.Match) -> ValueKind | Literal["code"]:
 
 
 def _find_unit(found: _Found, text: str, rest: str) -> tuple[str, ...]:
-    """What an amount counts: the content words behind it, or the sign before it."""
+    """The unit of an amount: the content words behind it, or the sign before it."""
     if found.kind != "amount":
         return ()
     sign = split_words(text[max(0, found.start - 1) : found.start])
@@ -241,7 +242,7 @@ def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
 def _is_change(first: _Found, second: _Found, between: str) -> bool:
     if first.was or (first.unit and first.unit != second.unit):
         return False
-    # A range rises: "a sum of 7 with 2 dice" is none.
+    # A range rises, so "a sum of 7 with 2 dice" is not one.
     is_range = second.unit and not first.unit
     if is_range and not _read_number(first.text) < _read_number(second.text):
         return False
@@ -319,12 +320,16 @@ def _write_day(text: str) -> str:
     return f"{month}-{int(number[0]) if number else 0}"
 
 
+def begin_word(word: str) -> str:
+    """The beginning that a word shares with all its forms. Most pairs of words differ in it, which shows quickly."""
+    return word[:_FEWEST_SAME]
+
+
 def is_same_form(one: str, other: str) -> bool:
     """Whether two words are the same but for their ending."""
     if one == other:
         return True
-    # Most words begin otherwise, and the slice shows it quickly.
-    if one[:_FEWEST_SAME] != other[:_FEWEST_SAME]:
+    if begin_word(one) != begin_word(other):
         return False
     longer = max(len(one), len(other))
     least = max(_FEWEST_SAME if longer <= _SHORT_WORD else _SHORT_WORD, longer - _ENDING)

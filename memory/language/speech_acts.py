@@ -25,7 +25,7 @@ _SENTENCE_END = linear_re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？؟]+|\n+"
 _LETTER = linear_re.compile(r"\w")
 _QUESTION_MARKS = frozenset("?？؟՞⁇⁈")
 _GREEK_MARK = linear_re.compile(r"(?<=\p{Greek});")
-# Without what they look at ahead and behind, expressions match more, so that a first word shows which of them may.
+# Without their lookarounds expressions match more, so a first word shows which of them may match.
 _LOOK_AROUND = regex.compile(r"\(\?<?[=!](?:[^()\\]++|\\.|(\((?:[^()\\]++|\\.|(?1))*+\)))*+\)")
 
 
@@ -50,7 +50,7 @@ class _Beginning(NamedTuple):
 
 @cache
 def _questions() -> tuple[_Beginning, ...]:
-    """What begins a question without its mark."""
+    """The expressions that begin a question without its mark."""
     requests = [_Beginning(each, "request") for each in expressions("questions.requests")]
     openings: list[_Beginning] = []
     for language in texts("questions.openings"):
@@ -84,7 +84,6 @@ def _lead_in() -> linear_re.Pattern:
     return linear_re.compile(rf"(?:[\W_]|\b(?:{listed})\b(?![''\w]))*", engine="re")
 
 
-_TURKISH_LETTERS = frozenset("ığş")
 _NO_LETTERS = str.maketrans(dict.fromkeys('.,;:!?()[]"…—–*،؟¿¡«»„“”', " "))
 _OTHER_SCRIPT = linear_re.compile("[\u0370-\u1fff\u2e80-\ud7ff]")
 _SCRIPTS = {
@@ -151,7 +150,7 @@ def _find_languages(low: str, words: frozenset[str]) -> list[str]:
     # Japanese is written with Chinese characters, too, but Chinese has no kana.
     if "ja" in found and "zh" in found:
         found.remove("zh")
-    if not words.isdisjoint(word_set("questions.signs", "tr")) or not _TURKISH_LETTERS.isdisjoint(low):
+    if not words.isdisjoint(word_set("questions.signs", "tr")) or not set("ığş").isdisjoint(low):
         found.append("tr")
     return found
 

@@ -81,9 +81,7 @@ _ASIDE = linear_re.compile(
     linear_re.IGNORECASE,
 )
 _THOUSANDS = linear_re.compile(r"[+\-]?\d{1,3}(,\d{3})+")
-_QUOTES = "'\""
 _DASHES = str.maketrans("−–", "--")
-_SENTENCE_END = ".!?。！？:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def read_statement(content: str) -> WordedStatement:
     found: list[StatementWord] = []
     single = False
     for match in _WORD.finditer(text):
-        if match.group() in _QUOTES and text.count(match.group(), 0, match.start()) % 2:
+        if match.group() in "'\"" and text.count(match.group(), 0, match.start()) % 2:
             continue  # It closes a quotation, and does not stand for feet or inches.
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
         # "A few friends" is not "few friends", so an article depends on the word behind it.
@@ -212,7 +210,7 @@ def _write_hour(found: linear_re.Match) -> str:
 
 def _begins_sentence(text: str, at: int) -> bool:
     before = text[:at].rstrip(" \"'“„«(*-")
-    return not before or (before[-1] in _SENTENCE_END and text[at - 1].isspace())
+    return not before or (before[-1] in ".!?。！？:" and text[at - 1].isspace())
 
 
 def _name_user(word: StatementWord, single: bool) -> list[StatementWord]:
@@ -242,7 +240,7 @@ def is_same_word(one: StatementWord, other: StatementWord, *, any_case: bool = F
 Words = Sequence[StatementWord]
 
 _MOST_REARRANGED = 40
-"""In words. The cost grows with their third power, and a longer text is no single statement."""
+"""In words. The cost grows with their third power, and a longer text is not a single statement."""
 _VERB_FORMS = {"has": "have", "goes": "go", "does": "do", "is": "is"}
 
 

@@ -46,7 +46,6 @@ _ENDINGS = (
 )
 _CHANGED = (("ies", "y", 2), ("ic", "y", 4), ("ing", "e", 3), ("ed", "e", 3), ("aux", "al", 3))
 _OF_NAMES = (("s", 2), ("en", 6), ("n", 6))
-_INFLECTED = frozenset({"de", "nl", "fr"})
 # Names with this many first letters in common count as the same name.
 _ALIKE = 3
 # The beginning of a German compound, and what follows it.
@@ -77,9 +76,9 @@ class Topic:
     words: tuple[TopicWord, ...]
     language: str
     told_apart: bool
-    """Whether names can be told from other words, which scripts without capitals do not do."""
+    """Whether names can be distinguished from other words, which needs a script with capitals."""
     as_one: tuple[str, ...] = ()
-    """What is written as one with a digit in it: its words, with a space between."""
+    """A run of characters with a digit in it that is written as one: its words, with a space between."""
 
     @property
     def by_meaning(self) -> bool:
@@ -247,11 +246,11 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
     # A capitalised word may be a name.
     if word.kind == "name" or (said.capital and not german):
         return any(
-            _ends(long, short, ending, least)
+            long == short + ending and len(short) >= least
             for ending, least in _OF_NAMES
             for long, short in ((word.folded, said.folded), (said.folded, word.folded))
         )
-    inflected = german or language in _INFLECTED
+    inflected = german or language in ("de", "nl", "fr")
     if _find_stems(said.folded, inflected) & _find_stems(word.folded, inflected):
         return True
     return german and _is_compound(said.folded, word.folded)
@@ -260,10 +259,6 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
 def _is_compound(long: str, head: str) -> bool:
     """Whether a German word begins with another one, and goes on with more than an ending."""
     return len(head) >= _COMPOUND_HEAD and long.startswith(head) and len(long) - len(head) >= _COMPOUND_TAIL
-
-
-def _ends(long: str, short: str, ending: str, least: int) -> bool:
-    return long == short + ending and len(short) >= least
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from layerlore.memory.messages.message_answers import (
 )
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
-from layerlore.memory.rules.validation import check_metadata, check_text
+from layerlore.memory.rules.validation import MOST_INTEGER, check_metadata, check_text
 from layerlore.memory.text.quotation import make_visible
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
@@ -29,7 +29,7 @@ from layerlore.storage.threads.threads import OwnedThread, ThreadFilter
 
 _LOOKED_AT = 1_000
 _MOST_LOOKED_AT = 20_000
-"""Among so many memories words are looked for, in one step and for one page."""
+"""The number of memories that are searched for words, in one step and for one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +152,10 @@ def _read_place(cursor: str, parts: int) -> list[str]:
     return [check_text(each, "cursor") for each in place]
 
 
-# The range of the databases' integers.
-_LATEST = 2**63
-
-
 @dataclass(frozen=True, slots=True)
 class TenantSearch:
-    """Which conversations of a tenant; what is empty asks for nothing. ``agents``: whose the caller may see (None: those
-    of all). Times are milliseconds since 1970 and are of ``order_by``."""
+    """A search of a tenant's conversations. Empty fields do not restrict it. ``agents``: whose the caller may see
+    (None: those of all). Times are milliseconds since 1970 and are of ``order_by``."""
 
     agents: Collection[str] | None = None
     agent: str = ""
@@ -239,7 +235,7 @@ def _show_thread(owned: OwnedThread) -> TenantThreadRow:
 def _read_thread_place(cursor: str, conditions: list[object]) -> tuple[int, str]:
     unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
     match read_cursor(cursor, unknown):
-        case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) < _LATEST:
+        case [list(made_for), int(value), str(uid)] if not isinstance(value, bool) and abs(value) <= MOST_INTEGER:
             # With other filters or in another order the place would skip or repeat rows.
             if made_for != conditions:
                 raise InvalidInput("cursor: it belongs to a list with other filters; repeat them, or leave it out")

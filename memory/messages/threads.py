@@ -20,7 +20,14 @@ from layerlore.memory.messages.message_answers import (
 )
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, read_cursor, write_cursor
-from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
+from layerlore.memory.rules.validation import (
+    MOST_INTEGER,
+    check_metadata,
+    check_text,
+    count_json_bytes,
+    describe,
+    load_json,
+)
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.usage.model_usage import present_spent
 from layerlore.memory.window.policy import WindowPolicy, dump_policy, read_policy
@@ -63,8 +70,6 @@ async def _mend_all(tx: Tx, scope: Scope, uids: list[str], now: int) -> None:
             await mend(tx, scope, thread, now)
 
 
-# The databases' integers have 64 bits.
-_LARGEST = 2**63
 WINDOW = "window"
 PROFILE = "profile"
 
@@ -205,7 +210,7 @@ def _parse_place(cursor: str, order: list[Any]) -> tuple[Any, str]:
         fits = isinstance(value, str)
     else:
         # The database refuses larger numbers, and a bool passes for an int.
-        fits = type(value) is int and abs(value) < _LARGEST
+        fits = type(value) is int and abs(value) <= MOST_INTEGER
     if not fits or not isinstance(uid, str):
         raise unknown
     return check_text(value, "cursor") if isinstance(value, str) else value, check_text(uid, "cursor")
@@ -277,7 +282,7 @@ def make_stored_policy(engine: Engine, raw: Any) -> tuple[str, int]:
     """The JSON to store for a profile's name or an object of a policy's fields ("" for "", which removes it), and how
     many secrets were masked.
 
-    An object becomes a whole policy: what its profile or the server's default says by then is kept with it.
+    An object becomes a whole policy: the values of its profile or of the server's default are stored with it.
 
     Raises InvalidInput, LimitExceeded.
     """

@@ -1,7 +1,7 @@
 """The exchange of the lines and the entries of a resource with those of others, in one transaction."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -31,7 +31,6 @@ from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
 _READ = 200
-_BY = "import"
 _NAMED = 200
 
 
@@ -107,7 +106,7 @@ class SharedExchange:
         """Store the lines that changed."""
         await moved_entries.put_lines(self._tx, self._scope, [self._rows[id_] for id_ in sorted(self._changed)])
 
-    # What happened here
+    # Changes made here
 
     def _note(self, entry: Entry, quotes: Sequence[Json]) -> None:
         ids = self._ids.get(entry.entry_id, set())
@@ -126,7 +125,7 @@ class SharedExchange:
         again = entry.status == "active" and (ended or (entry.seen_at > line["seen_at"] and not own))
         if again:
             self._write_own(entry, quotes)
-        elif not self._says(entry, line) or (own and not _has_all(line.get("quotes", []), quotes)):
+        elif not self._says(entry, line) or (own and not all(quote in quotes for quote in line.get("quotes", []))):
             ends = entry.status == "superseded" and not ended
             for id_ in sorted(ids) if ends else [standing]:
                 if self._lines[id_]["status"] == "active" or not ends:
@@ -215,7 +214,7 @@ class SharedExchange:
                         found.setdefault(entry_id, []).append(quote)
         return found
 
-    # What others say
+    # Lines of others
 
     async def take(self, lines: Mapping[str, Line], origin: Origin, *, accept: bool) -> None:
         """Have the scope follow these lines."""
@@ -366,7 +365,7 @@ class SharedExchange:
             self._entry_of(line.get("superseded_by")),
             origin,
             trust,
-            known.model if known else _BY,
+            known.model if known else "import",
             known.prompt if known else "",
             known.created_at if known else line["created_at"],
             line["seen_at"],
@@ -389,8 +388,8 @@ class SharedExchange:
         return max(ids, key=place)
 
     def _entry_of(self, id_: str | None) -> str | None:
-        """The entry here that an id everywhere leads to: none once it was forgotten, even where the entry that bears it as
-        its own is told under another one since."""
+        """The entry here that an id everywhere leads to: none once it was forgotten, even if its own entry has another
+        line by now."""
         if id_ is not None:
             row = self._rows.get(id_)
         else:
@@ -400,13 +399,13 @@ class SharedExchange:
         return id_
 
     def _told(self, entry_id: str | None) -> str | None:
-        """This entry here, if the file has it."""
+        """This entry, if the file has it."""
         if entry_id is not None and self._ids.get(entry_id):
             return entry_id
         return None
 
     def _id_of(self, entry_id: str | None) -> str | None:
-        """An id everywhere of an entry here, or of one that no line told of yet; none of an entry that is not told."""
+        """The shared id of an entry here, made for one that has no line yet; none for an entry that is not shared."""
         ids = self._ids.get(entry_id or "", ())
         if entry_id is None or entry_id in ids:
             return entry_id
@@ -516,10 +515,6 @@ class SharedExchange:
         if content and is_json and not isinstance(value_of(content), dict):
             return "it is text, and this server keeps the profile as JSON"
         return ""
-
-
-def _has_all(quotes: Iterable[Json], there: Sequence[Json]) -> bool:
-    return all(quote in there for quote in quotes)
 
 
 def _changed_at(row: SharedRow) -> int:

@@ -20,7 +20,7 @@ from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
 _PROMPT = "import"
-"""Stands where an entry names its prompt."""
+"""The name in place of an entry's prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class UnreadableItem:
 
 
 def name_actor(source: str) -> str:
-    """What stands as the author of a note of this program; the file, if it has one, follows."""
+    """The author that a note of this program gets; the file, if it has one, follows."""
     return f"import from {source}"
 
 

@@ -24,7 +24,7 @@ from layerlore.memory.moving.line_forms import (
     read_entry_sources,
     read_runs,
 )
-from layerlore.memory.rules.validation import check_id, describe
+from layerlore.memory.rules.validation import check_id, check_new_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
@@ -51,7 +51,6 @@ from layerlore.storage.threads import threads
 
 _OF_SCOPE = {"message", "entry", "thread", "erased", "thread_state", "resource_state", *MOVED}
 _AT_END = {each.line for each in (*NOTES, PLAN, SESSION_MEMORY)}
-_OTHER_TEXT = "another text is stored under its id, and stays"
 _OTHER = "something else is stored in its place, and stays"
 
 
@@ -188,7 +187,7 @@ class Import:
         # If this thread cannot be read, its lines must not go to the thread before it.
         scope, self._thread = self._where, None
         try:
-            name = check_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
+            name = check_new_id(line.get("thread"), "thread", self._engine.limits.thread_id_chars)
             row, masked = self._forms.read_thread(line, where)
         except InvalidInput as error:
             self.report.skip("thread", where, str(error))
@@ -327,7 +326,7 @@ class Import:
                 continue
             thread.places.put(moved.seq, moved.revision, put, changed)
             if put.status == "kept":
-                self.report.skip("message", where, _OTHER_TEXT)
+                self.report.skip("message", where, "another text is stored under its id, and stays")
             else:
                 self.report.add("message", put.status)
 

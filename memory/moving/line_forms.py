@@ -84,9 +84,6 @@ class ThreadPlaces:
         return None
 
 
-_NUMBERS = ("seq", "revision", "starts", "ends", "created_at")
-
-
 def read_runs(line: Json, version: int, here: Mapping[str, ThreadPlaces]) -> list[VersionRun]:
     """The runs of messages that a version was made from, as far as their threads are here."""
     found = []
@@ -101,7 +98,8 @@ def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[Mov
     """The places of an entry in messages that are here, with their earlier text."""
     found = []
     for source, places in _sources(line, here):
-        if not all(is_number(source.get(name)) for name in _NUMBERS) or not isinstance(source.get("label"), str):
+        numbers = [source.get(name) for name in ("seq", "revision", "starts", "ends", "created_at")]
+        if not all(map(is_number, numbers)) or not isinstance(source.get("label"), str):
             continue
         place = places.find(source["seq"], source["revision"])
         if place is not None:
@@ -142,7 +140,7 @@ def check_run(line: Json, where: str, limits: Limits) -> None:
         value = line.get(name)
         if not isinstance(value, list) or not all(map(fits, value)):
             raise InvalidInput(f"{where}.{name}: is not what an export writes there")
-    # A running run is taken over when its claim ends, so it must have one.
+    # Another holder may take over a running run when its claim ends, so it must have one.
     if line.get("status") == "running" and any(line.get(name) is None for name in _CLAIM):
         raise InvalidInput(f"{where}: a run that is running has {', '.join(_CLAIM)}")
 
@@ -380,7 +378,7 @@ def check_header(line: Line) -> None:
 
 
 MOST_SKIPPED = 1_000
-"""So many are named; the others are counted."""
+"""At most this many are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +468,6 @@ _NAMES = (
     "turn",
     "set",
 )
-_DRAFT_NUMBERS = ("seq", "created_at", "said_at", "revision")
 _SAID = ("id", "role", "name", "parts", "metadata", "said_at", "turn", "set")
 
 
@@ -547,7 +544,7 @@ def moved_limits(limits: Limits) -> Limits:
 def _raw(each: NumberedLine) -> Line:
     line = each.line
     check_names(line, "message", _NAMES)
-    for name in _DRAFT_NUMBERS:
+    for name in ("seq", "created_at", "said_at", "revision"):
         value = line.get(name, 1 if name == "revision" else None)
         if name == "revision":
             most = 31

@@ -29,14 +29,11 @@ ORIGINS = ("extracted", "remembered", "caller")
 MOST_QUOTES = 20
 
 ID = linear_re.compile("[A-Za-z0-9-]{1,64}")
-_TIMES = ("changed_at", "created_at", "seen_at")
 _ENTRY = (
     *("id", RECORD, "status", "superseded_by", "changed_at", "created_at", "seen_at", "kind", "origin", "trust"),
     *("expires_at", "content", "quotes"),
 )
-_QUOTE = ("text", "label", "said_at")
 _DOCUMENT = ("id", RECORD, "changed_at", "content")
-_GONE = ("id", RECORD)
 
 
 @dataclass(slots=True)
@@ -111,7 +108,7 @@ class SharedForms:
         if record in _RECORDS and (id_ == DOCUMENT) != (record == "document"):
             raise InvalidInput(f"{where}.id: the document is {DOCUMENT!r}, and nothing else is")
         if record == "forgotten":
-            check_names(line, where, _GONE)
+            check_names(line, where, ("id", RECORD))
             return make_gone(id_), 0
         if record == "document":
             return self._read_document(line, where)
@@ -129,7 +126,7 @@ class SharedForms:
 
     def _read_entry(self, line: Line, where: str) -> tuple[Line, int]:
         check_names(line, where, _ENTRY)
-        for name in _TIMES:
+        for name in ("changed_at", "created_at", "seen_at"):
             _check_time(line, name, where)
         if line.get("expires_at") is not None:
             _check_time(line, "expires_at", where)
@@ -158,7 +155,7 @@ class SharedForms:
         for at, quote in enumerate(quotes):
             if not isinstance(quote, dict):
                 raise InvalidInput(f"{where}[{at}]: must be an object, not {describe(quote)}")
-            check_names(quote, f"{where}[{at}]", _QUOTE)
+            check_names(quote, f"{where}[{at}]", ("text", "label", "said_at"))
             _check_time(quote, "said_at", f"{where}[{at}]")
             if quote.get("label") not in LABELS:
                 raise InvalidInput(f"{where}[{at}].label: unknown value {describe(quote.get('label'))}")

@@ -35,7 +35,7 @@ _ABOUT = "Notes on the earlier part of this conversation, oldest first, times in
 _OF_A_USER = {"critical": 0.65, "important": 0.36, "completion": 0.36, "info": 0.2}
 _OF_OTHERS = {"critical": 0.32, "important": 0.2, "completion": 0.2, "info": 0.1}
 EXTRACTED = "digest/"
-"""Begins the prompt of notes that no model made."""
+"""The prefix of the prompt name of notes that no model made."""
 # The tags and the description, and a line that heads a day.
 _FRAME_TOKENS = 64
 _DAY_TOKENS = 8

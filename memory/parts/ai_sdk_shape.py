@@ -1,8 +1,8 @@
 """Blocks of Vercel's AI SDK (versions 4 to 7: model messages and UI messages), and of agents built on it (seed 002).
 
 - `tool-call`: a tool call part; with an `output` or an `error` of its own (seed 002) its result behind it.
-- `tool-result`: a tool result part, of `output` ({"type": "text" | "json" | "content" | "error-...", "value"}) or `result`; with both, the result is kept and models
-  are shown the output (toModelOutput).
+- `tool-result`: a tool result part, of `output` ({"type": "text" | "json" | "content" | "error-...", "value"}) or `result`; with both, the result is
+  stored and models get the output (toModelOutput).
 - `reasoning` with options of a provider: a reasoning part; OpenAI's, Google's and Anthropic's keep what they want back.
 - `image` and `file` with `mediaType` (or `mimeType`): image and file parts.
 - Of UI messages: `tool-NAME` and `dynamic-tool` are a call and what came of it; where a step starts and what was cited is

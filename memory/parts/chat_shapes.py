@@ -54,7 +54,8 @@ PASSED_OVER = (
     "provider_specific_fields",
     "state",
 )
-"""What providers and SDKs write on a block for themselves: where a text was found, what to cache, how closely to look."""
+"""The keys that providers and SDKs write on a block for themselves: where a text was found, what to cache, the detail
+of an image."""
 
 _PROVIDERS = ("openai", "google")
 

@@ -127,7 +127,8 @@ _PASSED_OVER = frozenset(
         "usage",
     }
 )
-"""What providers write on an answer for themselves, and what we count ourselves. It is no part of what was said."""
+"""The keys that providers write on an answer for themselves, or that we count ourselves. They are not part of the
+message."""
 
 _READERS: dict[str, Reader] = {
     **CANONICAL_READERS,

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from layerlore.memory.rules.validation import (
+    MOST_INTEGER,
     Limits,
     check_id,
     check_json,
@@ -39,7 +40,6 @@ from layerlore.storage.core.records import Json, StoredJson
 UNREAD_ARGUMENTS = "_raw"
 """The only key of a tool call's arguments that are text and not a JSON object: {"_raw": the text}."""
 
-_INT64_MAX = 2**63 - 1
 _BASE64 = linear_re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
@@ -82,7 +82,7 @@ def read_size(value: Any, where: str) -> int | None:
     if value is None:
         return None
     # A bool is an int in Python, and true is not a number of bytes.
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_INTEGER:
         if type(value) is int:
             what = "one outside that range"
         else:
@@ -188,10 +188,10 @@ PART_KEYS: dict[str, tuple[str, ...]] = {
 }
 MEDIA = ("image", "file")
 RESULT_PARTS = ("text", "image", "file")
-"""What a tool's result may hold besides plain JSON."""
+"""The parts that a tool's result may hold besides plain JSON."""
 
 NOTE_KEYS = ("bytes", "sha256", "part")
-"""What a note of an image or a file has instead of its data: see ``memory.parts.media``."""
+"""The keys that a note of an image or a file has instead of its data: see ``memory.parts.media``."""
 
 # The ``part`` of a note, as memory.parts.media writes it: SEQ.PART or SEQ.PART.INNER.
 _PLACE = linear_re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")

@@ -245,7 +245,6 @@ GOOGLE = "google"
 CODE_TOOL = "code_execution"
 
 _SNAKE = linear_re.compile(r"_([a-z])")
-_SIGNED = ("thought", "thoughtSignature")
 _PASSED_OVER = (
     "audioTranscription",
     "mediaProcessing",
@@ -255,7 +254,6 @@ _PASSED_OVER = (
     "videoMetadata",
 )
 _OF_CALL = ("partialArgs", "willContinue", "scheduling")
-_CALLS = ("functionCall", "functionResponse")
 
 
 def is_gemini_part(block: Any) -> bool:
@@ -268,17 +266,12 @@ def name_calls(parts: Sequence[Any]) -> list[Any]:
     seen: Counter[tuple[str, str]] = Counter()
     named: list[Any] = []
     for part in parts:
-        if is_gemini_part(part):
-            block = _camel(part)
-        else:
-            block = part
-        kind = next((key for key in _CALLS if isinstance(block, dict) and isinstance(block.get(key), dict)), None)
-        if kind:
-            name = block[kind].get("name")
-        else:
-            name = None
+        block = _camel(part) if is_gemini_part(part) else part
+        kind = None
+        if isinstance(block, dict):
+            kind = next((key for key in ("functionCall", "functionResponse") if isinstance(block.get(key), dict)), None)
         # Gemini pairs calls and responses by name and order, but our parts need an id on both.
-        if kind and isinstance(name, str) and not block[kind].get("id"):
+        if kind and isinstance(name := block[kind].get("name"), str) and not block[kind].get("id"):
             seen[kind, name] += 1
             times = seen[kind, name]
             if times == 1:
@@ -296,7 +289,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
     kind = _find_kind(block)
     if kind is None:
         raise InvalidInput(f"{where}: the part has no type; {describe_choices(None, tuple(_READERS))}")
-    check_keys(block, where, (kind, *_SIGNED), _PASSED_OVER)
+    check_keys(block, where, (kind, "thought", "thoughtSignature"), _PASSED_OVER)
     signature = read_optional_text(block.get("thoughtSignature"), f"{where}.thoughtSignature")
     if kind == "text":
         text = read_written(block["text"], f"{where}.text")
@@ -380,7 +373,10 @@ def _function_response(response: Json, where: str, limits: Limits) -> list[Json]
     if response.get("parts"):
         shown = [part for part in name_calls(response["parts"]) if isinstance(part, dict)]
         media = [part for index, each in enumerate(shown) for part in _shown(each, f"{where}.parts[{index}]", limits)]
-        said = [text_part(result)] if isinstance(result, str) else [] if result in (None, {}) else [_as_text(given)]
+        if isinstance(result, str):
+            said = [text_part(result)]
+        else:
+            said = [] if result in (None, {}) else [text_part(to_json(given))]
         result = join_result([*said, *media])
     return [tool_result_part(call_id, name, result, is_error=failed)]
 
@@ -390,10 +386,6 @@ def _shown(part: Json, where: str, limits: Limits) -> list[Json]:
     if not {"inlineData", "fileData"} & part.keys():
         raise InvalidInput(f"{where}: allowed beside a response: inlineData, fileData")
     return read_gemini_part(part, where, limits)
-
-
-def _as_text(value: Any) -> StoredJson:
-    return text_part(to_json(value))
 
 
 def _code(code: Json, where: str, limits: Limits) -> list[Json]:

@@ -60,7 +60,7 @@ _ANSWER_KEYS = {
     "image_generation_call": "result",
     "mcp_call": "output",
 }
-"""Tools that the provider runs, and where an item has what they answered."""
+"""Tools that the provider runs, and the key of an item that holds their answer."""
 RESPONSES_ITEMS = ("reasoning", *_CLIENTS_CALLS, *_OUTPUTS, *_ANSWER_KEYS)
 """The types of items that become messages, besides `message`."""
 

@@ -232,7 +232,7 @@ class Signals:
     ``found``: the candidates that share a word or a meaning with the question and are not the question itself, and what
     answered that; ``context_has``: the words that a row
     owes to its context; ``coverage``: the share of the question's words that it has, by idf, those of its context in
-    part; ``tells``: neither a short question nor an answer that says nothing."""
+    part; ``tells``: whether it is neither a short question nor an empty answer."""
 
     by_name: dict[str, Floats]
     found: Flags
@@ -344,7 +344,9 @@ def _compare_meaning(question: Question, candidates: Flags, measures: Flags) -> 
     # All rows are equally near: at the top of a squeezed range, else at zero.
     if highest - lowest < _NO_DIFFERENCE:
         return np.where(known, float(question.squeezed), 0.0)
-    return np.where(known, np.clip((question.cosines - lowest) / (highest - lowest), 0.0, 1.0), 0.0)
+    # Less than a difference is no meaning, whatever the scale: another row that comes near must not bring this one in.
+    near = known & (question.cosines - lowest >= _NO_DIFFERENCE)
+    return np.where(near, np.clip((question.cosines - lowest) / (highest - lowest), 0.0, 1.0), 0.0)
 
 
 def _find_named_speaker(pool: Pool, words: Collection[str]) -> Flags:

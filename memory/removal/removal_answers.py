@@ -48,7 +48,7 @@ class KeptPlaceRow(TypedDict):
     whose: NotRequired[str]
 
 
-@final  # so that a type checker tells it from the other answer by a key
+@final  # this key distinguishes it from the other answer for a type checker
 class ForgetPreviewAnswer(TypedDict):
     """``confirm`` is the token that does it; without one there is nothing to forget. ``more_items``: how many
     others are about the query and need another request. ``undo_days``: for how many days it can be undone."""

@@ -112,10 +112,9 @@ def end_of_day(time: int) -> int:
 
 
 EXPIRY_SIGN = "(until "
-"""Stands in each line that expires."""
+"""The sign in each line that expires."""
 
 _DATE = linear_re.compile(r"\d{4}-\d{2}-\d{2}")
-_LAST_DATE = "9999-12-31"
 _ENDING = linear_re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
 
 
@@ -124,7 +123,7 @@ def parse_expiry(text: str, where: str = "expires_at") -> int:
     InvalidInput."""
     moment = parse_time(text, where, current_zone())
     written = text.strip()
-    if _DATE.fullmatch(written) and written < _LAST_DATE:
+    if _DATE.fullmatch(written) and written < "9999-12-31":
         return begin_of(date.fromisoformat(written) + timedelta(days=1))
     return moment
 

@@ -13,7 +13,7 @@ from layerlore.storage.core.json_text import to_json
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 FRAME_BYTES = 8 * 1024
-"""Set aside for what stands in an answer beside the entries of its list: ids, cursors, notes."""
+"""The bytes set aside for the rest of an answer beside the entries of its list: ids, cursors, notes."""
 
 
 class PageEntry(dict[str, Any]):

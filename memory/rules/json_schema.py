@@ -99,10 +99,6 @@ _MOST_ELSEWHERE = 20
 # How many schemas may be applied to one and the same value, each because of the one before.
 _LONGEST_CHAIN = 32
 
-_ONE = ("not", "if", "then", "else")
-_LISTS = ("allOf", "anyOf", "oneOf")
-_TABLES = ("dependentSchemas", "dependencies")
-_REFERENCES = ("$ref", "$dynamicRef")
 # Pairs of keywords that the package has no bounded way to check.
 _UNFIT = (
     ("unevaluatedProperties", "patternProperties"),
@@ -158,7 +154,7 @@ class SchemaWalk:
             raise InvalidInput(f"{self._where}: $schema is allowed only at the top")
         for pattern in (*([schema["pattern"]] if "pattern" in schema else ()), *schema.get("patternProperties", ())):
             compile_pattern(pattern, self._where)
-        self._references += [(schema, schema[name], resolver) for name in _REFERENCES if name in schema]
+        self._references += [(schema, schema[name], resolver) for name in ("$ref", "$dynamicRef") if name in schema]
         for inner in self._specification.create_resource(schema).subresources():
             self._pending.append((inner.contents, resolver.in_subresource(inner)))
 
@@ -200,10 +196,10 @@ class SchemaWalk:
     def _beside(self, schema: Json) -> Iterator[Any]:
         """The schemas that are applied to the same value as this one."""
         yield from self._targets.get(id(schema), ())
-        yield from (schema[name] for name in _ONE if name in schema)
-        for name in _LISTS:
+        yield from (schema[name] for name in ("not", "if", "then", "else") if name in schema)
+        for name in ("allOf", "anyOf", "oneOf"):
             yield from schema.get(name, ())
-        for name in _TABLES:
+        for name in ("dependentSchemas", "dependencies"):
             yield from schema.get(name, {}).values()
 
 

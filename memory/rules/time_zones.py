@@ -16,8 +16,6 @@ from layerlore.storage.core.errors import InvalidInput
 
 LONGEST_NAME = 64
 _LOCAL_TIME = Path("/etc/localtime")
-_ZONES = "/zoneinfo/"
-
 _zone: ContextVar[tzinfo] = ContextVar("time_zone", default=UTC)
 
 
@@ -72,7 +70,7 @@ def _read_system_name() -> str:
         target = str(_LOCAL_TIME.readlink())
     except OSError:
         return ""
-    _, found, name = target.partition(_ZONES)
+    _, found, name = target.partition("/zoneinfo/")
     if found:
         return name
     return ""

@@ -219,8 +219,28 @@ def check_metadata(value: Any, where: str, limits: Limits) -> StoredJson:
     return value
 
 
+def check_new_id(value: Any, where: str, max_chars: int) -> str:
+    """Return an id or a name under which something may be stored from now on: as ``check_id`` allows, with a character that
+    people see."""
+    text = check_id(value, where, max_chars)
+    # Two such names look the same, or like no name.
+    if is_blank(text):
+        raise InvalidInput(
+            f"{where}: has blanks and invisible characters only; at least one of its 1 to {max_chars:,} characters must be "
+            "visible"
+        )
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no character that people see."""
+    return not INVISIBLE.sub("", text).strip()
+
+
 def check_id(value: Any, where: str, max_chars: int) -> str:
-    """Return an id or a name unchanged: 1 to `max_chars` characters without control characters."""
+    """Return an id or a name unchanged: 1 to `max_chars` characters without control characters.
+
+    For ids of things that exist already. A name of something new is for ``check_new_id``."""
     text = check_text(value, where)
     if not text:
         raise InvalidInput(f"{where}: must not be empty; 1 to {max_chars:,} characters are allowed")

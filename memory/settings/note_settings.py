@@ -215,9 +215,6 @@ class TitleRules(Section):
     max_length: Characters = Field(default=60, ge=20, le=255, description="A longer title is cut at a word.")
 
 
-_AUTO = "auto"
-
-
 class LlmModels(Section):
     """Other models for single kinds of background work. Empty: the model for all. none: no model for this kind."""
 
@@ -279,7 +276,7 @@ class LlmSettings(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> "LlmSettings":
         # "auto" follows the keys in the environment, so an address or a key would belong to another provider.
-        if _AUTO in (self.model, *self.by_kind.values()) and (self.api_base or self.api_key.get_secret_value()):
+        if "auto" in (self.model, *self.by_kind.values()) and (self.api_base or self.api_key.get_secret_value()):
             raise ValueError("auto chooses the provider: api_base and api_key belong to a model that is named")
         return self
 

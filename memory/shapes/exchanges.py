@@ -63,7 +63,6 @@ BEGAN_EARLIER = "[the conversation began earlier]"
 
 # A name or a URL is cut to this in a note.
 _NOTE_CHARS = 200
-_FILE_ID = "file-"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -94,7 +93,7 @@ def is_pdf(part: Json) -> bool:
         return stated == PDF
     if "data" in part:
         return _first_bytes(part).startswith(b"%PDF-")
-    return any(name.lower().endswith(".pdf") for name in (part.get("file_name", ""), _path(part.get("url", ""))))
+    return any(name.lower().endswith(".pdf") for name in (part.get("file_name", ""), find_path(part.get("url", ""))))
 
 
 def find_audio_format(part: Json) -> str | None:
@@ -107,7 +106,7 @@ def find_audio_format(part: Json) -> str | None:
 def find_openai_file(part: Json) -> str | None:
     """The id under which OpenAI keeps a file: with another's it would refuse the request."""
     file_id = part.get("metadata", {}).get("file_id")
-    if isinstance(file_id, str) and file_id.startswith(_FILE_ID):
+    if isinstance(file_id, str) and file_id.startswith("file-"):
         return file_id
     return None
 
@@ -173,7 +172,8 @@ def _first_bytes(part: Json) -> bytes:
         return b""
 
 
-def _path(url: str) -> str:
+def find_path(url: str) -> str:
+    """The path of a URL; "" if it cannot be read."""
     try:
         return urlsplit(url).path
     except ValueError:
@@ -334,7 +334,7 @@ class ContextExchanges:
 
     @property
     def in_front(self) -> list[str]:
-        """The texts in front of the newest user message. What is recalled stays there until the next one, so that a
+        """The texts in front of the newest user message. The recalled block stays there until the next one, so that a
         prompt cache keeps it through the turn; the volatile part stands there only if nothing follows the message."""
         if not self._begins_with_question:
             return []

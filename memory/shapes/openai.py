@@ -36,9 +36,9 @@ _SPEAKERS = linear_re.compile(r"[a-zA-Z0-9_-]{1,64}")
 def render_openai(laid: ContextLayout) -> list[ProviderJson]:
     """Messages for `chat.completions`: predefined messages, one system message with the stable blocks, the thread.
 
-    What is recalled stands in front of the newest user message's own words. So do the volatile blocks if it is the last
-    message, so that it stays the last thing said; else they stand in a user message of their own at the end: all that a
-    prompt cache can keep stands before them.
+    The recalled block stands in front of the newest user message's own words. So do the volatile blocks if it is the
+    last message, so that it stays the last thing said; else they stand in a user message of their own at the end: all
+    that a prompt cache can keep stands before them.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
     messages = [message for step in tale.predefined for message in _messages(step)]
@@ -136,7 +136,7 @@ _ITEM_CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 def render_responses(laid: ContextLayout) -> list[ProviderJson]:
     """Items for `input`: predefined messages, one system message with the stable blocks, the thread.
 
-    What is recalled and the volatile blocks stand where ``render_openai`` has them.
+    The recalled and the volatile blocks stand where ``render_openai`` has them.
     """
     tale = make_exchanges(laid, CallIds(_ITEM_CALL_IDS))
     items = [item for step in tale.predefined for item in _items(step)]

@@ -134,7 +134,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
         ("Keep your memory in order", r"^Keep your memory in order: do the jobs that wait, [\s\S]*?material to me\."),
     )
 )
-"""What else is ours: a sign of it, and what it is as a whole."""
+"""Other texts of ours: a sign of each, and a pattern for the whole."""
 
 # "#" alone stands in many texts, so numbered lines are found by their pattern instead.
 _SIGNS = (_MARK[2:20], PREAMBLE[:20], _SECTION_SIGN, *(sign for sign, _ in _OTHERS if sign != "#"))
@@ -282,7 +282,7 @@ def _cut_sections(text: str) -> str:
         if head.start() < at:
             continue
         end = _SECTION_END.search(text, head.end())
-        # Without an end there is none for the later ones either.
+        # If this one has no end, the later ones have none either.
         if end is None:
             break
         kept.append(text[at : head.start()])

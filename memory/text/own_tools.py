@@ -21,8 +21,8 @@ from layerlore.storage.core.records import Json
 _OWN = json.loads(Path(__file__).with_name("own_tools.json").read_text(encoding="utf-8"))
 
 TELLING: Mapping[str, frozenset[str]] = {name: frozenset(arguments) for name, arguments in _OWN["tools"].items()}
-"""Every tool of ours, with the arguments by which a call of it is told from one of another server's tool of the same
-name; without any, no arguments tell that."""
+"""Every tool of ours, with the arguments that distinguish a call of it from one of another server's tool of the same
+name; empty if no arguments do."""
 
 ARGUMENTS = frozenset[str](_OWN["arguments"])
 """Every argument that a tool of ours takes."""
@@ -267,10 +267,6 @@ def _each_has(value: Any, *keys: str) -> bool:
 _STORED = frozenset("stored seqs unchanged replaced skipped skipped_deleted masked thread_id".split())  # noqa: SIM905
 
 
-def _is_stored(value: Answer) -> bool:
-    return isinstance(value["stored"], int) and value.keys() <= _STORED
-
-
 def _any(value: Answer) -> bool:
     return True
 
@@ -280,7 +276,7 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
     (frozenset(keys.split()), fits)
     for keys, fits in (
         ("hits signals", _is_recall),
-        ("stored seqs", _is_stored),
+        ("stored seqs", lambda value: isinstance(value["stored"], int) and value.keys() <= _STORED),
         ("open", lambda value: _each_has(value["open"], "kind", "thread_id", "age")),
         ("thread_id messages", _is_page_of_messages),
         ("messages total", lambda value: _each_has(value["messages"], "thread_id", "seq", "role")),
@@ -371,8 +367,6 @@ _ESCAPES = linear_re.compile(r"\{\s*(\\*)[\"']")
 Strip = Callable[[str], str]
 
 _GONE = object()
-_ARGUMENTS = ("arguments", "args", "input", "parameters", "params")
-_RESULTS = ("output", "result", "response", "content", "text")
 _ANSWERED = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "callId")
 _INNER = (
     *("function", "functionCall", "functionResponse", "function_call", "function_response", "toolUse"),
@@ -486,9 +480,10 @@ def _is_own_call(value: Json) -> bool:
     name = next((name for key in ("name", "toolName", "tool_name") if isinstance(name := inner.get(key), str)), typed)
     if name is None:
         return False
-    given = next((read_object(inner[key]) for key in _ARGUMENTS if key in inner), None)
+    named = ("arguments", "args", "input", "parameters", "params")
+    given = next((read_object(inner[key]) for key in named if key in inner), None)
     # Many kinds of data have a name. A call has arguments or a result as well.
-    if given is None and not any(key in inner for key in _RESULTS):
+    if given is None and not any(key in inner for key in ("output", "result", "response", "content", "text")):
         return False
     # OpenAI and Anthropic name the server of an MCP call beside its tool.
     server = value.get("server_label", value.get("server_name"))

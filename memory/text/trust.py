@@ -1,4 +1,4 @@
-"""Trust: whose word a message is, and how far what is made of it can be trusted."""
+"""Trust: whose word a message is, and how far anything made from it can be trusted."""
 
 from collections.abc import Iterable
 from typing import Literal, get_args
@@ -9,8 +9,8 @@ from layerlore.storage.core.records import Message, Role
 
 Trust = Literal["web", "tool", "shared", "assistant", "user"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
-"""Lowest first: what is derived has the lowest trust of its sources. ``shared``: an entry that a file brought, as long as
-the user neither accepts it nor says it; no message has this trust."""
+"""Lowest first. A derived text has the lowest trust of its sources. ``shared``: an entry that a file brought, as long
+as the user neither accepts it nor says it; no message has this trust."""
 
 _NAME_WORD = linear_re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WEB = frozenset(

@@ -19,7 +19,7 @@ from layerlore.storage.core.records import Json, Message, StoredJson
 
 URL_CHARS = 200
 REACH = 100
-"""How far before its result a call is looked for: one that lies further back has another's id, as a rule."""
+"""How many messages before its result a call is searched for: one that lies further back usually has another's id."""
 _Place = tuple[int, int]
 
 
@@ -539,8 +539,8 @@ def _share_among_required(
 def _share_evenly(
     costs: Sequence[int], places: Sequence[int], room: int, fewest: int, reserve: int, *, always: bool
 ) -> tuple[dict[int, int], int]:
-    """Cut the messages to one size: first each gets ``fewest``, in the order of the places. Where there is no room for
-    one, it is left out and all after it; the first is in even so, if ``always``. The reserve is the last."""
+    """Cut the messages to one size: first each gets ``fewest``, in the order of the places. The first one without room
+    is left out, and so are all after it; ``always`` keeps the very first in any case. The reserve is the last."""
     left = room
     sizes: dict[int, int] = {}
     for place in places:

@@ -24,7 +24,7 @@ class WindowPolicy(WindowFields):
     ``read_policy``, or hold what you made to ``check_policy``."""
 
     predefined: tuple[Message, ...] = ()
-    """In front of the thread's messages, with seqs up to 0."""
+    """Messages in front of the thread's own, with seqs up to 0."""
 
 
 NAMES = tuple(WindowPolicy.model_fields)

@@ -90,7 +90,7 @@ def find_settled_start(run: Sequence[Message], budget: int, *, floor: int, overh
 
 
 def _count_from(run: Sequence[Message], costs: Sequence[int]) -> list[int]:
-    """What all messages from each place on cost, with the user's newest, which is shown wherever it stands."""
+    """The cost of all messages from each place on, with the user's newest, which is shown wherever it stands."""
     newest_user = find_newest_from_user(run)
     from_here = [*accumulate(reversed(costs))][::-1]
     if newest_user is None:

@@ -37,8 +37,8 @@ class Window:
 def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0) -> Window:
     """Build the window of a thread, from its newest visible messages, in order; ``older`` counts the others.
 
-    Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of the
-    user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap.
+    Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of
+    the user's where it is older. If the window does not reach back to that gap, it is the window of the whole thread.
     Before the gap, which images and results count as the newest depends on the messages in the call.
 
     ``limit="observed"`` shows everything: only the room that there is cuts it.
@@ -179,7 +179,7 @@ def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[i
 # The fewest tokens that a message of the newest is cut to.
 _FEWEST = 40
 ASKED_SHARE = 0.75
-"""Of a window's room, the user's newest message has this share before anything else."""
+"""The share of a window's room that the user's newest message gets before anything else."""
 
 
 class RunFitter:

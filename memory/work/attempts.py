@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.rules.answers import MaskedCount, order_keys, show_masked
-from layerlore.memory.rules.validation import check_id, check_text
+from layerlore.memory.rules.validation import check_id, check_new_id, check_text
 from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.work.work_answers import LoggedAttempt
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
@@ -56,6 +56,7 @@ async def log_attempt(
         raise InvalidInput("action: must not be empty; say what was tried")
     if not (result.strip() or error.strip()):
         raise InvalidInput("result: must not be empty; say how it ended, here or in error")
+    check_new_id(task_key, "task_key", engine.limits.id_chars)
     key, in_key = check_key(engine, task_key)
     kept, in_texts = engine.masked(texts)
     given = {name: text if text.strip() else None for name, text in kept.items()}

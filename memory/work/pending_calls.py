@@ -96,8 +96,7 @@ def refuse_taken(run: Run) -> NoReturn:
 
 
 def is_told(run: Run, claim: str) -> bool:
-    """Whether the run was cancelled while the claim held it: its holder learns of it, and may still bring its
-    output."""
+    """Whether the run was cancelled while the claim held it. Its holder learns of it, and may still bring its output."""
     return run.status == "cancelled" and bool(claim) and run.claim == claim
 
 
@@ -115,9 +114,9 @@ def check_holder(run: Run, claim: str) -> None:
             "with resume_run"
         )
     if not claim:
+        giver = "resume_run" if run.epoch else "start_run"
         raise Conflict(
-            f"{_describe_held(run)}. Only its holder can move it, with the claim that {_taken_by(run)} gave; "
-            f"{_FROM_RUNNING}"
+            f"{_describe_held(run)}. Only its holder can move it, with the claim that {giver} gave; {_FROM_RUNNING}"
         )
     if claim != run.claim:
         raise Conflict(
@@ -140,12 +139,6 @@ def _describe_held(run: Run) -> str:
         f"run {run.run_id!r} is running: {run.claimed_by} {'resumed' if run.epoch else 'started'} it at "
         f"{iso(run.claimed_at)} and has it until {iso(run.claimed_until)}"
     )
-
-
-def _taken_by(run: Run) -> str:
-    if run.epoch:
-        return "resume_run"
-    return "start_run"
 
 
 def _describe_ended(run: Run) -> str:

@@ -21,7 +21,13 @@ the step, or a whole plan.
 from collections.abc import Sequence
 from typing import Any, TypedDict, cast
 
-from layerlore.memory.rules.validation import check_id, check_keys, count_json_bytes, describe, describe_choices
+from layerlore.memory.rules.validation import (
+    check_keys,
+    check_new_id,
+    count_json_bytes,
+    describe,
+    describe_choices,
+)
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Plan, PlanStep, StoredJson, StoredPlan
@@ -143,7 +149,7 @@ def _check_fields(item: StoredJson, where: str) -> _StepFields:
     if not isinstance(item.get("result", ""), str):
         raise InvalidInput(f'{where}.result: must be a string ("" removes it), not {describe(item["result"])}')
     if "id" in item:
-        check_id(item["id"], f"{where}.id", ID_CHARS)
+        check_new_id(item["id"], f"{where}.id", ID_CHARS)
     fields = {key: item[key] for key in _STEP_KEYS if key in item and key != "id"}
     return cast("_StepFields", fields)
 
@@ -235,7 +241,10 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         if "description" not in item:
             raise InvalidInput(f"{where}.description: is missing; every step needs one")
         said.append(_check_fields(item, where))
-    _check_distinct([item.get("id") for item in items])
+    named = [item.get("id") for item in items]
+    for place, step_id in enumerate(named):
+        if step_id is not None and (first := named.index(step_id)) < place:
+            raise InvalidInput(f"plan.steps[{place}].id: {describe(step_id)} is the id of steps[{first}] too")
     phase = change.get("current_phase", before["current_phase"])
     known, same = _match_steps(items, before["steps"])
     own = {item["id"] for item in items if "id" in item}
@@ -258,12 +267,6 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         "steps": steps,
         "last_id": ids.last,
     }
-
-
-def _check_distinct(ids: Sequence[str | None]) -> None:
-    for place, step_id in enumerate(ids):
-        if step_id is not None and (first := ids.index(step_id)) < place:
-            raise InvalidInput(f"plan.steps[{place}].id: {describe(step_id)} is the id of steps[{first}] too")
 
 
 def _match_steps(items: Sequence[StoredJson], steps: Sequence[PlanStep]) -> tuple[list[PlanStep | None], list[bool]]:

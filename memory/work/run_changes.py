@@ -138,9 +138,9 @@ async def update_run(
     """Renew a run's lease, by its holder, and store what is new: state, pending tool calls, metadata (replaced as a
     whole), steps. Without any of these it is a heartbeat.
 
-    Returns ``run_id``, ``thread_id``, ``status``, ``claimed_until``, ``resumed`` (all answers to pending
-    calls), what ``record_steps`` tells of the steps, ``masked``. A run that was cancelled meanwhile has the
-    status ``cancelled``, ``ended_by`` and ``reason``: its steps are stored, nothing else is.
+    Returns ``run_id``, ``thread_id``, ``status``, ``claimed_until``, ``resumed`` (all answers to pending calls), the
+    answer of ``record_steps``, ``masked``. A run that was cancelled meanwhile has the status ``cancelled``,
+    ``ended_by`` and ``reason``: its steps are stored, nothing else is.
 
     Raises InvalidInput, LimitExceeded, Conflict (who took the run over), NotFound.
     """
@@ -238,13 +238,11 @@ async def _show_content(engine: Engine, scope: Scope, stored: _StoredUpdate) -> 
 async def complete_run(
     engine: Engine, scope: Scope, thread_id: str, given: Completion, *, sent: WriteRequest
 ) -> EndedRun:
-    """End a run, by its holder: the checkpoint is removed for good, the output stays. Without a claim: record a run that
-    ran elsewhere and has ended, in the thread (made if absent).
+    """End a run, by its holder: the checkpoint is removed for good, the output stays. Without a claim: record a run
+    that ran elsewhere and has ended, in the thread (made if absent).
 
     The same sent again is ``unchanged``. The holder of a run that was cancelled may still bring its output, with the
-    status ``cancelled``. Returns ``run_id``, ``thread_id``, ``status``, what ``record_steps`` tells of the steps, and
-    ``masked``.
-
+    status ``cancelled``. Returns ``run_id``, ``thread_id``, ``status``, the answer of ``record_steps``, and ``masked``.
     Raises InvalidInput, LimitExceeded, Conflict, NotFound.
     """
     check_claim(engine, given.claim)

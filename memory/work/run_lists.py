@@ -17,7 +17,7 @@ from layerlore.memory.rules.answers import (
     write_cursor,
 )
 from layerlore.memory.rules.json_schema import make_equality_key
-from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
+from layerlore.memory.rules.validation import MOST_INTEGER, check_id, check_metadata, check_text, count_json_bytes
 from layerlore.memory.usage.model_usage import add_lines, present_spent
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
@@ -34,10 +34,8 @@ MOST_BELOW = 500
 """Runs of sub-agents whose spending is summed."""
 # The agents and models that one run lists; the cost of all others is one line.
 _MOST_LINES = 100
-_OTHERS = "others"
-
 LINE_COUNTS = len(fields(Spent))
-"""How many numbers a line is kept with, behind the agent and the model."""
+"""How many numbers a stored line has, behind the agent and the model."""
 
 AgentLine = tuple[str, UsageLine]
 """A line, and the sub-agent who spent it (empty: the run's own agent)."""
@@ -47,7 +45,9 @@ async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequen
     """Add lines to a run of a thread that the transaction holds. Nothing happens where no such run exists."""
     before = await runs.read_spent(tx, scope, thread, run_id)
     if before is not None:
-        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))
+        merged = _merge([*_read(before), *lines])
+        spent = to_json([[agent, line.model, *astuple(line.spent)] for agent, line in merged])
+        await runs.spend(tx, scope, thread, run_id, spent)
 
 
 async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
@@ -85,13 +85,9 @@ def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
         key = (agent, line.model)
         if key not in sums and len(sums) >= _MOST_LINES:
             # Beyond the limit only the names are lost; the sum stays right.
-            key = (_OTHERS if agent else "", "")
+            key = ("others" if agent else "", "")
         sums[key] = sums.get(key, Spent()) + line.spent
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
-
-
-def _write(lines: Iterable[AgentLine]) -> str:
-    return to_json([[agent, line.model, *astuple(line.spent)] for agent, line in lines])
 
 
 def _read(text: str) -> list[AgentLine]:
@@ -102,8 +98,6 @@ ShownStatus = Status | Literal["expired", "resumable"]
 """``expired``: its checkpoint's time is over, and it is about to be removed. ``resumable``: it is suspended and every call
 that waited has an answer, or its runner's time is over."""
 
-# The databases' integers have 64 bits.
-_LARGEST = 2**63
 _LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
     "resumed",
     "pending_tool_calls",
@@ -113,8 +107,8 @@ _LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RunListing:
-    """Which runs, newest first; what is empty or None asks for nothing. ``since`` and ``until`` are milliseconds since
-    1970, included, of when a run was made."""
+    """A listing of runs, newest first. Fields that are empty or None do not restrict it. ``since`` and ``until`` are
+    milliseconds since 1970, included, of when a run was made."""
 
     statuses: list[ShownStatus] = field(default_factory=list)
     workflow_id: str = ""
@@ -297,7 +291,7 @@ def _parse_place(cursor: str, request: RunListing) -> Place:
     if not isinstance(place, list) or len(place) != 3:
         raise unknown
     made_for, time, run_id = place
-    if type(time) is not int or abs(time) >= _LARGEST or not isinstance(run_id, str):
+    if type(time) is not int or abs(time) > MOST_INTEGER or not isinstance(run_id, str):
         raise unknown
     if made_for != request.fingerprint():
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")

@@ -14,7 +14,14 @@ from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answers import order_keys, show_masked
-from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
+from layerlore.memory.rules.validation import (
+    check_id,
+    check_metadata,
+    check_new_id,
+    check_number,
+    check_text,
+    write_exact_json,
+)
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import (
     CallAnswer,
@@ -134,9 +141,9 @@ async def describe_run(
     Raises InvalidInput, LimitExceeded.
     """
     limits = engine.limits
-    check_id(run_id, "run_id", limits.id_chars)
+    check_new_id(run_id, "run_id", limits.id_chars)
     if workflow_id:
-        check_id(workflow_id, "workflow_id", limits.id_chars)
+        check_new_id(workflow_id, "workflow_id", limits.id_chars)
     check_metadata(metadata, "metadata", limits)
     pending, in_calls = "[]", 0
     if pending_tool_calls != []:

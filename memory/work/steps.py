@@ -11,11 +11,13 @@ from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_te
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import fit_entries, order_keys, read_cursor, show_masked, write_cursor
 from layerlore.memory.rules.validation import (
+    MOST_INTEGER,
     Limits,
     check_id,
     check_json,
     check_keys,
     check_metadata,
+    check_new_id,
     check_number,
     check_text,
     count_json_bytes,
@@ -207,7 +209,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
         usage = None
     return IncomingStep(
         type=type_,
-        operation_id=check_id(given["operation_id"], f"{where}.operation_id", limits.id_chars),
+        operation_id=check_new_id(given["operation_id"], f"{where}.operation_id", limits.id_chars),
         body=body,
         usage=usage,
         message_id=body.get("message_id"),
@@ -264,8 +266,6 @@ def _check_size(body: Json, where: str, limits: Limits) -> None:
 
 # More JSON than this, in characters, is masked in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000
-# The databases' integers have 64 bits.
-_LARGEST = 2**63
 _OF_ANOTHER = "cursor: it belongs to another conversation, or an earlier one of that name; leave it out"
 SERVER_EVENTS = (
     *("thread_created", "thread_updated", "thread_deleted", "thread_restored"),
@@ -277,7 +277,7 @@ SERVER_EVENTS = (
     *("run_started", "run_updated", "run_suspended", "run_decided", "run_resumed"),
     *("run_completed", "run_failed", "run_cancelled", "run_expired"),
 )
-"""What the server itself writes, in a thread's log or the resource's."""
+"""The events that the server itself writes, in a thread's log or the resource's."""
 
 
 class StoredSteps(TypedDict):
@@ -502,7 +502,7 @@ def show_step(step: Step) -> StoredJson:
 def _parse_place(cursor: str, operation_id: str) -> tuple[str, int]:
     unknown = InvalidInput("cursor: not one that list_steps gave; leave it out to begin at the first step")
     match read_cursor(cursor, unknown):
-        case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq < _LARGEST:
+        case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq <= MOST_INTEGER:
             if made_for != operation_id:
                 raise InvalidInput("cursor: it belongs to a listing with another operation_id; repeat that one")
             return uid, seq

@@ -1,11 +1,11 @@
-"""Sessions of browsers: how a page of this server calls it as the signed-in user, without holding the credential.
+"""Browser sessions: with them a page of this server makes calls as the signed-in user, without holding the credential.
 
-A credential is cut in two halves of random look, and neither alone says anything about it. The browser keeps one in a
-cookie that no script can read, the page keeps the other and sends it in a header. The server stores none: every process
-that serves can join them, and a key that is revoked ends the session.
+A credential is split into two halves that look random; neither alone reveals anything about it. The browser keeps one half
+in a cookie that no script can read. The page keeps the other, and sends it in a header. The server stores neither: every
+process can join them, and revoking the key ends the session.
 
-A cookie goes to every port of a host. Another program that serves pages on this machine gets one half of it, and cannot
-use it; nor can a page of another site, which does not know the other half, and is refused by its origin.
+A browser sends a cookie to every port of a host. Another program that serves pages on this machine gets one half, which is
+useless alone. A page of another site does not have the other half, and its origin is refused.
 """
 
 import base64
@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 PAGE_HEADER = "Layerlore-Explorer"
-"""What the page sends with every request: its half, or anything where no credential is needed."""
+"""The page's header in every request: its half, or any value if the server needs no credential."""
 SESSION_SECONDS = 12 * 3600
 LONGEST_CREDENTIAL = 2048
-"""In bytes. A browser keeps a cookie of 4 KB."""
+"""In bytes. A browser accepts cookies of up to 4 KB."""
 
 _PORTS = {"http": "80", "https": "443"}
 _HEADER = PAGE_HEADER.lower().encode()
@@ -27,8 +27,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 def split(credential: str) -> tuple[str, str]:
-    """The halves of a credential: what the cookie holds, and what the page does. Raises ValueError for one that is too
-    long."""
+    """The halves of a credential, for the cookie and for the page. Raises ValueError if the credential is too long."""
     text = credential.encode()
     if len(text) > LONGEST_CREDENTIAL:
         raise ValueError(f"a browser's session takes a credential of at most {LONGEST_CREDENTIAL:,} bytes")
@@ -38,7 +37,7 @@ def split(credential: str) -> tuple[str, str]:
 
 
 def join(kept: str, sent: str) -> str | None:
-    """The credential; None for what are no two halves of one."""
+    """The credential; None if the texts are not two halves of one."""
     try:
         text, pad = _read(kept), _read(sent)
         if len(text) == len(pad):
@@ -49,13 +48,13 @@ def join(kept: str, sent: str) -> str | None:
 
 
 def sent_by_page(headers: Headers) -> bool:
-    """Whether the request says that the explorer's page sends it."""
+    """Whether the request claims to be from the explorer's page."""
     return any(name == _HEADER for name, _ in headers)
 
 
 def is_own_page(headers: Headers, public_origin: str = "") -> bool:
-    """Whether the page that sends a request is one of this server: its origin is the host that it asks, or that of the
-    server's public URL. A browser sends the origin with everything but GET."""
+    """Whether the page that sends a request is one of this server: its origin is the request's host, or that of the
+    server's public URL. A browser sends the origin with every request except GET."""
     found = {name: value.decode("latin-1").lower() for name, value in headers if name in (b"host", b"origin")}
     origin, host = found.get(b"origin", ""), found.get(b"host", "")
     if public_origin and origin == public_origin.lower():

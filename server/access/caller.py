@@ -1,4 +1,4 @@
-"""The caller of a request, the memory and the thread that it means: the only place where a request becomes a scope."""
+"""The caller of a request, its scope and its thread. Only this module turns a request into a scope."""
 
 import contextlib
 import hashlib
@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from layerlore.memory.rules.time_zones import LONGEST_NAME, read_zone
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_id, check_new_id
 from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, RIGHTS, Principal, Right, local_principal
 from layerlore.server.settings.project import NONE, PREFIX, project_resource
@@ -28,10 +28,10 @@ ZONE_META, ZONE_HEADER = "layerlore/time-zone", "Layerlore-Time-Zone"
 CONVERSATION_HEADER = "Layerlore-Session"
 """Names the conversation of a client where nothing names a thread, in every session and request that has the header."""
 CAPTURED_HEADER = "Layerlore-Captured"
-"""Says that hooks store the conversations of the client in this memory, so that its model need not."""
+"""Announces that hooks store the client's conversations in this memory, so that its model need not."""
 HOST_METAS = ("vscode.conversationId", "sessionId", "threadId")
-"""Where hosts put their own id of the conversation in a call: VS Code the first, Codex the others. Of Codex' two the first is
-the one that its hooks name: a sub-agent has a thread of its own in the same session."""
+"""The keys of the hosts' own conversation ids in a call: VS Code sends the first one, Codex the others. Codex's hooks name
+the session; a sub-agent has its own thread in the same session."""
 KEY_META = "layerlore/idempotency-key"
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
@@ -43,16 +43,19 @@ _RAW = {name: name.lower().encode() for name in _READ}
 _NAMED = "layerlore.named"
 
 Default = Literal["named", "session", "new"]
-"""How a call whose arguments name no thread comes to one: the request or the launch names it, it is that of the session,
-or nothing ties the call to others and it begins a new one."""
+"""How a call whose arguments name no thread gets one: the request or the launch names it; the session has one; or nothing
+connects the call with others, and it begins a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
-    name of the client program, as that says it, and how the call comes to that thread. ``by_page``: the explorer's page
-    calls. ``operates``: an operator reads the memory of a chosen user. ``zone``: the user's time zone. ``connection``: an object that lives as
-    long as the connection; None where each request stands alone."""
+    """The principal and the scope of a call, its thread if no argument names one, its idempotency key, and the client
+    program's own name.
+
+    ``default``: how the call gets that thread. ``by_page``: the explorer's page makes the call. ``operates``: an operator
+    reads the memory of a chosen user. ``zone``: the user's time zone. ``connection``: an object that lives as long as the
+    connection; None if each request stands alone.
+    """
 
     principal: Principal
     scope: Scope
@@ -67,16 +70,15 @@ class Caller:
 
 
 def make_terminal_caller(scope: Scope, thread: str) -> Caller:
-    """The person at this machine's terminal, who works with the memory of a scope. ``thread``: where none is named."""
+    """The person at this machine's terminal, as the caller for a scope. ``thread``: the default thread."""
     person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
     return Caller(person, scope, thread, "", "command line")
 
 
 class Lifespan(Protocol):
-    """The context that the server's lifespan gives to every request: the process behind it, as the rooms below it see
-    it.
+    """The context that the server's lifespan gives to every request: the interface of the process.
 
-    ``session_threads`` holds the new thread of each session whose calls name none.
+    ``session_threads``: the thread of each session whose calls name none.
     """
 
     settings: Settings
@@ -84,7 +86,7 @@ class Lifespan(Protocol):
 
     @property
     def conversation(self) -> str:
-        """The host's own id of the conversation that its calls on stdio belong to; "" if it gives none."""
+        """The host's own id of the conversation of its calls on stdio; "" if it gives none."""
 
     def mask(self, text: str) -> str:
         """An error's text with its secrets masked."""
@@ -92,25 +94,25 @@ class Lifespan(Protocol):
     async def act(
         self, name: str, function: Callable[..., Awaitable[Any]], caller: Caller, values: Json, given: frozenset[str]
     ) -> Any:
-        """Run what serves a tool, a resource or a prompt on the open memory. Raises LayerloreError, or a defect."""
+        """Run the function of a tool, a resource or a prompt on the open memory. Raises LayerloreError, or a defect."""
 
     async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
-        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+        """Record a refused call in the journal. Raises StorageUnavailable."""
 
     async def is_captured(self, client: str) -> bool:
         """Whether hooks of the host store the conversations of this client."""
 
     async def begin_watching(self, scope: Scope) -> None:
-        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        """Begin to watch the scope from its current state. Raises StorageUnavailable."""
 
 
 RequestContext: TypeAlias = "ServerRequestContext[Lifespan, Any]"
-"""A request, as the SDK hands it to whatever answers it."""
+"""A request as the SDK passes it to handlers."""
 
 
 # The SDK is imported inside functions here, so that commands of the terminal need not wait for it.
 def principal_of(ctx: RequestContext) -> Principal:
-    """The caller that the request's credential names; without HTTP, the person at this machine."""
+    """The principal of the request's credential; without HTTP, the person at this machine."""
     from mcp.server.auth.middleware.auth_context import get_access_token
 
     access = get_access_token()
@@ -125,16 +127,14 @@ def principal_of(ctx: RequestContext) -> Principal:
 
 
 def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool = False) -> Scope:
-    """The scope that a principal means by these names; "" is the only one that it may name. ``of_tenant``: the call is
-    about the whole tenant, and names none where there is no only one.
+    """The scope that a principal means by these names. "" stands for the single agent or resource of its grant.
+    ``of_tenant``: the call is about the whole tenant, so "" stays if the grant has several.
 
-    Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
+    Raises InvalidInput for "" if the grant has several, NotFound for a name outside the grant, as for an unknown name.
     """
     if not agent:
         if principal.agents is not None and len(principal.agents) == 1:
             agent = next(iter(principal.agents))
-        else:
-            agent = ""
         if not agent and not of_tenant:
             raise _unnamed("agent", AGENT_META, AGENT_HEADER)
     elif principal.agents is not None and agent not in principal.agents:
@@ -149,8 +149,8 @@ def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool
 
 
 def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
-    """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote. In a
-    project the scope is the project's, with the person's beside it.
+    """The caller of a request. Its scope and thread come from the credential, the launch and the request's envelope, never
+    from a model's arguments. In a project the scope is the project's, with the person's beside it.
 
     Raises InvalidInput, LimitExceeded or NotFound.
     """
@@ -176,7 +176,7 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
 
 
 def _find_zone(ctx: RequestContext, meta: Mapping[str, Any]) -> tzinfo:
-    """The zone that the request names, else that of the settings. Without either it is this machine's zone over stdio, where
+    """The zone that the request names, else that of the settings. Without either it is this machine's zone on stdio, since
     the user sits at it, and UTC over HTTP."""
     name = _named(meta, ZONE_META, ctx.request, ZONE_HEADER, LONGEST_NAME)
     if name:
@@ -188,26 +188,26 @@ def _find_zone(ctx: RequestContext, meta: Mapping[str, Any]) -> tzinfo:
 
 
 def is_for_page(ctx: RequestContext) -> bool:
-    """Whether a page is what asks, or may be: the explorer's own, or one in a host that shows MCP Apps."""
+    """Whether the request may be a page's: the explorer's own page, or one in a host that shows MCP Apps."""
     from mcp.server.apps import client_supports_apps
 
     return _comes_from_page(ctx.request) or client_supports_apps(ctx)
 
 
 def is_captured_elsewhere(ctx: RequestContext) -> bool:
-    """Whether the client says that hooks on its machine store its conversations in this memory."""
+    """Whether the client announces that hooks on its machine store its conversations in this memory."""
     return ctx.request is not None and CAPTURED_HEADER in _headers_of(ctx.request)
 
 
 def _comes_from_page(request: Any) -> bool:
-    """Whether the explorer's page sends the request; the gate has seen to it that it is a page of this server."""
+    """Whether the explorer's page sends the request. The gate has checked that it is a page of this server."""
     return request is not None and PAGE_HEADER in _headers_of(request)
 
 
 def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Scope:
-    """The scope of the project that a request is in, or the person's where it is in none. Over stdio the launch alone
-    decides. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource alone. The person at this
-    machine reaches the projects here, as on stdio."""
+    """The scope of the request's project; without a project, the person's. On stdio the launch alone decides. The person at
+    this machine reaches all projects. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource
+    alone."""
     if ctx.request is None:
         if principal.local:
             return ctx.lifespan_context.settings.scope_in(person.tenant_id)
@@ -218,7 +218,7 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
         return person
     resource = project_resource(name)
     if principal.resource not in (None, resource) and not principal.local:
-        # A credential for one resource must not learn which projects exist, hence the same error as for unknown names.
+        # A credential for one resource must not reveal which projects exist, so the error is that of an unknown name.
         raise NotFound(f"{PROJECT_HEADER}: this credential is for one resource alone, and reaches no project")
     if person.resource_id == resource:
         return person
@@ -226,18 +226,18 @@ def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Sco
 
 
 def settings_of(ctx: RequestContext) -> Settings:
-    """The settings for the agent that a request means: the server's own where it names none that it may."""
+    """The settings for the agent of a request; the server's own if the request names none that it may use."""
     settings = ctx.lifespan_context.settings
     if not settings.agents:
         return settings
-    # Wrong names are reported by the call itself; the listing that needs these settings must not fail first.
+    # The call itself reports wrong names. A list that needs these settings must not fail before that.
     with contextlib.suppress(LayerloreError):
         return settings.for_agent(caller_of(ctx).scope.agent_id)
     return settings
 
 
 def default_of(ctx: RequestContext) -> Default:
-    """How a call that comes as this request did gets to its thread, if no argument names one."""
+    """How a call in this request gets its thread if no argument names one."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
@@ -246,14 +246,14 @@ def default_of(ctx: RequestContext) -> Default:
         return "named"
     if request is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return "session"
-    # From 2026-07-28 on HTTP has no sessions, so only what the client sends can tie two requests together.
+    # From 2026-07-28 on HTTP has no sessions, so only an id from the client can connect two requests.
     if _host_conversation(meta) or _headers_of(request).get(CONVERSATION_HEADER):
         return "session"
     return "new"
 
 
 def client_of(ctx: RequestContext) -> str:
-    """The client's own name, in one line: never to decide by what it may do."""
+    """The client's own name in one line. It is unchecked, so it must never decide about rights."""
     params = ctx.session.client_params
     if params is None:
         return UNKNOWN_CLIENT
@@ -274,13 +274,16 @@ def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_ch
     name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
     if not name and request is not None:
         name, where = _header(request, header), f"header {header}"
-    if name:
+    if not name:
+        return ""
+    # The page also shows what older versions stored under a blank name.
+    if _comes_from_page(request):
         return check_id(name, where, most_chars)
-    return ""
+    return check_new_id(name, where, most_chars)
 
 
 def _header(request: Any, header: str) -> str:
-    """UTF-8, which HTTP carries as bytes. SingleHeaders has seen to it that there is one at most."""
+    """The value of a header as UTF-8; "" without it. SingleHeaders has refused requests with two of one name."""
     try:
         return _headers_of(request).get(header, b"").decode()
     except UnicodeDecodeError as error:
@@ -288,7 +291,7 @@ def _header(request: Any, header: str) -> str:
 
 
 def _headers_of(request: Any) -> Mapping[str, bytes]:
-    """The headers of a request over HTTP that are read here; looked up once."""
+    """The headers of an HTTP request that this module reads. They are looked up once."""
     named: dict[str, bytes] | None = request.scope.get(_NAMED)
     if named is None:
         sent = dict(request.scope["headers"])
@@ -323,8 +326,9 @@ def _find_connection(ctx: RequestContext) -> Hashable | None:
 
 
 def _own_thread(ctx: RequestContext, default: Default, key: str) -> str:
-    """The host's own conversation if it says which, else one new thread for each process (stdio) or session (older protocol).
-    A call that nothing ties to others gets a new thread; sent again with its idempotency key, the same."""
+    """The thread of a request that names none: the host's own conversation, else one new thread for each process (stdio) or
+    session (older protocol). A call without a connection to others gets a new thread, the same for the same idempotency
+    key."""
     from layerlore.server.process.sdk_private import connection_of
 
     if default == "new":
@@ -339,7 +343,7 @@ def _own_thread(ctx: RequestContext, default: Default, key: str) -> str:
         session = process
     else:
         if named := _header(ctx.request, CONVERSATION_HEADER):
-            return check_id(named, f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
+            return check_new_id(named, f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
         session = connection_of(ctx.session)
     thread = process.session_threads.get(session)
     if thread is None:
@@ -348,7 +352,7 @@ def _own_thread(ctx: RequestContext, default: Default, key: str) -> str:
 
 
 def new_thread(key: str = "") -> str:
-    """The id of a new thread; the same each time for one idempotency key, since a call that is sent again is done once."""
+    """The id of a new thread. It is the same each time for one idempotency key, so that a repeated call is done once."""
     if key:
         # Only a digest, since the id is shown and the key may be a secret of the client.
         unique = hashlib.sha256(key.encode(errors="replace")).hexdigest()
@@ -363,21 +367,21 @@ def _host_conversation(meta: Mapping[str, Any]) -> str:
 
 
 def _is_thread_id(value: Any) -> bool:
-    # Hosts do not address these ids to this server, so one that is unusable is no error of the call.
+    # Hosts do not make these ids for this server, so an unusable one is not an error.
     try:
-        check_id(value, "thread_id", Limits.thread_id_chars)
+        check_new_id(value, "thread_id", Limits.thread_id_chars)
     except LayerloreError:
         return False
     return True
 
 
 class NotPermitted(LayerloreError):
-    """The credential lacks a right; the text says which, and which it has."""
+    """The credential lacks a right. The text names the missing rights and the existing ones."""
 
 
 async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of_tenant: bool = False) -> Caller:
-    """Check the rights of a request, and return its caller. ``what`` is the name of a tool or a method; ``of_tenant``: it
-    is about the whole tenant, and the request need not say for which agent and resource.
+    """Check the rights of a request, and return its caller. ``what``: the name of the tool or method; ``of_tenant``: it is
+    about the whole tenant, so the request need not name an agent and a resource.
 
     Raises NotPermitted, InvalidInput, LimitExceeded, or NotFound for an agent or resource outside the grant.
     """

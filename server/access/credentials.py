@@ -18,18 +18,18 @@ READ: frozenset[Right] = frozenset({"read"})
 
 LOCAL_TENANT = "local"
 EXPLORING = "command:explore"
-"""The name of whoever looks at others' memories with `layerlore explore`."""
+"""The name of the operator who reads memories with `layerlore explore`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The caller. ``name`` is unique to the credential, and no secret: ``key:ID``, ``jwt:SUBJECT@ISSUER``, ``local``.
 
-    ``agents``: whom the principal may act for (None: any agent of the tenant); ``resource``: whom it may serve (None: any
-    resource of the tenant, named in each request). ``expires_at``: milliseconds since 1970; None: never.
+    ``agents``: the agents that the principal may act for (None: any of the tenant). ``resource``: the resource that it
+    may serve (None: any of the tenant; each request names one). ``expires_at``: milliseconds since 1970; None: never.
 
-    ``every_tenant``: whose requests may name another tenant, which no key and no token can; only the explorer of the
-    database's owner is one.
+    ``every_tenant``: its requests may name another tenant. No key and no token can do this, only the explorer of the
+    database's owner.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Principal:
 
     @property
     def operates(self) -> bool:
-        """Whether this is an operator, who looks at memories that are not his own."""
+        """Whether this is an operator, who may read other people's memories."""
         return "admin" in self.rights and (self.resource is None or self.name == EXPLORING)
 
     @property
     def local(self) -> bool:
-        """Whether this is the person at this machine, whose requests are not limited."""
+        """Whether this is the person at this machine, who has no limits."""
         return self.name == "local"
 
 
@@ -59,7 +59,7 @@ _JWT_DOTS = 2
 
 
 class Credentials(Protocol):
-    """A checker of tokens. It keeps no token, and repeats none in an error or a log."""
+    """Checks tokens. It stores no token, and shows none in an error or a log."""
 
     async def principal(self, token: str) -> Principal | None:
         """The principal of a token; None for one that is malformed, unknown, expired or revoked, and for "" (none sent).
@@ -74,7 +74,7 @@ def local_principal(agent: str, resource: str) -> Principal:
 
 
 class LocalKey:
-    """Accepts the key of this machine. It compares digests, so that the time taken reveals nothing about the key."""
+    """Accepts the key of this machine. It compares digests, so that its timing reveals nothing about the key."""
 
     def __init__(self, key: str, principal: Principal) -> None:
         self._digest = hashlib.sha256(key.encode()).digest()
@@ -88,8 +88,8 @@ class LocalKey:
         return None
 
 
-class Anybody:
-    """Requires no credential: everybody who reaches the server is the same principal."""
+class NoCredentials:
+    """Requires no credential: every request has the same principal."""
 
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
@@ -99,8 +99,8 @@ class Anybody:
 
 
 class ByForm:
-    """Passes a token to the credentials of its form: API key, JWT, or else the local key. A form that is left out accepts
-    nothing."""
+    """Passes a token to the credentials of its form: API key, JWT, or else the local key. Tokens of a form that is left
+    out are refused."""
 
     def __init__(
         self, *, keys: Credentials | None = None, jwt: Credentials | None = None, local: Credentials | None = None
@@ -123,9 +123,9 @@ class ByForm:
 
 
 CACHED_SECONDS = 2.0
-"""How long a looked-up key is cached: a revoked key is refused everywhere after this time."""
+"""A looked-up key is cached this long, so a revoked key is refused everywhere after this time."""
 CACHED_MOST = 4096
-"""The most cached keys that exist, and the most that do not."""
+"""The most keys in each cache: that of existing keys, and that of unknown ones."""
 
 _ID_CHARS = "abcdefghijklmnopqrstuvwxyz234567"
 _ID = linear_re.compile(f"[{_ID_CHARS}]{{8}}")
@@ -151,7 +151,7 @@ def is_key_id(text: str) -> bool:
 
 
 class ApiKeys:
-    """Credentials that are API keys. Keys are found by digest, so that the time taken reveals nothing about a key."""
+    """Credentials that are API keys. Keys are looked up by digest, so that the timing reveals nothing about a key."""
 
     def __init__(self, find: Find, now: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         """``find`` returns what is stored under a digest, ``now`` the time in milliseconds since 1970, and ``clock`` seconds
@@ -159,7 +159,7 @@ class ApiKeys:
         self._find = find
         self._now = now
         self._clock = clock
-        # Two caches, so that made-up keys push no real one out.
+        # Two caches, so that invented keys displace no real one.
         self._there: _Looked = {}
         self._not_there: _Looked = {}
 
@@ -186,7 +186,7 @@ class ApiKeys:
         )
 
     async def _stored(self, digest: str) -> ApiKey | None:
-        # Before the lookup: a revocation during a slow lookup still counts from here, and is seen in time.
+        # Taken before the lookup, so that a revocation during a slow lookup counts in time.
         began = self._clock()
         for cache in (self._there, self._not_there):
             looked, known = cache.get(digest, (-math.inf, None))

@@ -24,10 +24,9 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class AllowedHeaders:
-    """The Host and Origin headers that are served. An entry that ends in ``:*`` is a name with any port or none; any other
-    entry is exact. Case is ignored; a dot at the end of a name is not. ``addresses``: a Host that is an address, with any
-    port, is served, too, since rebinding needs a name. ``own_pages``: an Origin that names the same place as the Host is, too:
-    it is a page of this server."""
+    """The allowed Host and Origin headers. An entry that ends in ``:*`` allows any port or none; any other entry is exact.
+    Case does not matter, a dot at the end of a name does. ``addresses``: also allow a Host that is an address, with any port,
+    since rebinding needs a name. ``own_pages``: also allow an Origin equal to the Host, which is a page of this server."""
 
     hosts: Collection[str] = ()
     origins: Collection[str] = ()
@@ -36,8 +35,8 @@ class AllowedHeaders:
 
 
 class HostGuard:
-    """ASGI middleware that answers 421 to a request without an allowed Host, and 403 to an Origin that is not allowed, on
-    every route. A request without Origin comes from no web page."""
+    """ASGI middleware that answers 421 to a request without an allowed Host, and 403 to one with another Origin, on every
+    route. A request without Origin does not come from a web page."""
 
     def __init__(self, app: ASGIApp, allowed: AllowedHeaders) -> None:
         self._app = app
@@ -107,8 +106,8 @@ def is_loopback(host: str) -> bool:
 
 
 def reached_by_others(settings: Settings) -> str:
-    """How other machines reach the server: by its address, or by a name that a proxy on this machine may have; "" if they
-    cannot."""
+    """How other machines can reach the server: by its address, or by a name that a proxy on this machine may serve; "" if
+    they cannot."""
     http = settings.http
     if not is_loopback(http.host):
         # An empty host means every address for the socket library.
@@ -121,9 +120,8 @@ def reached_by_others(settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedClients:
-    """The clients that may be served from the database. ``any_key``: there is an API key that is neither revoked nor
-    expired. ``unfit``: why other tenants than this machine's may not be served, although they have credentials; "" if
-    they may."""
+    """The clients that the server may serve from the database. ``any_key``: a valid API key exists. ``unfit``: why it may
+    not serve tenants other than this machine's, although they have credentials; "" if it may."""
 
     any_key: bool
     unfit: str = ""
@@ -137,14 +135,14 @@ def refusal(settings: Settings, look: Callable[[], ServedClients]) -> str:
         if reached:
             return f"--no-auth: {reached}; {_KEEP_OR_ASK}"
         return ""
-    # The database is opened only where roles exist, since a start should stay fast.
-    # Here, since the gate's modules are loaded before the first answer, and drivers take a while.
+    # Imported here, since this module is loaded before the first answer, and drivers take a while.
     from layerlore.storage.drivers.dialect import dialect_of
 
+    # Without roles the database need not be opened, so the start stays fast.
     if dialect_of(settings.database.get_secret_value()).has_roles and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
-            f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} creates the tables for it)"
+            f"them as a role that owns nothing (`{shell_command('migrate', '--owner-url', 'URL')}` creates the tables for it)"
         )
     if not reached or settings.jwt.issuer or look().any_key:
         return ""
@@ -163,7 +161,7 @@ _KEEP_OR_ASK = (
 
 
 def warning(settings: Settings) -> str:
-    """A warning, in one line, if other machines can use this one only by its address; "" if none exists."""
+    """A warning, in one line, if other machines can reach this one only by its address; "" otherwise."""
     if settings.http.host not in _EVERY_ADDRESS or any(not is_own_name(name) for name in _public_names(settings)):
         return ""
     return (
@@ -173,8 +171,8 @@ def warning(settings: Settings) -> str:
 
 
 def allowed(settings: Settings) -> AllowedHeaders:
-    """The Host and Origin headers that are served: this machine's names, its address (any address if the server listens on
-    all), and those that the settings add."""
+    """The allowed Host and Origin headers: this machine's names, its address (any address if the server listens on all), and
+    those of the settings."""
     host = settings.http.host
     everywhere = host in _EVERY_ADDRESS
     if everywhere:
@@ -184,7 +182,7 @@ def allowed(settings: Settings) -> AllowedHeaders:
     address = [name + ANY_PORT for name in own]
     return AllowedHeaders(
         hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
-        # Without credentials, pages of any program that listens on this machine would be let in.
+        # Without credentials this would admit the pages of any program on this machine.
         origins=[
             *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
             *([settings.http.public_origin] if settings.http.public_origin and settings.http.explore else []),
@@ -213,6 +211,6 @@ def _public_names(settings: Settings) -> list[str]:
 
 
 def is_own_name(entry: str) -> bool:
-    """Whether a Host, with or without a port, means this machine for each machine."""
+    """Whether a Host, with or without a port, is a loopback name."""
     name, colon, port = entry.lower().rpartition(":")
     return (name if colon and not port.endswith("]") else entry.lower()) in _OWN_NAMES

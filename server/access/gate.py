@@ -1,5 +1,5 @@
-"""The gate before the HTTP endpoints: a request is served only if its credential names a principal. Clients learn here who
-issues tokens for this server, and for which URLs (RFC 9728)."""
+"""The gate in front of the HTTP endpoints: it admits a request only if its credential has a principal. It also publishes the
+issuer of tokens for this server and their URLs (RFC 9728)."""
 
 import logging
 import traceback
@@ -28,8 +28,8 @@ Endpoint = Literal["/mcp", "/sse"]
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """The endpoints of this server, as resources of an issuer. ``public_url`` and its path ``public_path`` may be empty:
-    then only clients of this machine learn about the issuer, by the URL that they call."""
+    """The endpoints of this server, as resources of an issuer. ``public_url`` and its path ``public_path`` may be empty; then
+    only clients on this machine learn about the issuer, by the URL that they call."""
 
     issuer: str
     public_url: str = ""
@@ -44,7 +44,7 @@ class ProtectedResource:
         return [spelled for url in urls for spelled in (url, f"{url}/")]
 
     def metadata_url(self, endpoint: Endpoint, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """Where the metadata of an endpoint is; "" for a client that this server has no safe URL for."""
+        """The URL of the metadata of an endpoint; "" if this server has no safe URL for the client."""
         base = self._base(headers)
         if not base:
             return ""
@@ -53,9 +53,9 @@ class ProtectedResource:
         return f"{origin}{METADATA}{self.public_path}{endpoint}"
 
     def describe(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, Any] | None:
-        """The metadata at a path below the well-known name; None if there is no such resource.
+        """The metadata at a path below the well-known name; None for an unknown resource.
 
-        The name alone stands for ``/mcp``: clients look there last. A proxy may cut the public path off.
+        The name alone stands for ``/mcp``, since clients try it last. A proxy may have removed the public path.
         """
         base = self._base(headers)
         endpoint = path.rstrip("/").removeprefix(self.public_path) or "/mcp"
@@ -85,7 +85,7 @@ LONGEST_TOKEN = 16 * 1024
 """The longest token in bytes; a longer one is refused unread."""
 
 TENANT_HEADER = "Layerlore-Tenant"
-"""Whose memories an operator's page means, percent-encoded; heeded from a principal with ``every_tenant`` alone."""
+"""The tenant that an operator's page means, percent-encoded. Only a principal with ``every_tenant`` may use it."""
 _TENANT_HEADER = TENANT_HEADER.lower().encode()
 
 _CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
@@ -93,11 +93,11 @@ _UNSEEN = (*_CARRY_CREDENTIALS, b"cookie")
 
 
 class Gate:
-    """Checks the credential of every request to the apps it wraps, and hides the token from them.
+    """Checks the credential of every request to its apps, and hides the token from them.
 
     A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, never in the URL; two different ones are refused. A page
-    of this server sends it as the two halves of a browser's session. ``resource`` says where clients learn who issues
-    tokens; ``public_origin`` is where others reach this server.
+    of this server sends it as the two halves of a browser session. ``resource``: the endpoints and the issuer of their
+    tokens. ``public_origin``: the origin by which others reach this server.
     """
 
     def __init__(
@@ -114,17 +114,17 @@ class Gate:
         self._resource = resource
 
     def wrap(self, app: ASGIApp, endpoint: Endpoint = "/mcp") -> "GatedApp":
-        """The app behind this gate. ``endpoint``: the one that its clients know."""
+        """The app behind this gate. ``endpoint``: the path that its clients call."""
         return GatedApp(self, AuthContextMiddleware(app), endpoint)
 
     def metadata_url(self, endpoint: Endpoint, headers: Headers) -> str:
-        """Where the client of a request learns who issues tokens; "" if it cannot."""
+        """The URL by which the client of a request learns the issuer of tokens; "" if it cannot."""
         if self._resource is None:
             return ""
         return self._resource.metadata_url(endpoint, headers)
 
     async def principal(self, token: str | None, metadata_url: str = "") -> Principal | Response:
-        """The principal of a token, or the answer to refuse with. None as token: what was sent cannot be a token."""
+        """The principal of a token, or the response that refuses it. ``token`` None: the request had no usable token."""
         try:
             if token is None:
                 principal = None
@@ -158,7 +158,7 @@ class GatedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         by_page = sent_by_page(scope["headers"])
-        # Before the credential is checked: a foreign page must not learn whether the cookie is valid.
+        # Checked before the credential, since a foreign page must not learn whether the cookie is valid.
         if by_page and not is_own_page(scope["headers"], self._gate.public_origin):
             await PlainTextResponse("Only a page of this server may call it as one: Origin", 403)(scope, receive, send)
             return
@@ -173,16 +173,17 @@ class GatedApp:
             meant = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
         known = {
             **scope,
-            # The apps behind the gate may log headers or pass them on, so none of them sees a credential.
+            # The apps may log headers or pass them on, so they never see a credential.
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
             "user": self._user_of(meant),
             "auth": AuthCredentials(),
         }
-        # Whom the credential names, whomever the request means: it is checked again while the request is open.
+        # The credential's own principal, even if the request means another tenant: it is checked again while the request
+        # is open.
         await self._gate.open.serve(token or "", found, self._app, known, receive, send, metadata_url)
 
     def _user_of(self, principal: Principal) -> AuthenticatedUser:
-        """The principal in the SDK's form; that of the last request again, if it is the same object."""
+        """The principal in the SDK's form. The last one is reused for the same principal object."""
         if self._known is None or self._known[0] is not principal:
             self._known = principal, AuthenticatedUser(_make_access_token(principal))
         return self._known[1]
@@ -197,14 +198,14 @@ def _read_tenant(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def subject_prefix(tenant: str) -> str:
-    """How the subjects of a tenant's credentials begin, and those of no other tenant."""
-    # Quoted by repr, so that no tenant's name can be the beginning of another's prefix.
+    """The unique prefix of the subjects of a tenant's credentials."""
+    # Quoted by repr, so that no tenant's prefix begins another tenant's.
     return f"({tenant!r}, "
 
 
 def _read_token(headers: Iterable[tuple[bytes, bytes]], *, by_page: bool = False) -> str | None:
-    """The token of a request; "" if it has none, None if it has several, one that is too long, or one of halves that do not
-    belong together. ``by_page``: a browser's session counts."""
+    """The token of a request; "" if it has none; None if it has several, if the token is too long, or if its halves do not
+    belong together. ``by_page``: accept a browser session."""
     sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
     tokens = {value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "}
     tokens |= {value for name, value in sent if name == b"x-api-key"}

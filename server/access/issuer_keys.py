@@ -1,4 +1,4 @@
-"""The public keys of the JWT issuer, where they are found, and its JWTs as credentials."""
+"""The public keys of the JWT issuer, and its JWTs as credentials."""
 
 import json
 import logging
@@ -14,6 +14,7 @@ import anyio
 import httpx2
 import jwt
 
+from layerlore.memory.rules.validation import is_blank
 from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal, Right
 from layerlore.server.settings.http import JwtSettings
 from layerlore.server.settings.settings import SettingsError
@@ -23,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 def load_trusted(ca_file: str, setting: str) -> ssl.SSLContext:
-    """A TLS context that trusts the certificates in the file; without a file, those that this machine trusts. ``setting``
-    names the file in errors. Raises SettingsError."""
+    """A TLS context that trusts the certificates in the file; without a file, those of this machine. ``setting``: the name
+    of the file in errors. Raises SettingsError."""
     if not ca_file:
         return httpx2.create_ssl_context()
     try:
@@ -102,18 +103,18 @@ class KeySet:
         Raises IssuerUnavailable.
         """
         found = self._find(kid, algorithm)
-        # While another task fetches, a stale key is still good: a valid token need not wait for the issuer.
+        # While another task fetches the keys, a stale key is good enough, so that a valid token need not wait.
         if found and (self._age < self._cache_seconds or self._fetching.locked()):
             return found
         async with self._fetching:
             # Another task may have fetched while this one waited for the lock.
             known = self._find(kid, algorithm) is not None
-            # A token with a made-up key id must not make this server call the issuer for each request.
+            # Tokens with invented key ids must not make this server call the issuer for each request.
             waited = self._now() - self._tried_at >= SECONDS_BETWEEN_FETCHES
             if waited and not (known and self._age < self._cache_seconds):
                 await self._fetch()
         found = self._find(kid, algorithm)
-        # With a failed fetch the key may exist all the same: 503 lets the client try again, 401 would not.
+        # After a failed fetch the key may still exist. 503 lets the client try again; 401 would not.
         if found is None and self._failed:
             raise IssuerUnavailable("the keys of the token's issuer cannot be fetched now; try again in 10 seconds")
         return found
@@ -166,7 +167,7 @@ class KeySet:
             except _Unusable as error:
                 refused.append(f"{url}: {error}")
                 continue
-            # The place that had the metadata is asked first next time.
+            # The next time, this address comes first.
             self._metadata_urls = [url, *(other for other in self._metadata_urls if other != url)]
             return address
         raise _Unusable(f"no metadata of the issuer names it; jwt.jwks_url can: {'; '.join(refused)}")
@@ -190,8 +191,8 @@ class KeySet:
 
 
 def _list_metadata_urls(issuer: str) -> list[str]:
-    """Where the metadata of an issuer may be, most usual first: the name between host and path (RFC 8414, 3.1), or after
-    the path (OpenID Connect Discovery 1.0, 4.1)."""
+    """The possible addresses of an issuer's metadata, the most usual first: the well-known name between host and path (RFC
+    8414, 3.1), or after the path (OpenID Connect Discovery 1.0, 4.1)."""
     url = urlsplit(issuer)
     origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
     oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
@@ -202,7 +203,7 @@ def _list_metadata_urls(issuer: str) -> list[str]:
 
 
 def _read_address(document: bytes, issuer: str) -> str:
-    """The address of the key set that the metadata of an issuer names."""
+    """The address of the key set in the metadata of an issuer."""
     metadata = _read_object(document)
     named = metadata.get("issuer")
     # RFC 8414, 3.3: metadata of another issuer must not be used. One more slash makes another issuer.
@@ -234,7 +235,7 @@ def _read_object(document: bytes) -> dict[str, Any]:
 
 
 def _read_keys(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
-    """The keys that may check signatures, once for each algorithm that they fit; others are left out."""
+    """The keys that may check signatures, once for each algorithm that they fit."""
     keys = _read_object(document).get("keys")
     if not isinstance(keys, list):
         raise _Unusable("it is not a key set")
@@ -277,12 +278,12 @@ _TIMES = ("exp", "nbf", "iat")
 
 
 class _TokenRefused(Exception):
-    """A token names no user. The text says why, without quoting the token."""
+    """A token is not accepted. The text says why, without quoting the token."""
 
 
 class JwtTokens:
-    """Credentials that are JWTs. ``agent``: for tokens that name no agent. ``resources``: the URLs of this server, which
-    are audiences beside the configured one: a client asks the issuer for a token for the URL that it calls (RFC 8707)."""
+    """Credentials that are JWTs. ``agent``: for tokens that name no agent. ``resources``: the URLs of this server, which are
+    further allowed audiences, since a client requests a token for the URL that it calls (RFC 8707)."""
 
     def __init__(self, settings: JwtSettings, agent: str, keys: KeySet, resources: Collection[str] = ()) -> None:
         self._settings = settings
@@ -307,7 +308,7 @@ class JwtTokens:
 
     async def _verify(self, token: str) -> Mapping[str, Any]:
         """The claims of a token, after checking that it is the issuer's, for this server, and valid now."""
-        # Before anything is parsed: PyJWT would decode a token of any size.
+        # Checked before parsing, since PyJWT would decode a token of any size.
         if len(token) > MAX_TOKEN_BYTES or not token.isascii():
             raise _TokenRefused("larger than 8 KiB, or not ASCII")
         header = jwt.get_unverified_header(token)
@@ -338,7 +339,7 @@ class JwtTokens:
         return claims
 
     def _check_type(self, part: Mapping[str, Any]) -> None:
-        """Refuse tokens of other types, which an issuer signs with the same keys, some for the same audience (RFC 8725,
+        """Refuse tokens of other types, which an issuer may sign with the same keys for the same audience (RFC 8725,
         3.11)."""
         kind = part.get("typ", "")
         if not isinstance(kind, str) or (kind and _normalize_type(kind) not in self._types):
@@ -375,8 +376,8 @@ def _normalize_type(kind: str) -> str:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of that name, or the one that a dotted name leads to; None if none exists."""
-    # The whole name first: claims of some issuers are URLs, which contain dots.
+    """The claim of that name, or the nested claim of a dotted name; None if it does not exist."""
+    # The whole name comes first, since some issuers name claims by URLs, which contain dots.
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -389,8 +390,10 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _check_name(value: Any) -> str:
-    if not (isinstance(value, str) and 0 < len(value) <= _NAME_CHARS and value.isprintable()):
-        raise _TokenRefused("a claim that names somebody is missing, or no name of 1 to 255 printable characters")
+    if not (isinstance(value, str) and len(value) <= _NAME_CHARS and value.isprintable()) or is_blank(value):
+        raise _TokenRefused(
+            "a claim that names somebody is missing, or no name of 1 to 255 printable characters, one of them visible"
+        )
     return value
 
 
@@ -403,7 +406,7 @@ def _check_foreign(tenant: str) -> str:
 
 
 def _rights(value: Any) -> Iterable[Right]:
-    """Our rights among those that the issuer lists: a list, or names separated by spaces."""
+    """Our rights among those of the issuer, which are a list or names separated by spaces."""
     words: list[Any] = []
     if isinstance(value, str):
         words = value.split()

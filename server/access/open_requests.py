@@ -1,4 +1,4 @@
-"""Requests that are being answered, and their principals: when a credential ends, its open streams end, too."""
+"""Open requests and their principals. When a credential expires or is revoked, its open streams end, too."""
 
 import logging
 import time
@@ -17,16 +17,16 @@ from layerlore.storage.core.errors import StorageUnavailable
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 2.0
-"""How often the credential of an open request is checked again."""
+"""The credential of an open request is checked again at this interval."""
 LEAVING_SECONDS = 0.5
-"""How long an app may take to notice that its client is gone; then it is cancelled."""
+"""An app that has not noticed after this time that its client is gone is cancelled."""
 LAST_WORD_SECONDS = 1.0
-"""How long ending a response may take, since its client may not be reading."""
+"""The end of a response may take this long, since its client may not be reading."""
 CHECKED_AT_ONCE = 8
 
 
 class _Open:
-    """A request that is being answered. It is ended as if its client had hung up, which every app can handle."""
+    """An open request. It ends as if its client had hung up, which every app can handle."""
 
     __slots__ = ("_receive", "_receiving", "answering", "ended", "principal", "token")
 
@@ -48,14 +48,14 @@ class _Open:
         if self.ended:
             return
         self.ended = True
-        # A deadline and no cancel: an app that handles the hang-up gets the time to clean up.
+        # A deadline instead of a cancellation gives an app that handles the hang-up time to clean up.
         self.answering.deadline = anyio.current_time() + LEAVING_SECONDS
         if self._receiving is not None:
             self._receiving.cancel()
 
 
 class OpenRequests:
-    """Serves requests, and ends those whose token no longer names the same principal; ``watch`` must run for that.
+    """Serves requests, and ends them when their token no longer has the same principal. ``watch`` must run for that.
 
     While a token cannot be checked, its requests stay open until the credential expires.
     """
@@ -75,13 +75,13 @@ class OpenRequests:
         send: Send,
         metadata_url: str = "",
     ) -> None:
-        """Let ``app`` answer. A response that is cut off is ended; one that has not begun is answered with 401, which names
-        ``metadata_url``."""
+        """Let ``app`` answer. If the credential ends meanwhile, a response that has begun is closed; otherwise the answer is
+        401, which names ``metadata_url``."""
         begun = complete = False
 
         async def sent(message: Message) -> None:
             nonlocal begun, complete
-            # After the send: a message that failed to go out must not count as begun.
+            # Set after the send, since a response whose first message failed has not begun.
             await send(message)
             begun = True
             complete = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -108,12 +108,12 @@ class OpenRequests:
             await anyio.sleep(self._again_seconds)
             limiter = anyio.CapacityLimiter(CHECKED_AT_ONCE)
             async with anyio.create_task_group() as checks:
-                # A set, since many open requests of one client share a token that needs one check only.
+                # A set, since many open requests may share a token, which needs one check.
                 for token in {request.token for request in self._open}:
                     checks.start_soon(self._check, token, limiter)
 
     async def _check(self, token: str, limiter: anyio.CapacityLimiter) -> None:
-        # The check failed for reasons of ours, so the requests go on until their known expiry.
+        # If the check itself fails, the requests continue until their known expiry.
         found, now = True, None
         async with limiter:
             try:
@@ -164,22 +164,22 @@ class PendingAnswer:
         self._over = False
 
     def call_afterwards(self, act: Callable[[], None]) -> None:
-        """Call ``act`` when the answer is over; at once if it is."""
+        """Call ``act`` when the answer is over; at once if it is over already."""
         if self._over:
             act()
         else:
             self._afterwards.append(act)
 
     def finish(self) -> None:
-        """Mark the answer as over, and make the calls that wait for it."""
+        """Mark the answer as over, and make the waiting calls."""
         self._over = True
-        # Popped one by one, since a call may raise, and none may run twice.
+        # Popped one by one, since a call may raise and none may run twice.
         while self._afterwards:
             self._afterwards.pop()()
 
 
 def call_when_received(request: Any, act: Callable[[], None]) -> None:
-    """Call ``act`` when the answer to a request over HTTP is over; at once for other requests."""
+    """Call ``act`` when the answer to an HTTP request is over; at once for other requests."""
     if request is None:
         answer = None
     else:
@@ -210,7 +210,7 @@ class UnsentLimits:
         number = next(self._numbers)
         waiting[number] = (principal.name, connection)
         try:
-            # Its own first: who is beyond its own limit takes no connection from others of the tenant.
+            # Its own limit comes first, so that a principal beyond it costs no other principal of the tenant a connection.
             own = [each for name, each in waiting.values() if name == principal.name]
             self._hold(principal, own, self._of_principal, "it")
             self._hold(principal, [each for _, each in waiting.values()], self._of_tenant, "its tenant")

@@ -1,7 +1,7 @@
-"""What a connection is shown once: the opening (the profile, the plan and open work, before its first answer), and the advice
-to search by several wordings.
+"""Texts that a connection gets once: the opening before its first answer (the profile, the plan and open work), and the
+advice to search by several wordings.
 
-It is apart from ``caller``, which a start loads before the first answer.
+The module is separate from ``caller`` because the server loads that before its first answer.
 """
 
 from collections.abc import Hashable
@@ -22,15 +22,15 @@ Part = Literal["opening", "advice"]
 
 
 class Openings:
-    """Remembers, as long as the process runs, which connections had their opening and the advice; without a connection, which
-    client had them in which thread."""
+    """Remembers, while the process runs, which connections got their opening and the advice. Without connections it
+    remembers clients and threads."""
 
     def __init__(self) -> None:
         self._connections: WeakKeyDictionary[Hashable, set[tuple[Scope, Part]]] = WeakKeyDictionary()
         self._clients = LRUCache[tuple[Scope, str, str, Part], int](_MOST_CLIENTS)
 
     def claim(self, caller: Caller, now: int, part: Part = "opening") -> bool:
-        """Whether this call is the one that gives the opening, or the advice. A page shows these things itself."""
+        """Whether the answer of this call includes the opening, or the advice. False for a page, which shows these itself."""
         if caller.by_page:
             return False
         if caller.connection is not None:
@@ -38,11 +38,8 @@ class Openings:
             is_first = (caller.scope, part) not in given
             given.add((caller.scope, part))
             return is_first
-        if caller.default == "new":
-            # Each of its calls has a thread of its own, and must not bring an opening of its own.
-            thread = ""
-        else:
-            thread = caller.default_thread
+        # A client whose calls each begin a new thread must not get an opening with each of them.
+        thread = "" if caller.default == "new" else caller.default_thread
         client = (caller.scope, caller.client, thread, part)
         before = self._clients.get(client)
         if before is not None and now - before < AGAIN_MS:

@@ -1,4 +1,4 @@
-"""The errors of requests that are no call of a tool, as each era of the protocol sends them."""
+"""The errors of requests other than calls of tools, in the form of each era of the protocol."""
 
 import functools
 import logging
@@ -17,22 +17,22 @@ from layerlore.storage.core.errors import LayerloreError, NotFound, StorageBusy,
 log = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND = -32002
-"""Until 2025-11-25; from 2026-07-28 on it is INVALID_PARAMS."""
+"""The code for an unknown resource until 2025-11-25; from 2026-07-28 on it is INVALID_PARAMS."""
 
 TOO_MUCH = -32005
-"""The code of a request that may be sent again later, one of those that the protocol leaves to servers (-32000 to -32019)."""
+"""The code for a request that the client may send again later. The protocol leaves -32000 to -32019 to servers."""
 RETRY_AFTER = "retry_after_seconds"
-"""Where such an error says when."""
+"""The key of the time to wait in such an error."""
 _ParamsT = TypeVar("_ParamsT", bound=RequestParams)
 _ResultT = TypeVar("_ResultT", bound=Result)
 Answer = Callable[[RequestContext, _ParamsT], Awaitable[_ResultT]]
 
 
 def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _ResultT]:
-    """The function, with what it raises turned into the protocol's errors.
+    """The function with its exceptions converted into the protocol's errors, which name the URI of the request if it has one.
 
-    INVALID_PARAMS is for what the caller can mend, with the URI that it named, if it did; RESOURCE_NOT_FOUND for an
-    unknown resource where the era has that; INTERNAL_ERROR for the rest. Unexpected errors stay in the log.
+    INVALID_PARAMS: the caller can correct it. RESOURCE_NOT_FOUND: an unknown resource, in the older era. INTERNAL_ERROR: all
+    others. Unexpected exceptions only go to the log.
     """
 
     @functools.wraps(answer)
@@ -45,11 +45,12 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
             raise
         except StorageBusy as error:
             raise MCPError(TOO_MUCH, str(error), {RETRY_AFTER: error.retry_after}) from error
-        # Before LayerloreError, which is its base: the caller cannot mend a database that is down.
+        # Handled before its base class LayerloreError, since the caller cannot correct a database that is down.
         except StorageUnavailable as error:
             _refuse(ctx, INTERNAL_ERROR, str(error), uri, error)
         except NotFound as error:
-            _refuse(ctx, _code_of_unknown(ctx), str(error), uri, error)
+            older = ctx.method.startswith("resources/") and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+            _refuse(ctx, RESOURCE_NOT_FOUND if older else INVALID_PARAMS, str(error), uri, error)
         except (LayerloreError, ToolError) as error:
             _refuse(ctx, INVALID_PARAMS, str(error), uri, error)
         except Exception as error:
@@ -59,16 +60,9 @@ def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _Resu
     return answered
 
 
-def _code_of_unknown(ctx: RequestContext) -> int:
-    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    if ctx.method.startswith("resources/") and not modern:
-        return RESOURCE_NOT_FOUND
-    return INVALID_PARAMS
-
-
 def _refuse(ctx: RequestContext, code: int, text: str, uri: str | None, cause: Exception) -> NoReturn:
     def sendable(raw: str) -> str:
-        # Half of a surrogate pair, which a caller may have sent, could not be sent back.
+        # A caller may have sent half of a surrogate pair, which cannot be sent back.
         return ctx.lifespan_context.mask(raw).encode(errors="replace").decode()
 
     raise MCPError(code, sendable(text), None if uri is None else {"uri": sendable(uri)}) from cause
@@ -80,9 +74,9 @@ RETRY_SECONDS = 2
 
 
 def challenge_unauthorized(metadata_url: str = "", *, sent: bool) -> Response:
-    """401: no credential was sent, or it is not accepted. ``metadata_url``: where clients learn who issues tokens.
+    """401: no credential was sent, or it is not accepted. ``metadata_url``: by it clients learn the issuer of tokens.
 
-    An error code needs a credential (RFC 6750 section 3.1).
+    Only a request with a credential gets an error code (RFC 6750 section 3.1).
     """
     if not sent:
         return _challenge(401, "", "a credential is needed: Authorization: Bearer TOKEN", metadata_url)
@@ -95,13 +89,13 @@ def challenge_unauthorized(metadata_url: str = "", *, sent: bool) -> Response:
 
 
 def challenge_scope(metadata_url: str = "") -> Response:
-    """403: a valid credential that has no rights at all."""
+    """403: the credential is valid but has no rights."""
     return _challenge(403, "insufficient_scope", "the credential has none of the rights", metadata_url)
 
 
 def refuse_registration(issuer: str = "") -> Response:
-    """403 for a client that wants to register here. Clients try that after a 401 that names no issuer, and show the text
-    to the user."""
+    """403 for a client that wants to register here. Clients try this after a 401 without an issuer, and show the text to
+    the user."""
     if issuer:
         text = f"clients are registered at {issuer}, which issues the tokens for this server; a key is accepted, too"
     else:
@@ -117,7 +111,8 @@ def answer_unavailable() -> Response:
 
 
 def ending_error() -> MCPError:
-    """The server has ended before the call had an answer. It may have been done; another replica takes it again."""
+    """The server ended before the call had an answer. The call may have been done; the client can repeat it on another
+    replica."""
     text = "The server is shutting down and has cancelled the call."
     return MCPError(TOO_MUCH, text, {RETRY_AFTER: RETRY_SECONDS})
 
@@ -132,7 +127,7 @@ def _challenge(status: int, error: str, text: str, metadata_url: str) -> Respons
     parts = {"realm": REALM}
     if error:
         parts |= {"error": error, "error_description": text}
-    # A 403 names the scopes that are missing (RFC 6750, 3.1); a 401 does only where an issuer can grant them.
+    # A 403 names the missing scopes (RFC 6750, 3.1); a 401 does so only if an issuer can grant them.
     if metadata_url or status == 403:
         parts["scope"] = SCOPES
     if metadata_url:

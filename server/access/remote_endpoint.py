@@ -68,7 +68,7 @@ def read_key_file(file: str) -> str:
 
 
 def check_key(text: str) -> str:
-    """The key in a text. Raises SettingsError for a text that is no key."""
+    """The key in a text. Raises SettingsError if the text is not a key."""
     key = text.strip()
     # Such a key cannot be sent in a header, and a file with several lines is most likely another file.
     if not (key and key.isascii() and key.isprintable()) or " " in key:

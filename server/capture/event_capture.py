@@ -1,5 +1,4 @@
-"""The content of an event is stored: the new lines of its transcript or, if none exists, the text that came with
-it."""
+"""Stores the content of an event: the new lines of its transcript or, without one, the texts in the event itself."""
 
 import asyncio
 import contextlib
@@ -26,19 +25,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TEXT_TRANSCRIPT = ".txt"
-# These hosts write none, or not always: the messages come with their events.
+# These hosts write no transcript, or not always. Their events contain the messages.
 _WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
-# These write their transcript while their hooks run; the event itself is a line of it.
+# These hosts write their transcript while their hooks run. The event itself is a line of it.
 _WRITES_LATER = ("copilot-cli",)
-# These call the hook before each request to the model, when they look whether they must compact.
+# These hosts call the compaction hook before each request to the model, when they check whether they must compact.
 _LOOKS_EACH_TIME = ("gemini-cli",)
 _LOOK_SECONDS = 0.05
 _MOST_LOOKS = 20
 
 
 async def run_apart(call: Callable[[], T]) -> T:
-    """The result of a call in a thread of its own. If it never ends, such as on a drive that does not answer, it takes no
-    thread from the other calls, and the end of the process does not wait for it."""
+    """The result of a call in a thread of its own. A call that hangs, for example on a drive that does not answer, takes no
+    thread from other calls and does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -65,7 +64,7 @@ async def run_apart(call: Callable[[], T]) -> T:
 
 
 class Capture:
-    """Stores what the events of one session say, one after the other."""
+    """Stores the content of one session's events, one after the other."""
 
     def __init__(
         self, memory: HookMemory, rules: CaptureSettings, scope: Scope, sessions: Sessions, session: Session
@@ -77,8 +76,8 @@ class Capture:
         self._session = session
 
     async def store(self, call: HookCall, ignored: IgnoredPaths) -> None:
-        """Store what is new, and note how far. It may be done again with the same event. Raises LayerloreError and
-        OSError."""
+        """Store the new content, and note the position in the transcript. May be repeated with the same event. Raises
+        LayerloreError and OSError."""
         cleaner = Cleaner(self._rules, ignored, self._session.left_out)
         await self._notice_older_store()
         for path, thread_id in self._list_transcripts(call):
@@ -88,7 +87,7 @@ class Capture:
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
         is_compaction = call.event.moment == "compaction"
         if is_compaction and not (call.host in _LOOKS_EACH_TIME and call.source == "auto"):
-            # After a compaction the host's model knows neither earlier messages nor the lines that it was shown.
+            # A compaction removes earlier messages and recalled lines from the model's context.
             self._session.gone, self._session.told = self._session.last_seq, []
 
     def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
@@ -101,13 +100,13 @@ class Capture:
                 yield str(path), f"{call.session}-{path.stem}"
 
     async def _notice_older_store(self) -> None:
-        """Read the transcripts again where the thread has fewer messages than it had: an older store was put back.
-        Deleted and erased messages stay so: then it is another thread, or none."""
+        """Read the transcripts again if the thread has fewer messages than before, since a backup was restored. Deleted and
+        erased threads do not come back: the name then means another thread, or none."""
         session = self._session
         thread = await self._memory.find_thread(session.session)
         if thread is None:
             return
-        # A new thread under the old name: the stored position belongs to the deleted one.
+        # The stored position belongs to a deleted thread of the same name.
         if thread.thread_uid != session.thread_uid:
             session.thread_uid, session.last_seq = thread.thread_uid, thread.last_seq
         elif thread.last_seq < session.last_seq:
@@ -115,12 +114,12 @@ class Capture:
 
     async def _store_transcript(self, call: HookCall, path: str, thread_id: str, cleaner: Cleaner) -> None:
         transcripts, mark = self._session.transcripts, mark_path(path)
-        # Earlier versions kept the path itself.
+        # Earlier versions used the path as the key.
         cursor = TranscriptCursor.read(transcripts.get(mark) or transcripts.get(path, {}))
         ended = call.event.moment == "end"
         if call.host in _WRITES_LATER and call.event.moment in ("stop", "end"):
             await _await_line(path, cursor.offset, f'"hookType":"{call.event.name}"')
-        # Hosts write a prompt after its hooks, and the model may quote it at once: no other event comes before its call.
+        # Hosts write a prompt after its hooks, and the model may cite it in its next call, before any other event. So wait.
         looks = _MOST_LOOKS if call.event.moment == "prompt" and thread_id == call.session else 0
         while True:
             try:
@@ -143,7 +142,7 @@ class Capture:
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts.pop(path, None)
             self._session.transcripts[mark] = cursor.keep()
-            # A tool's result may come in the next part, and must be left out like its call.
+            # A tool's result may come in the next part, and stays out if its call did.
             self._session.left_out = sorted(cleaner.left_out)
             await self._sessions.write(self._session, self._scope)
 
@@ -158,16 +157,16 @@ class Capture:
         stored = await self._memory.store(call.host, thread_id, messages)
         self._session.note_captured(stored.added, now_ms())
         if thread_id == self._session.session:
-            # The model sees what its session inherits, and need not be shown it as a memory.
+            # The model sees inherited messages in its session, so they need not be shown as memories.
             self._session.note_told(stored.copied)
             self._session.last_seq = max(self._session.last_seq, stored.last_seq)
 
 
 async def _await_line(path: str, offset: int, text: str) -> None:
-    """Wait until a transcript has a text after a position, but not for long."""
+    """Wait a short while until a transcript has a text after a position."""
 
     def has_text() -> bool:
-        # An odd file is refused where it is read.
+        # The reader of the transcript reports a file that is not a regular one.
         with contextlib.suppress(OSError), open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
             file.seek(offset)
             return text.encode() in file.read(CHUNK_BYTES).replace(b'": "', b'":"')
@@ -180,7 +179,7 @@ async def _await_line(path: str, offset: int, text: str) -> None:
 
 
 def _has_lines(transcript: str) -> bool:
-    """Whether the host writes a transcript that can be read, even if not yet."""
+    """Whether the host writes a readable transcript, now or later."""
     return bool(transcript) and not transcript.endswith(_TEXT_TRANSCRIPT)
 
 
@@ -193,7 +192,7 @@ def _read_texts(call: HookCall) -> Iterator[TranscriptMessage]:
 
 
 def as_captured(said: TranscriptMessage) -> CapturedMessage:
-    """A message of a transcript as it is stored."""
+    """A message of a transcript in the form for the store."""
     return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": _read_time(said.at)}
 
 

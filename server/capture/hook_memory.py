@@ -1,4 +1,4 @@
-"""The memory that hooks store in and show from, and the one of this process."""
+"""The memory behind hooks, as an interface, and its implementation in this process."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ class CapturedMessage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class CapturedThread:
-    """Which thread has a name now, and the seq of its last message."""
+    """The thread that has a name now, and the seq of its last message."""
 
     thread_uid: str
     last_seq: int
@@ -34,8 +34,8 @@ class CapturedThread:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessages:
-    """How many messages were added, and the last seq that one has. ``copied``: the marks of those that the thread inherits
-    from the one that it was forked from."""
+    """The number of added messages, and their last seq. ``copied``: the marks of the messages that a forked thread
+    inherits."""
 
     added: int = 0
     last_seq: int = 0
@@ -46,10 +46,10 @@ class HookMemory(Protocol):
     """A memory for the hooks of one scope. Its methods raise LayerloreError."""
 
     async def find_thread(self, thread_id: str) -> CapturedThread | None:
-        """The thread of that name; None if there is none."""
+        """The thread of that name; None if it does not exist."""
 
     async def store(self, host: str, thread_id: str, messages: Sequence[CapturedMessage]) -> StoredMessages:
-        """Store messages; one that cannot be stored does not keep the others out."""
+        """Store messages. An invalid one does not block the others."""
 
     async def show(
         self, host: str, thread_id: str, question: str, *, max_tokens: int, told: Collection[str], gone: int
@@ -57,11 +57,11 @@ class HookMemory(Protocol):
         """The text for the model of a session."""
 
     def count_shown(self, host: str, tokens: int) -> None:
-        """Count a text that the host took."""
+        """Count a text that the host has shown."""
 
 
 class LocalMemory:
-    """The memory of this process. ``principal`` is who stores, and ``quota`` how much that may be."""
+    """The memory of this process. ``principal``: the name of the writer; ``quota``: the most that it may store."""
 
     def __init__(self, engine: Engine, scope: Scope, principal: str, quota: Quota | None = None) -> None:
         self._engine = engine
@@ -77,7 +77,7 @@ class LocalMemory:
         return CapturedThread(thread.thread_uid, thread.next_seq - 1)
 
     async def store(self, host: str, thread_id: str, messages: Sequence[CapturedMessage]) -> StoredMessages:
-        # A session that was forked from another begins with a copy of it, under the same ids.
+        # A forked session begins with a copy of the first one, with the same ids.
         times = {each["id"]: each["created_at"] for each in messages if each["created_at"] is not None}
         copied = await self._engine.database.read(message_pages.find_copied, self._scope, thread_id, times)
         new = [each for each in messages if each["id"] not in copied.ids]
@@ -95,14 +95,14 @@ class LocalMemory:
             answer = await addition.add_messages(
                 self._engine, self._scope, thread_id, messages, replace=False, sent=sent
             )
-        # There may be room again later, and until then the host's transcript keeps them.
+        # There may be room again later; until then the host's transcript has the messages.
         except QuotaExceeded:
             raise
         except (InvalidInput, LimitExceeded) as error:
             if len(messages) == 1:
                 log.warning("a message of a transcript is not stored: %s", error)
                 return 0, 0
-            # One bad message fails the whole call, so each one gets a call of its own.
+            # One invalid message fails the whole call, so each one gets a call of its own.
             added, last_seq = 0, 0
             for message in messages:
                 more, seq = await self._add(host, thread_id, [message])
@@ -116,7 +116,7 @@ class LocalMemory:
         self, host: str, thread_id: str, question: str, *, max_tokens: int, told: Collection[str], gone: int
     ) -> Injection:
         return await make_injection(
-            self._engine, self._scope, thread_id, question, max_tokens=max_tokens, told=frozenset(told), gone=gone
+            self._engine, self._scope, thread_id, question, max_tokens=max_tokens, shown=frozenset(told), gone=gone
         )
 
     def count_shown(self, host: str, tokens: int) -> None:

@@ -1,4 +1,4 @@
-"""The shared server's side of hooks: it stores what they handed over, and says what a model should be shown."""
+"""The shared server's side of hooks: it stores their events, and answers with text for the model."""
 
 import asyncio
 import contextlib
@@ -28,21 +28,20 @@ from layerlore.storage.core.records import Json, Scope
 log = logging.getLogger(__name__)
 
 MOST_FAILURES = 2
-"""An event that fails so often is set aside, by whatever servers."""
+"""Servers set an event aside after it has failed this often."""
 MOST_BEGUN = 10
-"""The same for one during which servers ended so often, without a word why."""
+"""They also set it aside after this many attempts during which a server ended."""
 EVENT_SECONDS = 120.0
-"""How long the storing of one event may take, before it counts as failed and the next one has its turn. A thread cannot be
-ended, so what hangs is left alone: files are opened without waiting and matched in linear time, so that only a drive that
-does not answer hangs, and a process for each event would cost more than that."""
-# Sources of a session's start at which its model has forgotten what it was shown.
+"""Storing one event may take this long. Then it counts as failed, and the next event has its turn. A thread cannot be
+stopped, so a hanging one stays. Files are opened without waiting and matched in linear time, so only a drive that does not
+answer hangs; a process for each event would cost more."""
+# A session that starts from one of these sources has lost the lines that its model has seen.
 _FORGETFUL = ("compact", "clear")
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An event, its settings, the memory that it concerns, and what stays out of it. ``scope`` is that memory's; its session
-    is known by it."""
+    """An event with its settings, its memory and the ignored paths. ``scope`` identifies the memory for its sessions."""
 
     call: HookCall
     engine: Engine
@@ -53,8 +52,8 @@ class _Open:
 
 
 class HookService:
-    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by;
-    ``conversations`` learns which conversation each host is in."""
+    """Serves the hooks of a folder. ``settings_for``: returns the settings of an event's launch; ``conversations``: gets the
+    current conversation of each host."""
 
     def __init__(
         self,
@@ -69,18 +68,18 @@ class HookService:
         self._conversations = conversations
         self._sessions = Sessions(hooks)
         self._memory_files = MemoryFiles()
-        # One answer of a session at a time: hooks that come twice for one event must not show the same.
+        # One answer of a session at a time, so that two hooks for one event do not show the same lines.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._draining = asyncio.Lock()
-        # The servers over HTTP that were away since the last drain began: one attempt is enough for all events.
+        # The servers over HTTP that were away since the last drain began. One attempt is enough for all events.
         self._away: set[str] = set()
 
     async def answer(self, name: str, show: Callable[[str], Awaitable[bool]]) -> None:
-        """Show the model what it should see at the event of that name, if anything. ``show`` says whether it did. Raises
+        """Show the model text at the event of that name, if there is any. ``show`` returns whether the host took it. Raises
         LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
-        # Noted before the answer, since the host's model calls tools as soon as it has that.
+        # Noted before the answer, since the host's model may call tools right after it.
         self._conversations.note(call)
         # Most events show nothing, so the checks that need no database come first.
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
@@ -92,7 +91,7 @@ class HookService:
         # The lock is per session: two sessions of a host must not wait for each other.
         async with self._answering[opened.scope, call.session]:
             session = await self._sessions.read(opened.scope, call.session)
-            # The host dropped its context, so lines that it was shown before are news again.
+            # The host dropped its context, so earlier lines may be shown again.
             if call.event.moment == "start" and call.source in _FORGETFUL:
                 session.told = []
             left = min(rules.tokens, rules.session_tokens - session.tokens)
@@ -107,18 +106,18 @@ class HookService:
                     told=session.told,
                     gone=session.gone,
                 )
-            # Marked as shown only after the host took them: otherwise a hook that timed out would hide them for good.
+            # Marked as shown only after the host took them. Otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
-                session.note_told(found.told)
+                session.note_told(found.marks)
                 session.note_shown(found.tokens, self._engine.now())
                 opened.memory.count_shown(call.host, found.tokens)
             await self._sessions.write(session, opened.scope)
 
     async def drain(self) -> None:
-        """Store all that waits, oldest first. Events that cannot be stored now wait on. Raises nothing."""
+        """Store all waiting events, oldest first. Those that cannot be stored now keep waiting. Raises nothing."""
         # Two drains at once would store one event twice and count its tries twice.
         async with self._draining:
-            # Events that come while others are stored get their turn, but one that fails is tried once for each drain.
+            # Events that arrive meanwhile get their turn, but each drain tries a failing event only once.
             tried: set[str] = set()
             self._away.clear()
             while waiting := [name for name in await self._list_waiting() if name not in tried]:
@@ -136,7 +135,7 @@ class HookService:
         return await asyncio.to_thread(spool.list_waiting, self._hooks)
 
     async def _store(self, name: str) -> None:
-        # The try is counted before the work: an event that kills the process would otherwise be tried forever.
+        # The attempt is counted before the work; otherwise an event that kills the process would be tried forever.
         tries = await asyncio.to_thread(spool.begin_try, self._hooks, name)
         if tries.failed >= MOST_FAILURES or tries.begun > MOST_BEGUN:
             await asyncio.to_thread(self._set_aside, name)
@@ -163,7 +162,7 @@ class HookService:
             log.exception("what a hook handed over cannot be stored")
             await asyncio.to_thread(self._note_failure, name)
             return
-        # Only after the store: an event that is dropped too early is lost.
+        # Dropped only after the store, so that no event is lost.
         await asyncio.to_thread(spool.drop, self._hooks, name)
 
     def _note_failure(self, name: str) -> None:
@@ -171,15 +170,14 @@ class HookService:
             self._set_aside(name)
 
     def _set_aside(self, name: str) -> None:
-        """Keep an event where it is not tried again, without its secrets. Raises nothing: one that cannot be set aside
-        waits on."""
+        """Set an event aside, with its secrets masked. Raises nothing: an event that cannot be set aside keeps waiting."""
         try:
             spool.set_aside(self._hooks, name, self._mask)
         except OSError as error:
             log.warning("an event of a hook cannot be set aside: %s", error)
 
     def _mask(self, text: str) -> str:
-        """Mask the event as JSON, where a field's name counts, too; as text if it cannot be read."""
+        """Mask the secrets of an event as JSON, where names of fields count, too; as text if it is not JSON."""
         redactor = self._engine.redactor
         try:
             masked, _ = redactor.json(json.loads(text))
@@ -202,7 +200,7 @@ class HookService:
             except RemoteUnreachable:
                 self._away.add(call.url)
                 raise
-            # As with a local memory that is off: the position in the transcript stays, and nothing is tried again.
+            # As with a local memory that is off, the position in the transcript stays and nothing is tried again.
             except MemoryClosed as closed:
                 log.info("a hook stores nothing: %s", closed)
                 return
@@ -224,12 +222,12 @@ class HookService:
         memory: HookMemory = LocalMemory(engine, scope, "local")
         if call.url:
             memory = RemoteMemory(open_endpoint(settings, call.url, call.key_file), engine)
-            # A session that was captured here before is read again for that server.
+            # The server has its own position in each transcript, so a session captured here is read again for it.
             scope = replace(scope, resource_id=f"{scope.resource_id} at {call.url}")
         return _Open(call, engine, settings, memory, scope, IgnoredPaths(call.folder))
 
 
 def _is_rest(call: HookCall) -> bool:
-    """Whether a session starts or ends, so far as its host says that it ends."""
+    """Whether a session starts or ends. A host without an end event ends it at each stop."""
     says_end = any(event.moment == "end" for event in HOOK_EVENTS[call.host])
     return call.event.moment in ("start", "end" if says_end else "stop")

@@ -1,8 +1,7 @@
-"""The state of each session of a host: how far its transcript is read, the memories that it was shown, and the work of
-its hooks.
+"""The state of each session of a host: the position in its transcript, the memories shown to it, and the work of its hooks.
 
-A file of JSON for each session. It holds no text of messages. If it is lost, the transcript is read again, and
-messages keep their ids.
+Each session has a JSON file, which holds no text of messages. If it is lost, the transcript is read again, and messages
+keep their ids.
 """
 
 import asyncio
@@ -27,19 +26,21 @@ from layerlore.storage.core.records import Scope
 
 FOLDER = "sessions"
 KEPT_DAYS = 90
-"""How long the file of a session is kept after its last event."""
+"""The file of a session is removed this long after its last event."""
 _DAY_SECONDS = 86_400
 _MOST_KEPT = 500
 
 
 @dataclass(slots=True)
 class Session:
-    """Times are milliseconds since 1970. ``events``: of each host how often each
-    event happened, and when last. ``transcripts``: how far
-    each file is read, by the mark of its path. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
-    results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``thread_uid`` and
-    ``last_seq``: which thread it was, and the last seq in it. ``days``: what was
-    captured and shown on each. ``erased``: when the session was erased last, by any process."""
+    """The state of a session. Times are milliseconds since 1970.
+
+    ``events``: by host, how often each event happened, and its last time. ``transcripts``: by the mark of a path, the
+    position in the file. ``told``: marks of the lines that the model has seen. ``left_out``: the ids of calls that were
+    left out and whose results are still to come. ``gone``: the model no longer sees messages up to this seq.
+    ``thread_uid`` and ``last_seq``: the thread and its last seq. ``days``: by day, the captured messages, the texts shown
+    and their tokens. ``erased``: when a process last erased the session.
+    """
 
     session: str = ""
     agent: str = ""
@@ -66,8 +67,8 @@ class Session:
         self._add_to_day(now, messages, 0, 0)
 
     def note_told(self, marks: Iterable[str]) -> None:
-        """Note lines that the session's model has before it."""
-        # The oldest marks go first, since the model has most likely lost those lines too.
+        """Note lines that the session's model has seen."""
+        # The oldest marks are dropped, since the model has most likely lost those lines, too.
         self.told = [*self.told, *sorted(marks)][-MOST_TOLD:]
 
     def note_shown(self, tokens: int, now: int) -> None:
@@ -75,19 +76,12 @@ class Session:
         self.tokens += tokens
         self._add_to_day(now, 0, 1, tokens)
 
-    # An erase in another process must win over the state that this process still has in memory.
     def forget_erased(self, stored: "Session | None") -> None:
-        """Forget what another process has erased since this was read. How far the transcripts are read stays."""
+        """Forget what another process has erased since this state was read. The positions in transcripts stay."""
         if stored is None or stored.erased <= self.erased:
             return
-        fresh = Session(
-            self.session,
-            self.agent,
-            self.resource,
-            transcripts=self.transcripts,
-            erased=stored.erased,
-        )
-        # In place, because other tasks hold this very object.
+        fresh = Session(self.session, self.agent, self.resource, transcripts=self.transcripts, erased=stored.erased)
+        # Changed in place, because other tasks hold this object.
         for each in fields(fresh):
             setattr(self, each.name, getattr(fresh, each.name))
 
@@ -100,8 +94,8 @@ _FIELDS = frozenset(each.name for each in fields(Session))
 
 
 class Sessions:
-    """The files of the sessions of one folder of hooks. Those that were used last stay in memory, so that all who
-    work on one at a time have the same object."""
+    """The session files of one folder of hooks. Recently used sessions stay in memory, so that all tasks share one object
+    for a session."""
 
     def __init__(self, hooks: str) -> None:
         self._folder = Path(hooks) / FOLDER
@@ -109,7 +103,7 @@ class Sessions:
         self._writing = asyncio.Lock()
 
     async def read(self, scope: Scope, session: str) -> Session:
-        """The state of a session; a new one for a session that has no file yet."""
+        """The state of a session; a new one if the session has no file yet."""
         # The file is read even for a cached session: another process may have erased it.
         stored = await asyncio.to_thread(_read, self._path(scope, session))
         kept = self._kept.get((scope, session))
@@ -122,21 +116,21 @@ class Sessions:
         return kept
 
     async def write(self, session: Session, scope: Scope) -> None:
-        """Raises OSError."""
+        """Write the state of a session. Raises OSError."""
         path = self._path(scope, session.session)
         async with self._writing:
-            # Between the read above and this write an erase may have happened; its names must not come back.
+            # Another process may have erased the session since it was read; erased names must not come back.
             session.forget_erased(await asyncio.to_thread(_read, path))
             await asyncio.to_thread(_write, path, json.dumps(asdict(session)))
 
     def list_all(self) -> Iterator[Session]:
-        """All sessions that are known, in no order."""
+        """All sessions with a file, in no order."""
         for path in self._folder.glob("*.json"):
             if (found := _read(path)) is not None:
                 yield found
 
     def drop_old(self) -> None:
-        """Remove the files of sessions that have been idle for long."""
+        """Remove the files of sessions that have been idle for KEPT_DAYS."""
         oldest = time.time() - KEPT_DAYS * _DAY_SECONDS
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
@@ -155,13 +149,13 @@ def mark_path(path: str) -> str:
 
 
 def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) -> None:
-    """Erase what is known of the sessions of a resource. ``agent`` None: of all agents; ``thread`` empty: all sessions.
+    """Erase the state of a resource's sessions. ``agent`` None: of all agents; ``thread`` empty: all sessions.
 
-    How far each transcript was read stays, without names: else the next event of the session would store again what was
-    erased. The time stays, too: a server that has the session in memory forgets it then. Raises OSError.
+    The positions in the transcripts stay, without names, so that the next event of the session does not store the erased
+    messages again. The time of the erasure stays, too: servers with the session in memory then forget it. Raises OSError.
     """
     now = time.time_ns() // 1_000_000
-    for part in Path(hooks, FOLDER).glob("*.part"):  # of a process that was killed while it wrote
+    for part in Path(hooks, FOLDER).glob("*.part"):  # left by a process that was killed while it wrote
         part.unlink(missing_ok=True)
     for path in Path(hooks, FOLDER).glob("*.json"):
         found = _read(path)
@@ -174,7 +168,7 @@ def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) ->
 
 
 def _as_mark(name: str) -> str:
-    """Earlier versions kept the path itself, which has a separator or an ending; a mark has neither."""
+    # Earlier versions used the path itself, which has a separator or an ending; a mark has neither.
     if set(name) & set("/\\."):
         return mark_path(name)
     return name
@@ -184,7 +178,7 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The process id keeps two processes from writing into one part file.
     part = path.with_name(f"{path.stem}-{os.getpid()}.part")
-    # Readable by the owner only from the first byte on; a later chmod would leave a gap.
+    # Closed to other users from the first byte on; a later chmod would leave a gap.
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     # A rename is atomic, so a reader sees the old file or the new one, never half of one.
@@ -197,14 +191,14 @@ def _read(path: Path) -> Session | None:
         # Unknown fields are dropped: a newer version may have written the file.
         return Session(**{name: value for name, value in found.items() if name in _FIELDS})
     except (OSError, ValueError, RecursionError, TypeError, AttributeError):
-        # A broken file counts as none: the transcript is read again, and message ids prevent doubles.
+        # A broken file counts as absent: the transcript is read again, and message ids prevent doubles.
         return None
 
 
 @dataclass(slots=True)
 class HookActivity:
-    """``last``: when its hooks fired last, in milliseconds since 1970, and ``event`` what that was. ``messages`` were
-    stored; ``shown`` is how often its models were shown something, and ``tokens`` how much."""
+    """The work of a host's hooks. ``messages``: the stored messages; ``shown``: the number of texts shown to models, and
+    ``tokens`` their size; ``last``: the time of the last event in milliseconds since 1970, and ``event`` its name."""
 
     sessions: int = 0
     messages: int = 0
@@ -216,9 +210,9 @@ class HookActivity:
 
 @dataclass(frozen=True, slots=True)
 class HookState:
-    """``hosts``: what the hooks of each host did; ``days``: what those of each host did on each day, newest first.
-    ``waiting``: how many events no server has stored yet, ``oldest`` when the first of them happened (milliseconds), and
-    ``unfit`` how many cannot be stored. ``folder`` is where these are."""
+    """The work of all hooks: by host, and by day and host, the newest day first. ``waiting``: the number of events that no
+    server has stored yet, and ``oldest`` the time of the first one in milliseconds. ``unfit``: the number of events that
+    cannot be stored. ``folder``: the folder of these events."""
 
     folder: Path
     hosts: dict[str, HookActivity] = field(default_factory=dict)
@@ -236,23 +230,23 @@ def read_hook_state(settings: Settings) -> HookState:
     days: defaultdict[tuple[str, str], HookActivity] = defaultdict(HookActivity)
     for session in Sessions(hooks).list_all():
         for host in session.events:
-            _add(hosts[host], [(session.messages, session.shown, session.tokens)])
-            _note_last(hosts[host], session, host)
+            _add(hosts[host], session.messages, session.shown, session.tokens)
+            for event, (_, last) in session.events[host].items():
+                if last > hosts[host].last:
+                    hosts[host].last, hosts[host].event = last, event
             for day, done in session.days.items():
-                _add(days[day, host], [done])
+                _add(days[day, host], *done)
+    oldest = 0
     # The name of a waiting event begins with its time in nanoseconds.
     if waiting and waiting[0][:20].isdigit():
         oldest = int(waiting[0].partition("-")[0]) // 1_000_000
-    else:
-        oldest = 0
     ordered = dict(sorted(days.items(), key=lambda each: (each[0][0], each[0][1]), reverse=True))
     return HookState(Path(hooks) / SPOOL, dict(hosts), ordered, len(waiting), oldest, len(list_set_aside(hooks)))
 
 
 def erase_hook_files(settings: Settings, resource: str, agent: str | None, thread: str) -> None:
-    """Erase what the data folder has beside the database: what is known of the sessions of a resource, events that could
-    not be stored, since their owner is unknown, and the answers that a client kept, which are made again. Raises
-    OSError.
+    """Erase a resource's data in the data folder beside the database: the state of its sessions, all events that could not
+    be stored, since their owner is unknown, and the stored answers for clients, which are made again. Raises OSError.
 
     ``agent`` None: of all agents; ``thread`` empty: all sessions.
     """
@@ -265,18 +259,11 @@ def erase_hook_files(settings: Settings, resource: str, agent: str | None, threa
             path.unlink(missing_ok=True)
 
 
-def _add(activity: HookActivity, done: Iterable[Iterable[int]]) -> None:
-    for messages, shown, tokens in done:
-        activity.sessions += 1
-        activity.messages += messages
-        activity.shown += shown
-        activity.tokens += tokens
-
-
-def _note_last(activity: HookActivity, session: Session, host: str) -> None:
-    for event, (_, last) in session.events[host].items():
-        if last > activity.last:
-            activity.last, activity.event = last, event
+def _add(activity: HookActivity, messages: int, shown: int, tokens: int) -> None:
+    activity.sessions += 1
+    activity.messages += messages
+    activity.shown += shown
+    activity.tokens += tokens
 
 
 def now_ms() -> int:

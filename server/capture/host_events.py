@@ -1,12 +1,11 @@
-"""An event as a hook handed it over, whatever host it is of, and the conversation that each process of a host is in now."""
+"""An event of any host as a hook handed it over, and the current conversation of each host process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cachetools import LRUCache
 
-from layerlore.server.capture.host_lines import as_object
+from layerlore.server.capture.host_lines import as_object, as_texts
 from layerlore.server.relay.hook_events import MEMORY_FILES, ONE_AT_A_TIME, HookEvent, find_event
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -19,11 +18,10 @@ _REPLY = ("text", "response", "prompt_response")
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
-    sub-agent's model would see the answer. ``host_process``: a name of the process that the host is. ``flags`` and
-    ``variables`` are those of the launch that only it has, such as the agent's name. ``memory_files``: the host's own
-    memory files are kept in step. ``url`` and ``key_file``: of the server over HTTP whose memory it is; "" for this
-    machine's."""
+    """An event of a host. ``name``: of its file in the spool. ``source``: why a session starts. ``by_subagent``: a
+    sub-agent's model would see the answer. ``host_process``: a name of the host's process. ``flags`` and ``variables``:
+    the launch's own settings, such as the agent's name. ``memory_files``: synchronize with the host's own memory files.
+    ``url`` and ``key_file``: of the server over HTTP that stores the event; "" for this machine's memory."""
 
     name: str
     host: str
@@ -44,10 +42,10 @@ class HookCall:
 
 
 def read_call(name: str, handed: Json) -> HookCall:
-    """The event of a file that was handed over, with what cannot be stored as text replaced. Raises InvalidInput."""
+    """The event in a file of the spool. Characters that cannot be stored are replaced. Raises InvalidInput."""
     host, given = str(handed.get("host")), as_object(handed.get("given"))
     if host == "claude-code" and "sessionId" in given and "session_id" not in given:
-        host = "vscode"  # which calls the hooks of Claude Code's settings, too
+        host = "vscode"  # it also calls the hooks in Claude Code's settings
     event = find_event(host, str(handed.get("event")))
     if event is None:
         raise InvalidInput(f"no event of a host: {host!r}, {str(handed.get('event'))!r}")
@@ -67,8 +65,8 @@ def read_call(name: str, handed: Json) -> HookCall:
         source=_first(given, ("source", "trigger")),
         by_subagent=bool(given.get("agent_id")),
         host_process=str(handed.get("host_process") or ""),
-        flags=_texts(handed.get("flags")),
-        variables=_texts(handed.get("variables")),
+        flags=as_texts(handed.get("flags")),
+        variables=as_texts(handed.get("variables")),
         memory_files=handed.get(MEMORY_FILES) is True,
         url=str(handed.get("url") or ""),
         key_file=str(handed.get("key_file") or ""),
@@ -80,26 +78,22 @@ def _first(given: Json, names: tuple[str, ...]) -> str:
 
 
 def _mend(text: str) -> str:
-    """A host may cut a text in the middle of a character."""
+    # A host may cut a text in the middle of a character.
     return text.encode("utf-8", "replace").decode()
-
-
-def _texts(given: Any) -> dict[str, str]:
-    return {str(name): value for name, value in as_object(given).items() if isinstance(value, str)}
 
 
 _MOST_KEPT = 1_000
 
 
 class CurrentConversations:
-    """A host names a conversation when it launches a server, if at all. The user may go on with another one in the same
-    process, and only the hooks see that."""
+    """The current conversation of each host process. A host names a conversation at most when it launches a server; only
+    its hooks notice when the user changes to another one."""
 
     def __init__(self) -> None:
         self._kept = LRUCache[str, tuple[str, str]](_MOST_KEPT)
 
     def note(self, call: HookCall) -> None:
-        """Note the conversation of an event. The events of one process may come out of order: the newest counts."""
+        """Note the conversation of an event. Of events that come out of order, the newest counts."""
         if call.host not in ONE_AT_A_TIME or not call.host_process or not call.session:
             return
         # The name of an event begins with its time.
@@ -108,6 +102,6 @@ class CurrentConversations:
             self._kept[call.host_process] = call.name, call.session
 
     def find(self, host_process: str) -> str:
-        """The conversation of a host's process; "" if no hook told of it."""
+        """The conversation of a host's process; "" if no hook has named it."""
         _, session = self._kept.get(host_process, ("", ""))
         return session

@@ -1,8 +1,8 @@
-"""The lines of hosts' transcripts as messages: Claude Code, Codex, Copilot (VS Code), Cursor and Gemini CLI. The new lines of
-a file are each read once, as far as they are written whole.
+"""Reads the lines of hosts' transcripts as messages: Claude Code, Codex, Copilot (VS Code), Cursor and Gemini CLI. Each
+complete new line of a file is read once.
 
-A cursor says how far a file was read, and what stood before that place. A file that is shorter now, or has something else
-there, was rewritten: it is read again from its beginning.
+A cursor holds the position in a file, and a digest of the bytes before it. If the file is shorter now, or those bytes have
+changed, a host rewrote it: it is read again from its beginning.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from layerlore.storage.core.records import Json, Role
 Record = dict[str, Any]
 """A JSON object that a host wrote."""
 IMAGE = "[image]"
-"""Stands for an image: a transcript's are mostly screenshots."""
+"""Stands for an image, since images in transcripts are mostly screenshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptMessage:
-    """``id``: unique in its conversation, "" where the host gave none; ``parts`` as ``memory.parts.parts`` has them;
-    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it; ``host``: whose transcript says so, ""
-    for what a user typed and no transcript has."""
+    """A message of a transcript. ``id``: unique in its conversation, "" if the host gave none. ``parts``: as in
+    ``memory.parts.parts``. ``at``: the time as the host wrote it. ``by_subagent``: a sub-agent said or did it. ``host``:
+    the host of the transcript, "" for a message from an event."""
 
     id: str
     role: Role
@@ -39,7 +39,7 @@ class TranscriptMessage:
 
 
 def read_texts(content: Any) -> Iterator[Json]:
-    """The text parts of a content that is a text, or a list of texts and blocks."""
+    """The text parts of a content, which is a text or a list of texts and blocks."""
     if isinstance(content, str):
         yield text_part(content)
     elif isinstance(content, list):
@@ -47,7 +47,7 @@ def read_texts(content: Any) -> Iterator[Json]:
             if isinstance(block, str):
                 yield text_part(block)
             elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
-                # An unknown kind of block is read as text where it has one, so that a host's new kind is not lost.
+                # A block of an unknown kind may have a text, too, so that a host's new kind is not lost.
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
@@ -57,7 +57,7 @@ def read_texts(content: Any) -> Iterator[Json]:
 
 
 def join_texts(content: Any) -> str:
-    """All texts of a content, a line each."""
+    """All texts of a content, joined by line ends."""
     return "\n".join(str(part["text"]) for part in read_texts(content))
 
 
@@ -66,6 +66,11 @@ def as_object(value: Any) -> Record:
     if isinstance(value, dict):
         return value
     return {}
+
+
+def as_texts(value: Any) -> dict[str, str]:
+    """The texts of a JSON object by name; an empty dictionary for any other value."""
+    return {str(name): each for name, each in as_object(value).items() if isinstance(each, str)}
 
 
 _CLAUDE_NOTES = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isVisibleInTranscriptOnly", "forkedFrom")
@@ -105,7 +110,7 @@ def read_claude_line(record: Json) -> list[TranscriptMessage]:
 
 
 def _read_queued(attachment: Json) -> Iterator[Json]:
-    """The user's text while the agent worked."""
+    """The text that the user sent while the agent worked."""
     is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
     if is_prompt and _is_human(attachment) and not attachment.get("isMeta"):
         yield from read_texts(attachment.get("prompt"))
@@ -186,7 +191,7 @@ def _read_arguments(payload: Record) -> Record:
 
 
 def _read_output(output: Any) -> str:
-    """The text of an output, which may lie in JSON beside what is measured of it."""
+    """The text of an output, which may be a field of JSON text beside measurements."""
     found = read_object(output)
     if isinstance(found, dict):
         found = found.get("output", found.get("content", ""))
@@ -215,7 +220,9 @@ def read_copilot_line(record: Json) -> list[TranscriptMessage]:
             return [TranscriptMessage(id_, "assistant", [call], at, by_subagent)]
         case "tool.execution_complete" if data.get("result") is not None:
             failed = data.get("success") is False
-            result = tool_result_part(_call_id(data), None, _read_copilot_result(data["result"]), is_error=failed)
+            outcome = data["result"]
+            text = join_texts(outcome.get("content") if isinstance(outcome, dict) else outcome)
+            result = tool_result_part(_call_id(data), None, text, is_error=failed)
             return [TranscriptMessage(id_, "tool", [result], at, by_subagent)]
     return []
 
@@ -223,10 +230,6 @@ def read_copilot_line(record: Json) -> list[TranscriptMessage]:
 def _call_id(data: Json) -> str:
     # Some versions give a call no id; its tool's name still joins the call and its result.
     return str(data.get("toolCallId") or data.get("toolName"))
-
-
-def _read_copilot_result(result: Any) -> str:
-    return join_texts(result.get("content") if isinstance(result, dict) else result)
 
 
 def is_cursor_line(record: Json) -> bool:
@@ -261,7 +264,7 @@ def is_gemini_record(record: Json) -> bool:
 
 
 def read_gemini_record(record: Json) -> list[TranscriptMessage]:
-    """The content of a record: its text, and each tool call that has an answer, with ids of their own."""
+    """The content of a record: its text, and each answered tool call with its result, which have ids of their own."""
     return [*_read_gemini(record, str(record["id"]), record.get("timestamp"))]
 
 
@@ -278,7 +281,7 @@ def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[TranscriptMessage]
     calls = record.get("toolCalls")
     for call in calls if isinstance(calls, list) else ():
         call_id = str(as_object(call).get("id"))
-        # A call that still runs is passed over: the record is written again when it has an answer.
+        # A running call is skipped: the host writes the record again when the call has an answer.
         if not isinstance(call, dict) or (call.get("result") is None and call.get("status") not in _DONE):
             continue
         name, then = str(call.get("name")), call.get("timestamp") or at
@@ -291,7 +294,7 @@ def _read_gemini(record: Json, id_: str, at: Any) -> Iterator[TranscriptMessage]
 
 
 def _read_gemini_result(result: Any) -> str:
-    """The texts of what a tool answered, in parts as the model gets them."""
+    """The texts of a tool's answer, which comes in the parts for the model."""
     found = []
     for part in result if isinstance(result, list) else [result]:
         response = as_object(as_object(part).get("functionResponse")).get("response")
@@ -328,8 +331,8 @@ class KeptCursor(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TranscriptCursor:
-    """How many bytes of a file are read (or messages, of one that is a single document), a digest of the last of them, how
-    often each line came that has neither an id nor a time, and whether it is all a sub-agent's."""
+    """The position in a file in bytes (in messages, if the file is a single document), a digest of the content before it,
+    the number of occurrences of each line without id and time, and whether a sub-agent wrote all of it."""
 
     offset: int = 0
     tail: str = ""
@@ -338,7 +341,7 @@ class TranscriptCursor:
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> "TranscriptCursor":
-        """The cursor that was stored; the beginning for one that cannot be read."""
+        """A stored cursor; the beginning of the file if it is invalid."""
         try:
             counts = tuple((str(line), int(count)) for line, count in kept.get("counts", ()))
             return cls(int(kept["offset"]), str(kept["tail"]), counts, bool(kept.get("by_subagent")))
@@ -357,9 +360,9 @@ class TranscriptCursor:
 def read_new(
     path: str, cursor: TranscriptCursor, *, ended: bool = False
 ) -> tuple[list[TranscriptMessage], TranscriptCursor] | None:
-    """The next content of a file, and the position after it; None without new content. ``ended``: the file is
-    finished, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is
-    not a file."""
+    """The next content of a file, and the position after it; None without new content. ``ended``: the file is finished, so
+    its last line is complete even without a line end. Raises OSError; UnsafeFile, which is one, for a path that is not a
+    regular file."""
     # Gemini CLI may rewrite one JSON document at each message.
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
@@ -388,7 +391,7 @@ def _is_of_subagent(record: Json | None) -> bool:
 
 
 def _read_document(path: str) -> Json | None:
-    """A transcript that is one document with all messages; None for one of lines."""
+    """A transcript that is a single document; None for a transcript of lines."""
     found = _parse(read_regular(path, _LONGEST_LINE))
     if found is not None and isinstance(found.get("messages"), list):
         return found
@@ -396,7 +399,7 @@ def _read_document(path: str) -> Json | None:
 
 
 def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[TranscriptMessage], TranscriptCursor] | None:
-    """The content of a document's unread messages; of all messages if one of the read ones has changed."""
+    """The content of a document's unread messages; of all messages if one that was read has changed."""
     messages = [each for each in document["messages"] if isinstance(each, dict)]
     # A host rewrites the document and may drop messages in its middle, so the count alone proves nothing.
     if cursor.tail == _digest_messages(messages[: cursor.offset]):
@@ -416,8 +419,8 @@ def _digest_messages(messages: Sequence[Json]) -> str:
 
 
 def _fits(file: Any, cursor: TranscriptCursor) -> bool:
-    """Whether the file begins with what was read of it."""
-    # A shorter file was rewritten; the digest below finds one that was rewritten and is longer now.
+    """Whether the part of the file that was read is unchanged."""
+    # A shorter file was rewritten. The digest below detects one that was rewritten and is longer now.
     if file.seek(0, os.SEEK_END) < cursor.offset:
         return False
     begin = max(0, cursor.offset - _TAIL_BYTES)
@@ -426,16 +429,16 @@ def _fits(file: Any, cursor: TranscriptCursor) -> bool:
 
 
 def _read_lines(file: Any, ended: bool) -> bytes:
-    """The next whole lines; one that is longer than a chunk is read to its end."""
+    """The next complete lines; a line that is longer than a chunk is read to its end."""
     data = b""
     while chunk := file.read(CHUNK_BYTES):
         data += chunk
         whole = data.rfind(b"\n") + 1
         if whole:
             return bytes(data[:whole])
-        if len(data) > _LONGEST_LINE:  # no transcript has it: it is passed over
+        if len(data) > _LONGEST_LINE:  # no transcript has such a line, so it is skipped
             return bytes(data)
-    # After the end no more comes, so a last line without a newline is complete if it parses.
+    # The last line of a finished file is complete without a line end if it parses.
     if ended and _parse(data) is not None:
         return bytes(data)
     return b""
@@ -448,9 +451,8 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[TranscriptMessage]:
     said = _read_record(record)
     if all(each.id for each in said):
         return said
-    # Lines without an id are distinguished by what they say and when or, without a time, by the number of earlier
-    # equal lines.
-    # The digest of a line is the same at each read, so a line that is read twice keeps its id.
+    # A message without an id gets the digest of its line, which is the same at each read. Equal lines without a time are
+    # numbered.
     named = _digest(line)
     if "timestamp" not in record:
         counts[named] += 1

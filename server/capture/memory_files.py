@@ -1,7 +1,7 @@
-"""Keeps in step with the memory that hosts keep in files: their new notes are read, and a short section of a file of
-theirs says what is known here.
+"""Synchronizes with the memory files of hosts: reads their new notes, and writes a short section about this memory into
+their files.
 
-Only files of the person are read and written: a repository's come from others. No link of a memory folder is followed.
+Only the person's own files count, since others can change those of a repository. Links in a memory folder are not followed.
 """
 
 import logging
@@ -58,8 +58,8 @@ _NO_LETTER = linear_re.compile(r"[^A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """The files of a host for a session: the folders of its notes, the file of the person that each session reads, and the
-    file of the project, if the host has one outside of the repository."""
+    """A host's memory files for a session: the folders of its notes, the person's file, which each session reads, and the
+    project's file if the host keeps one outside of the repository."""
 
     of: MemoryFolder
     folders: tuple[Path, ...]
@@ -68,7 +68,7 @@ class HostMemory:
 
 
 def find_host_memory(call: HookCall) -> HostMemory | None:
-    """The memory files of the host that an event comes from, by where its transcript lies; None for other hosts."""
+    """The memory files of an event's host, located by its transcript; None for a host without such files."""
     transcript = Path(call.transcript)
     if call.host == "claude-code" and transcript.is_absolute() and transcript.parent.parent.name == "projects":
         projects = transcript.parent.parent
@@ -86,10 +86,10 @@ def find_host_memory(call: HookCall) -> HostMemory | None:
 
 
 class MemoryFiles:
-    """Keeps a memory and the files of hosts in step, at their events."""
+    """Synchronizes a memory with the files of hosts at their events."""
 
     def __init__(self) -> None:
-        # By scope and file, what it was when it was read last. After a restart all are read again, which stores nothing
+        # The mark of each file when it was last read. A restarted server reads all files again, which stores nothing
         # twice.
         self._read: dict[tuple[Scope, str], str] = {}
 
@@ -99,7 +99,7 @@ class MemoryFiles:
         if found is None:
             return
         sent = WriteRequest(Origin(f"layerlore hook {call.host}", "hook", "local"))
-        # Codex keeps one memory for all projects.
+        # Codex has one memory for all projects.
         owner = scope if found.of == "claude-memory" else scope.of_person
         for folder in found.folders:
             await self._read_folder(engine, owner, folder, found.of, sent)
@@ -133,7 +133,7 @@ class MemoryFiles:
 
 
 async def _keep_section(engine: Engine, scope: Scope, path: Path, top: Path | None, sent: WriteRequest) -> None:
-    """Have our section of a file say what is known. What others wrote into it is read first."""
+    """Update our section of a file, after storing the lines that others wrote into it."""
     owner = name_owner(scope.tenant_id, scope.agent_id, scope.resource_id)
     for _ in range(_MOST_TRIES):
         try:
@@ -157,7 +157,7 @@ async def _keep_section(engine: Engine, scope: Scope, path: Path, top: Path | No
 
 
 def _read(path: Path, top: Path | None) -> str | None:
-    """The text of a file that we write; None if there is none. Raises UnsafeFile, OSError, UnicodeDecodeError."""
+    """The text of a file that we write; None if it does not exist. Raises UnsafeFile, OSError, UnicodeDecodeError."""
     try:
         return read_text(path, follow=top is None)
     except FileNotFoundError:
@@ -171,8 +171,8 @@ class _Changed(Exception):
 
 
 def _write(path: Path, top: Path | None, before: str | None, after: str, made_file: bool) -> bool:
-    """Replace a file whole; False if somebody else changed it since it was read. A file that we made is removed with the
-    last of what is in it. Raises OSError."""
+    """Replace a file; False if another program changed it since it was read. An empty text removes a file that we made.
+    Raises OSError."""
     try:
         if not after and made_file:
             if _read(path, top) != before:
@@ -182,7 +182,7 @@ def _write(path: Path, top: Path | None, before: str | None, after: str, made_fi
         with replacing(str(path), top=str(top or ""), mode=0o600) as file:
             file.write(after.encode())
             file.flush()
-            # The last moment to look, as the host writes the file, too.
+            # Checked at the last moment, since the host also writes the file.
             if _read(path, top) != before:
                 raise _Changed
     except _Changed:
@@ -191,8 +191,8 @@ def _write(path: Path, top: Path | None, before: str | None, after: str, made_fi
 
 
 async def _render(engine: Engine, scope: Scope) -> list[str]:
-    """The lines of a section: the profile and the entries that are shown unasked, as far as the tokens reach. Words of
-    tools, of the web and of files that others share are not in it."""
+    """The lines of a section: the profile and the entries that conversations see unasked, within the section's tokens.
+    Entries from tools, the web and shared files stay out."""
     profile: list[str] = []
     if not scope.person:
         document = await working_memory.read_current(engine, scope, "resource")
@@ -218,8 +218,8 @@ async def _render(engine: Engine, scope: Scope) -> list[str]:
 
 
 async def _find_entries(tx: Tx, scope: Scope, engine: Engine) -> list[Message]:
-    """The entries that are shown unasked; of two that contradict each other, the newer one. An entry that a host keeps in
-    its memory of one project is not written where all its projects read it."""
+    """The entries that conversations see unasked; of two that contradict each other, the newer one. Entries from a host's
+    own memory files stay out, since they may concern one project, and all projects read the section."""
     kept = await find_memory(tx, engine, scope, None)
     rows = await entries.read_seen(tx, scope, [entry.id for entry in kept.entries])
     return [
@@ -232,7 +232,7 @@ async def _find_entries(tx: Tx, scope: Scope, engine: Engine) -> list[Message]:
 
 
 def _plain(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a document without their marks of a list or a heading."""
+    """The lines of a document without list or heading marks."""
     for line in lines:
         text = line.lstrip("-*#> ").strip()
         if text:
@@ -244,18 +244,18 @@ def _texts(found: Sequence[Message], trust: str) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """A stored text as one line that neither ends our section nor makes the host read another file."""
+    """A stored text as one line that cannot end our section or make the host read another file."""
     return _IMPORT.sub(r"\1\\@", quote_line(text)).replace("<!--", "<\\!--").replace("-->", "--\\>")
 
 
 def remove_section(path: Path, top: Path | None = None) -> bool:
-    """Remove our section from a file, and the file if we made it; whether there was one. Raises OSError,
+    """Remove our section from a file, and the file if we made it. Returns whether there was a section. Raises OSError,
     SectionDamaged."""
     for _ in range(_MOST_TRIES):
         try:
             before = _read(path, top)
         except (UnsafeFile, UnicodeDecodeError):
-            # A file that is never read never gets a section.
+            # We never write to a file that we cannot read, so it has no section.
             return False
         section = find_section(before or "")
         if before is None or section is None:
@@ -266,7 +266,7 @@ def remove_section(path: Path, top: Path | None = None) -> bool:
 
 
 def list_section_files(host: str, home: Path) -> Iterator[tuple[Path, Path | None]]:
-    """The files of a host's folder in which our section may stand, each with the folder in which no link is followed."""
+    """The files in a host's folder that may have our section, each with the folder in which links are not followed."""
     if host == "claude-code":
         yield home / "CLAUDE.md", None
         for file in sorted(home.glob(f"projects/*/memory/{INDEX}")):

@@ -1,8 +1,8 @@
-"""The memory that hosts keep in files of Markdown, as notes: a folder of Claude Code's or Codex's, the memory in Claude's
-export, and our section of a file that a host, a person or a team writes too: CLAUDE.md, AGENTS.md, MEMORY.md.
+"""Reads the memory that hosts keep in Markdown files as notes: a memory folder of Claude Code or Codex, the memory in Claude's
+export, and our section of a file that a host, a person or a team also writes (CLAUDE.md, AGENTS.md, MEMORY.md).
 
 Two lines mark the section. The first names its owner, so that the memories of two people never mix in one file. The last
-has a short hash of each line that we wrote, so that a line of somebody else in it is known as new.
+has a short hash of each line that we wrote; every other line in the section is new.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ _HASH_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class MemorySection:
-    """A section in a text: where it starts and ends, its lines, whose it is ("" if a person wrote the marks), the hashes
-    of our own lines, and whether we made the file."""
+    """A section of a text: where it starts and ends, its lines, its owner ("" if a person wrote the marks), the hashes of
+    our own lines, and whether we made the file."""
 
     starts: int
     ends: int
@@ -42,13 +42,12 @@ class MemorySection:
 
     @property
     def new_lines(self) -> list[str]:
-        """The lines that somebody else wrote into it."""
+        """The lines of the section that we did not write."""
         return [line for line in self.lines if _hash(line) not in self.known]
 
 
 class SectionDamaged(LayerloreError):
-    """A text with one mark of a section, or more than two: where the section ends is a guess, and a guess could take what
-    others wrote."""
+    """A text with one mark of a section, or more than two. Its end is unknown, and a guess could remove others' words."""
 
     def __init__(self) -> None:
         super().__init__("its marks of our section are damaged: remove or mend the lines <!-- layerlore:... -->")
@@ -75,8 +74,8 @@ def find_section(text: str) -> MemorySection | None:
 
 
 def put_section(text: str | None, lines: Sequence[str], owner: str) -> str:
-    """The text with these lines as its section, at the end if it has none yet. Everything else stays as it is. None: there
-    is no file. Raises SectionDamaged."""
+    """The text with these lines as its section, which goes to the end if it is new. The rest stays as it is. None: the
+    file does not exist. Raises SectionDamaged."""
     old = find_section(text or "")
     made_file = text is None or (old is not None and old.made_file)
     text = text or ""
@@ -91,7 +90,7 @@ def put_section(text: str | None, lines: Sequence[str], owner: str) -> str:
     if old is not None:
         kept_break = "\r" if text[old.starts : old.ends].endswith("\r") else ""
         return text[: old.starts] + section + kept_break + text[old.ends :]
-    # Exactly one line break goes in front, whatever the text ends with, so that exactly one is taken away again.
+    # Exactly one line break goes in front, whatever the text ends with, since drop_section removes exactly one.
     return text + (newline if text else "") + section + newline
 
 
@@ -101,12 +100,12 @@ def drop_section(text: str) -> str:
     if old is None:
         return text
     before, after = text[: old.starts], text[old.ends :]
-    # The match ends before the line feed of the last mark, and may have taken its carriage return.
+    # The section ends before the line feed of its last mark, and may include its carriage return.
     after = after.removeprefix("\n")
     shorter = before.removesuffix("\n")
-    if shorter != before:
-        shorter = shorter.removesuffix("\r") if "\r\n" in text else shorter
-    # What somebody wrote behind the section must not join the line in front of it.
+    if shorter != before and "\r\n" in text:
+        shorter = shorter.removesuffix("\r")
+    # Text behind the section must not join the line in front of it.
     if after and shorter and not shorter.endswith("\n"):
         return before + after
     return shorter + after
@@ -117,7 +116,7 @@ def _hash(line: str) -> str:
 
 
 def name_owner(*names: str) -> str:
-    """A short name for an owner, which tells a reader of the file nothing."""
+    """A short name for an owner, which reveals nothing to a reader of the file."""
     return hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()[:_HASH_CHARS]
 
 
@@ -125,7 +124,7 @@ MemoryFolder = Literal["claude-memory", "codex-memory"]
 
 INDEX = "MEMORY.md"
 _CODEX_SUMMARY = "memory_summary.md"
-# Codex writes these two for reading, and a person asks for the notes. Its other files are what it makes the two from.
+# Codex writes the first two for reading, and the notes at a person's request. It makes the two from its other files.
 _CODEX_FILES = (INDEX, _CODEX_SUMMARY, "extensions/ad_hoc/notes/*.md")
 # Parts of Codex's files that only lead to other files.
 _CODEX_POINTERS = ("rollout_summary_files", "keywords", "What's in Memory")
@@ -152,7 +151,7 @@ MemoryNotes = Iterator[ForeignNote | UnreadableItem]
 
 
 def find_memory_kind(path: Path) -> MemoryFolder | Literal["section"] | None:
-    """What a file or folder of Markdown is: a host's memory, or a file with our section; None for anything else. Raises
+    """The kind of a Markdown file or folder: a host's memory, or a file with our section; None for anything else. Raises
     OSError."""
     if path.is_dir():
         if (path / _CODEX_SUMMARY).is_file():
@@ -172,11 +171,8 @@ def find_memory_kind(path: Path) -> MemoryFolder | Literal["section"] | None:
 
 
 def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
-    """The notes of a host's memory folder, or of one file of it. No link is followed."""
-    if path.is_dir():
-        files = list_memory_files(path, of)
-    else:
-        files = [path]
+    """The notes of a host's memory folder, or of one file of it. Links in the folder are not followed."""
+    files = list_memory_files(path, of) if path.is_dir() else [path]
     for file in files[:MOST_FILES]:
         try:
             text = read_text(file, follow=file is path)
@@ -190,17 +186,17 @@ def read_memory(path: Path, of: MemoryFolder) -> MemoryNotes:
 
 
 def list_memory_files(folder: Path, of: MemoryFolder) -> list[Path]:
-    """The files of a memory folder, in order; of Codex's folder those that it writes to be read."""
+    """The files of a memory folder, in order; of Codex's folder only those for reading."""
     patterns = _CODEX_FILES if of == "codex-memory" else ("**/*.md",)
     top = folder.resolve()
     found = {file for pattern in patterns for file in folder.glob(pattern)}
-    # A folder below that is a link leads to files of another place.
+    # A subfolder that is a link leads to another place.
     inside = (file for file in found if file.parent.resolve().is_relative_to(top))
     return sorted(file for file in inside if not any(part.startswith(".") for part in file.relative_to(folder).parts))
 
 
 def read_section(path: Path) -> MemoryNotes:
-    """The notes of our section of a file. In a repository they are the word of everybody who can change it."""
+    """The notes in our section of a file. In a repository their trust is "shared", since others can change the file."""
     try:
         section = find_section(read_text(path, follow=True))
     except SectionDamaged as error:
@@ -210,7 +206,7 @@ def read_section(path: Path) -> MemoryNotes:
         return
     if section is None:
         raise InvalidInput(
-            f"{path} has no section of ours: put what is to be read between the lines <!-- layerlore:begin --> and "
+            f"{path} has no section of ours: put the notes between the lines <!-- layerlore:begin --> and "
             "<!-- layerlore:end -->"
         )
     shared = is_there(str(Path(find_top(str(path)), ".git")))
@@ -225,8 +221,8 @@ def read_lines(text: str, path: Path, trust: Trust) -> Iterator[ForeignNote]:
 
 
 def read_text(path: Path, *, follow: bool) -> str:
-    """The text of a file of Markdown, with its line ends. Raises UnsafeFile for what is no file, or too large; OSError,
-    UnicodeDecodeError."""
+    """The text of a Markdown file, with its line ends. Raises UnsafeFile if it is not a regular file or too large;
+    OSError, UnicodeDecodeError."""
     content = read_regular(str(path), MOST_BYTES + 1, follow=follow)
     if len(content) > MOST_BYTES:
         raise UnsafeFile(str(path), f"it has more than {MOST_BYTES:,} bytes")
@@ -240,8 +236,8 @@ def _why(error: OSError | UnicodeDecodeError | SectionDamaged) -> str:
 
 
 def read_notes(text: str, file: Path, of: MemoryFolder) -> Iterator[ForeignNote]:
-    """The notes of a file's text: a file with a description is one note, and of another each paragraph and each item of
-    a list is one. Our own section is not read."""
+    """The notes in a file's text: a file with a description is one note; in any other file each paragraph and each list
+    item is one. Our own section does not count."""
     front, rest = read_front(drop_section(text).replace("\r\n", "\n"))
     at, name = find_time(front, file), name_file(file)
     about = front.get("description") or front.get("name", "")
@@ -253,7 +249,7 @@ def read_notes(text: str, file: Path, of: MemoryFolder) -> Iterator[ForeignNote]
         rest = _CODEX_VERSION.sub("", rest)
     for headings, block in read_blocks(rest):
         link = _LINK.match(block)
-        # The file that the index names is read itself.
+        # The index only links to this file, which has its own note.
         if link and (file.parent / link[1]).is_file():
             continue
         if of == "codex-memory" and any(heading in _CODEX_POINTERS for heading in headings):
@@ -267,7 +263,7 @@ def is_claude_memory(item: Json) -> bool:
 
 
 def read_claude_memory(item: Json, at: int) -> Iterator[ForeignNote]:
-    """The memory of Claude's export: what it knows of the user, and of each project."""
+    """The notes of the memory in Claude's export: about the user, and about each project."""
     account = str(item.get("account_uuid") or "")
     texts = {"": item.get("conversations_memory")}
     projects = item.get("project_memories")
@@ -281,7 +277,7 @@ def read_claude_memory(item: Json, at: int) -> Iterator[ForeignNote]:
 
 
 def read_front(text: str) -> tuple[Mapping[str, str], str]:
-    """The fields at the beginning of a note, and the text after them. The outermost of two fields of one name counts."""
+    """The fields at the beginning of a note, and the text after them. Of two fields of one name the first counts."""
     front = _FRONT.match(text)
     if front is None:
         return {}, text
@@ -296,7 +292,7 @@ def _unquote(value: str) -> str:
 
 
 def find_time(front: Mapping[str, str], path: Path) -> int:
-    """When a note was changed, as it says itself or as its file does; in milliseconds."""
+    """The time of a note's last change, from its fields or else from its file; in milliseconds."""
     for name in ("modified", "updated", "created", "date"):
         try:
             found = parse_time(front.get(name) or None, name)
@@ -308,8 +304,7 @@ def find_time(front: Mapping[str, str], path: Path) -> int:
 
 
 def name_file(path: Path) -> str:
-    """The name of a file as people write it, from the home folder on."""
-    # A link keeps its own name.
+    """The name of a file as people write it: ~/ stands for the home folder. Links are not resolved."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     try:
         return f"~/{absolute.relative_to(Path.home()).as_posix()}"
@@ -318,7 +313,7 @@ def name_file(path: Path) -> str:
 
 
 def read_blocks(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each paragraph, item of a list and piece of code of a text of Markdown, with the headings above it."""
+    """Each paragraph, list item and code block of a Markdown text, with the headings above it."""
     headings: dict[int, str] = {}
     block: list[str] = []
     in_code = False
@@ -330,7 +325,7 @@ def read_blocks(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
     for line in text.split("\n"):
         is_fence = _FENCE.match(line) is not None
-        # Code belongs to the paragraph in front of it, blank lines and all.
+        # Code, including its blank lines, belongs to the paragraph in front of it.
         if is_fence or in_code:
             block.append(line)
             in_code = in_code != is_fence
@@ -349,7 +344,7 @@ def read_blocks(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _read_heading(line: str) -> tuple[int, str] | None:
-    """The level and the text of a heading; a line that is all bold is one below all others."""
+    """The level and the text of a heading. A line that is all bold is a heading of the lowest level."""
     if found := _HEADING.match(line):
         return len(found[1]), found[2]
     if bold := _BOLD_HEADING.match(line):
@@ -358,7 +353,7 @@ def _read_heading(line: str) -> tuple[int, str] | None:
 
 
 def mark_file(path: Path) -> str:
-    """What changes when a file does; "" for what is no file. Nothing is opened."""
+    """A mark that changes when the file does; "" if it is not a regular file. The file is not opened."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,7 +1,8 @@
-"""The stored part of a message: without what is private, what is ours, what sub-agents did, and what is too long.
+"""Cleans messages of transcripts before they are stored: private parts, our own tools' calls, work of sub-agents and the
+middle of long texts stay out.
 
-Paths may stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder and above it, as
-far as its repository reaches. A file counts if it is the user's own, or the owner's of the folder that it is in.
+``.layerloreignore`` keeps paths out of the memory. It has the syntax of ``.gitignore`` and may be in a session's folder and
+above it, up to the top of the repository. The file must belong to the user or to the owner of its folder.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from layerlore.storage.core.records import Json
 FILE = ".layerloreignore"
 _MOST_BYTES = 64 * 1024
 _MOST_LINES = 2_000
-# A name that no pattern names: only one that leaves out everything matches it.
+# No pattern names this, so only a pattern that leaves out everything matches it.
 _ANY = "layerlore-any/layerlore-any"
 _PATH_KEY = linear_re.compile("path|file|dir|folder|uri|root|cwd", linear_re.IGNORECASE)
 _COMMAND_KEYS = ("command", "cmd", "script", "input", "patch", "CommandLine")
@@ -37,7 +38,7 @@ _MOST_WORDS = 2000
 
 
 class IgnoredPaths:
-    """The rules of the files in a folder and above it."""
+    """The rules of the ignore files in a folder and above it."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(os.path.normpath(Path(folder or os.sep).absolute()))
@@ -65,7 +66,7 @@ class IgnoredPaths:
         return bool(self._rules) and any(map(self.has, _find_paths(arguments)))
 
     def strip_lines(self, text: str) -> str:
-        """The text without lines that begin with such a path, as searches through files answer."""
+        """The text without lines that begin with an ignored path, as in the output of a search through files."""
         if not self._rules:
             return text
         return "\n".join(line for line in text.split("\n") if not self.has(_LINE_PATH.match(line)[0]))  # type: ignore[index]
@@ -94,8 +95,8 @@ def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
 
 @lru_cache(maxsize=16)
 def _compile(content: bytes) -> GitIgnoreSpec:
-    """The rules of a file, matched in linear time. A file that is too large or complex for that leaves out everything,
-    because its owner's wish is unknown."""
+    """The rules of a file, matched in linear time. A file that is too large or complex for that ignores everything, because
+    its owner's wish is unknown."""
     lines = content.decode("utf-8-sig", "replace").splitlines()
     if len(content) <= _MOST_BYTES and len(lines) <= _MOST_LINES:
         with contextlib.suppress(Exception):  # pathspec raises several, and RE2 its own
@@ -126,10 +127,10 @@ _NAME = linear_re.compile(r"/?([A-Za-z][\w-]{0,63})")
 
 @dataclass(frozen=True, slots=True)
 class _HostMarks:
-    """Texts that a host writes into a user's message. ``notes``: tags around its own words and data. ``words``: tags
-    around a part of the user's words. ``query``: the tag around all of them. ``openings``: how a text begins that
-    holds nothing of the user's. ``files``: the texts around files that the user named. ``heading``: the line before
-    the user's words."""
+    """Texts that a host adds to a user's message. ``notes``: tags around the host's own words and data. ``words``: tags
+    around a part of the user's words. ``query``: the tag around all of the user's words. ``openings``: beginnings of texts
+    without any words of the user. ``files``: the texts around files that the user named. ``heading``: the first line of
+    such a message, and the line before the user's words."""
 
     notes: Collection[str] = ()
     words: Collection[str] = ()
@@ -188,8 +189,8 @@ class _Tag:
 
 
 def find_user_words(texts: Sequence[str], host: str) -> list[str]:
-    """The user's words in each text of one message in a transcript of ``host``: "" where a text holds nothing
-    of the user's. A host without a transcript, "", adds nothing."""
+    """The user's words in each text of one message in a transcript of ``host``; "" for a text without any. ``host`` "": no
+    transcript, so the texts are the user's own."""
     marks = _MARKS.get(host)
     if marks is None:
         return list(texts)
@@ -197,19 +198,15 @@ def find_user_words(texts: Sequence[str], host: str) -> list[str]:
         queries = [_find_query(text, marks) for text in texts]
     else:
         queries = []
-    # The last query counts: an earlier text may quote one.
+    # The last query counts, since an earlier text may quote one.
     last_query = max((at for at, query in enumerate(queries) if query is not None), default=None)
     if last_query is None:
         # The host may have sent the text without its tag, for example in an older version.
         return [_strip_notes(text, marks).strip() for text in texts]
-    # The host wrote every text that stands beside the query.
-    return [_kept_beside(text) if at != last_query else (queries[at] or "").strip() for at, text in enumerate(texts)]
-
-
-def _kept_beside(text: str) -> str:
-    if text == IMAGE:
-        return text
-    return ""
+    # The host wrote every other text, except that an image is the user's.
+    words = [text if text == IMAGE else "" for text in texts]
+    words[last_query] = (queries[last_query] or "").strip()
+    return words
 
 
 def _find_query(text: str, marks: _HostMarks) -> str | None:
@@ -244,7 +241,6 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
     # The last closing tag of a name ends its note, since the text inside may quote one.
     last_close = {tag.name: tag.ends for tag in tags if tag.closes}
     of_user = _find_elements([tag for tag in tags if tag.name in marks.words])
-    # A note that is cut off hides where the user's words begin, so none of the text is safe to store.
     if tags and _is_cut_off(tags[0], text, last_close, marks):
         return ""
     kept: list[str] = []
@@ -265,25 +261,22 @@ def _strip_notes(text: str, marks: _HostMarks) -> str:
             kept += [text[at : begin.starts], text[begin.ends : close.starts]]
             at = close.ends
     words = "".join([*kept, text[at:]])
-    # The opening may stand behind a note, and shows only now.
+    # Such an opening may come after a note.
     if words.lstrip().startswith(marks.openings):
         return ""
     return words
 
 
 def _is_cut_off(first: _Tag, text: str, last_close: Mapping[str, int], marks: _HostMarks) -> bool:
-    """Whether a text begins with a note whose end is not there: all of it is the host's."""
-    is_begun = first.name in marks.notes and not first.closes and not text[: first.starts].strip()
-    return is_begun and first.name not in last_close
+    """Whether a text begins with a note that is never closed, so that the whole text is the host's."""
+    begins_note = first.name in marks.notes and not first.closes and not text[: first.starts].strip()
+    return begins_note and first.name not in last_close
 
 
 def _cut_between(text: str, begin: str, end: str) -> str:
-    """The text without what stands between two marks, and the marks."""
-    if begin:
-        starts = text.find(begin)
-    else:
-        starts = -1
-    if starts < 0:
+    """The text without the two marks and everything between them. An empty ``begin`` changes nothing."""
+    starts = text.find(begin)
+    if not begin or starts < 0:
         return text
     ends = text.rfind(end, starts)
     return text[:starts] + (text[ends + len(end) :] if ends >= 0 else "")
@@ -298,16 +291,13 @@ def _list_tags(text: str, names: Collection[str]) -> Iterator[_Tag]:
         if found is not None and found[1] in names:
             # The tag ends before the next "<", so that an unclosed one does not swallow another.
             closing = text.find(">", found.end(), behind if behind >= 0 else len(text))
-            if closing >= 0:
-                ends = closing + 1
-            else:
-                ends = found.end()
+            ends = closing + 1 if closing >= 0 else found.end()
             yield _Tag(found[1], text[at + 1] == "/", at, ends)
         at = behind
 
 
 def _find_elements(tags: Sequence[_Tag]) -> Mapping[int, tuple[_Tag, _Tag]]:
-    """The outermost elements that are opened and closed, by where they begin."""
+    """The outermost complete elements, by the positions of their opening tags."""
     opened: list[_Tag] = []
     found: dict[int, tuple[_Tag, _Tag]] = {}
     for tag in tags:
@@ -327,14 +317,14 @@ def _find_elements(tags: Sequence[_Tag]) -> Mapping[int, tuple[_Tag, _Tag]]:
 
 
 LONGEST_TEXT = 60_000
-"""Characters of what somebody said; the middle of a longer text is left out. Four bytes each at most."""
+"""The most characters of a message's text, at most four bytes each. The middle of a longer text is left out."""
 _CUT = "\n[{} characters left out]\n"
 _MOST_DEPTH = 40
 _MOST_ITEMS = 200
 
 
 class Cleaner:
-    """Cleans the messages of one conversation, in order. ``left_out``: the ids of calls that were left out, and whose
+    """Cleans the messages of one conversation, in order. ``left_out``: the ids of calls that were left out and whose
     results are still to come."""
 
     def __init__(self, rules: CaptureSettings, ignored: IgnoredPaths, left_out: Iterable[str]) -> None:
@@ -344,7 +334,7 @@ class Cleaner:
         self._found_own: set[str] = set()
 
     def clean(self, said: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
-        """The messages to store, each without what stays out of it; empty ones are left out."""
+        """The cleaned messages, without those that are empty then."""
         # A search may find our tools without naming them, and its result comes after its call.
         self._found_own = {part["tool_call_id"] for each in said for part in each.parts if _names_own_tools(part)}
         return [kept for each in said if (kept := self._clean_message(each)) is not None]
@@ -377,7 +367,7 @@ class Cleaner:
                 return {**part, "arguments": self._clean_value(part["arguments"])}
             case "tool_result":
                 if part["tool_call_id"] in self.left_out:
-                    # One result for each call, so the id is not needed again and the list stays short.
+                    # A call has one result, so the id is not needed again.
                     self.left_out.discard(part["tool_call_id"])
                     return None
                 return {**part, "result": self._clean_value(part["result"])}
@@ -401,13 +391,14 @@ class Cleaner:
 
 
 def _names_own_tools(part: Json) -> bool:
-    """Whether a part is a tool's result, and that is nothing but names of our tools."""
+    """Whether a part is the result of a tool and consists of our tools' names only."""
     names = part["result"].split() if part["type"] == "tool_result" and isinstance(part["result"], str) else []
     return bool(names) and all(map(is_own_tool, names))
 
 
 def shorten(text: str, most: int) -> str:
-    """The text as it can be stored, with a note in place of the middle of one that is longer than ``most`` characters."""
+    """The text without characters that cannot be stored. In a text of more than ``most`` characters, a note replaces the
+    middle."""
     # PostgreSQL stores no NUL in text, and a lone surrogate is not valid UTF-8.
     text = text.replace("\0", "").encode("utf-8", "replace").decode()
     if len(text) <= most:

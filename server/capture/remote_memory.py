@@ -1,4 +1,4 @@
-"""A memory on a server over HTTP, for hooks: messages go there with their secrets masked, and texts to show come back."""
+"""A memory on a server over HTTP, for hooks: it gets messages with their secrets masked, and returns texts to show."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 SHOW_SECONDS = 2.0
 """A hook gives up after 2.5 seconds."""
 STORE_SECONDS = 20.0
-# Small parts, so that a server with limits takes one after the other.
+# Messages go in small parts, so that a server with limits can take one after the other.
 _MOST_MESSAGES = 100
 _PART_BYTES = 512 * 1024
 # Servers take bodies of 4 MiB.
@@ -39,15 +39,15 @@ _REASON_CHARS = 300
 
 
 class RemoteAway(StorageUnavailable):
-    """The remote memory takes nothing now; the text says why."""
+    """The remote memory cannot answer now; the text says why."""
 
 
 class RemoteUnreachable(RemoteAway):
-    """No request reaches the server."""
+    """The server cannot be reached."""
 
 
 class HookEndpoint:
-    """The endpoint of a server, as hooks call its methods."""
+    """The endpoint of a server whose methods hooks call."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
@@ -58,7 +58,8 @@ class HookEndpoint:
         return self._remote.url.host
 
     async def ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Json:
-        """The result of a request. Waits where the server asks for patience. Raises RemoteAway, MemoryClosed."""
+        """The result of a request. If the server is busy, it waits as long as the server says. Raises RemoteAway,
+        MemoryClosed."""
         while True:
             answer = await self._post(method, params, seconds)
             error = answer.get("error")
@@ -88,7 +89,7 @@ class HookEndpoint:
             MCP_PROTOCOL_VERSION_HEADER: LATEST_MODERN_VERSION,
             MCP_METHOD_HEADER: method,
         }
-        # A host may cut a text in the middle of a character, and servers refuse the half of it.
+        # A host may cut a text in the middle of a character, and servers refuse half a character.
         body = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
         remote = self._remote
         options: dict[str, Any] = {"timeout": seconds, "trust_env": remote.uses_proxies, "verify": remote.tls}
@@ -99,7 +100,9 @@ class HookEndpoint:
             raise RemoteUnreachable(f"{remote.url.host} cannot be reached: {type(error).__name__}") from None
         found = _read_answer(response)
         if found is None:
-            raise RemoteAway(f"{remote.url.host} answered HTTP {response.status_code}{_name_reason(response)}")
+            unauthorized = response.status_code == HTTPStatus.UNAUTHORIZED
+            reason = ": it does not accept the key" if unauthorized else ""
+            raise RemoteAway(f"{remote.url.host} answered HTTP {response.status_code}{reason}")
         return found
 
     def _describe(self, error: Json) -> str:
@@ -107,7 +110,7 @@ class HookEndpoint:
         if error.get("code") == METHOD_NOT_FOUND:
             return f"{host} runs a version that is too old for hooks: update it"
         reason = str(error.get("message"))[:_REASON_CHARS]
-        # The text may come from a foreign server, and a terminal would obey control characters in it.
+        # The text comes from another server, and a terminal would obey control characters in it.
         return f"{host}: " + "".join(character if character.isprintable() else " " for character in reason)
 
 
@@ -151,7 +154,7 @@ class RemoteMemory:
         return Injection(str(answer["text"]), int(answer["tokens"]), frozenset(map(str, answer["told"])))
 
     def count_shown(self, host: str, tokens: int) -> None:
-        """Count nothing: the server counts what it answers."""
+        """Do nothing: the server counts its own answers."""
 
     def _mask(self, messages: Sequence[CapturedMessage]) -> Iterator[CapturedMessage]:
         """The messages without their secrets, which must not leave this machine."""
@@ -174,7 +177,7 @@ def open_endpoint(settings: Settings, url: str, key_file: str) -> HookEndpoint:
 
 
 async def find_remote_thread(endpoint: HookEndpoint, thread_id: str) -> CapturedThread | None:
-    """The thread of that name on a server; None if there is none. Raises RemoteAway, MemoryClosed."""
+    """The thread of that name on a server; None if it does not exist. Raises RemoteAway, MemoryClosed."""
     answer = await endpoint.ask(STORE_METHOD, {"threadId": thread_id}, STORE_SECONDS)
     if not answer.get("threadUid"):
         return None
@@ -182,7 +185,7 @@ async def find_remote_thread(endpoint: HookEndpoint, thread_id: str) -> Captured
 
 
 def _split(messages: Sequence[CapturedMessage]) -> Iterator[list[CapturedMessage]]:
-    """The messages in parts for one request each; one that no server takes is left out."""
+    """The messages in parts, each for one request. A message that is too large for a request is left out."""
     part: list[CapturedMessage] = []
     size = 0
     for message in messages:
@@ -208,9 +211,3 @@ def _read_answer(response: httpx2.Response) -> Json | None:
     if isinstance(found, dict) and ("result" in found or isinstance(found.get("error"), dict)):
         return found
     return None
-
-
-def _name_reason(response: httpx2.Response) -> str:
-    if response.status_code == HTTPStatus.UNAUTHORIZED:
-        return ": it does not accept the key"
-    return ""

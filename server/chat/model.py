@@ -187,7 +187,7 @@ def _find_called(messages: list[Json]) -> str:
 
 
 def _report(tool: str, result: str) -> str:
-    """What a tool did, in a sentence, or what it says. Tools that change something answer with JSON, refusals with text."""
+    """A sentence about a tool's change, or the tool's text. Tools that change something answer with JSON, errors with text."""
     if tool in _DONE and result.startswith("{"):
         return _DONE[tool]
     return f"The tool says:\n\n```\n{result}\n```"

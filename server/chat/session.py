@@ -129,7 +129,7 @@ class ChatSession:
         answer = await self.keyboard.answer("  may it? [y]es, [n]o and why, [a]lways in this session, [l]ater: ")
         word, _, reason = answer.partition(" ")
         choice = word.strip(",.;:").lower()
-        if choice not in _DECISIONS:  # "abort" is no "always"
+        if choice not in _DECISIONS:  # "abort" must not count as "always"
             return False
         if choice[0] == "a":
             self.agent.tools.allowed.add(call.name)

@@ -16,11 +16,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from layerlore.server.command_line.options import Command, Group, run_command, with_options
+from layerlore.server.command_line.suggestions import suggesting
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.launch import ALONE
 
 _COMMANDS = "layerlore.server.command_line.commands"
 _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+# The options of a command that name a memory, where they are its own.
+_OF_A_MEMORY = ("tenant", "agent", "resource")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,10 @@ def _register(group: typer.Typer, function: Callable[..., int]) -> None:
         # Launch options may stand before or after the command; the ones after it win.
         given = {name: values.pop(name) for name in list(values) if name not in names}
         flags = {**ctx.obj, **{name: value for name, value in given.items() if value is not None}}
-        raise typer.Exit(run_command(lambda: function(flags, **values)))
+        own = {name: values[name] for name in _OF_A_MEMORY if isinstance(values.get(name), str)}
+        with suggesting({**flags, **own}):
+            code = run_command(lambda: function(flags, **values))
+        raise typer.Exit(code)
 
     register = group.command(name=function.__name__.rstrip("_"), cls=Command, help=function.__doc__)
     register(with_options(call, own))

@@ -11,10 +11,10 @@ from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
 from layerlore.server.capture.remote_memory import RemoteAway, find_remote_thread, open_endpoint
 from layerlore.server.command_line.options import print_json
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import TRUST, find_hooks, find_switched_off, is_untrusted
-from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS, CapturedRemotely, find_remote_capture
 from layerlore.server.settings.settings import Settings
@@ -68,10 +68,10 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
                     yield Finding(SECTION, host.title, f"no hook runs: {switched}", "degraded", mend)
             # Both call the same hooks, so each message would be shown twice.
             if own and plugin:
-                mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
+                mend = f"run `{suggest('uninstall', name)}`, or remove the plugin"
                 yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
         elif host.is_installed(places):
-            install = shell_command("install", name, "--capture")
+            install = suggest("install", name, "--capture")
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
     for remote in remotes.values():
         yield asyncio.run(_check_remote(settings, remote))
@@ -85,14 +85,17 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
 
 
 def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: Places) -> Finding:
-    title, again = BY_NAME[name].title, shell_command("install", name, "--capture")
-    used = _find_used(name, places)
+    title, again = BY_NAME[name].title, suggest("install", name, "--capture")
+    used, now = _find_used(name, places), now_ms()
     if activity is None and is_untrusted(name, places) and not _has_plugin(name, places):
         return Finding(SECTION, title, "they are set up, and it does not trust them yet", "degraded", TRUST)
+    changed = _find_changed(name, places)
+    # Without transcripts nothing shows whether it was used, so the limit is longer.
+    if activity is None and (used <= changed if used else now <= changed + UNUSED_MS):
+        return Finding(SECTION, title, "they are set up, and have not fired yet: it was not seen in use since")
     if activity is None:
         mend = f"restart it and begin a session; if nothing changes, run `{again}` and look at what it shows of hooks"
         return Finding(SECTION, title, "they are set up, and have never fired", "degraded", mend)
-    now = now_ms()
     each = activity.tokens // activity.sessions
     value = (
         f"last fired {_ago(activity.last, now)} ({activity.event}); {_count(activity.sessions, 'session')}, "
@@ -124,17 +127,28 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
         # A few waiting events are normal while no server runs.
         late = bool(state.oldest) and now_ms() > state.oldest + _WAITING_MS
         value = f"{_count(state.waiting, 'event')} that no server has stored yet"
-        mend = f"start a host, or look into the server's log (`{shell_command('local', 'status')}`)"
+        mend = f"start a host, or look into the server's log (`{suggest('local', 'status')}`)"
         yield Finding(SECTION, "waiting", value, "degraded" if late else "ok", mend if late else "")
     if state.unfit:
         mend = f"look at the files that end in .unfit in {state.folder}, report them, and remove them"
         yield Finding(SECTION, "set aside", f"{_count(state.unfit, 'event')} that cannot be read", "degraded", mend)
 
 
+def _own_file(name: str, places: Places) -> Path:
+    return places.find(find_hooks(name, ("layerlore",))[0][0].file)
+
+
 def _is_set_up(name: str, places: Places) -> bool:
     """Whether the host's own file calls one of our hooks for it."""
-    file = find_hooks(name, ("layerlore",))[0][0].file
-    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
+    return _stands_in(_own_file(name, places), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
+
+
+def _find_changed(name: str, places: Places) -> int:
+    """When the file that sets the hooks up was last changed, in milliseconds since 1970."""
+    if _is_set_up(name, places):
+        return _read_time(_own_file(name, places))
+    file, _ = _PLUGINS.get(name, ("", ""))
+    return _read_time(places.find(file)) if file else 0
 
 
 def _has_plugin(name: str, places: Places) -> bool:
@@ -202,7 +216,8 @@ def show_hooks(settings: Settings, *, as_json: bool) -> int:
             whole.tokens += done.tokens
         print_table(("day", "host", *_NUMBERS), rows, numbers=_NUMBERS, total=["all", "", *_numbers(whole)])
     else:
-        sys.stdout.write("no hook has kept or shown anything yet: `layerlore install --capture` sets them up\n")
+        install = suggest("install", "all", "--capture")
+        sys.stdout.write(f"no hook has kept or shown anything yet: `{install}` sets them up\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The options that commands share, how the help shows them, and how a length of time is read."""
+"""The options that commands share, their form in the help, and how commands run, fail and print."""
 
 import inspect
 import json
@@ -10,18 +10,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS
 from layerlore.memory.rules.time_zones import set_zone
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
-from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.settings.settings import Settings, SettingsError, load_launched, load_served
 from layerlore.storage.core.errors import LayerloreError
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant; local is this machine's own.")]
-"""For commands about one memory: --agent and --resource name the rest of its owner."""
+"""For commands about one memory. --agent and --resource name the rest of its owner."""
 TenantFilter = Annotated[str | None, typer.Option("--tenant", help="Only this tenant.", show_default=False)]
 AgentFilter = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default=False)]
 ResourceFilter = Annotated[str | None, typer.Option("--resource", help="Only this resource.", show_default=False)]
-"""For commands that are about everybody's memory unless these options narrow it."""
+"""For commands that concern all memories unless these options narrow them."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -39,8 +41,8 @@ _OPTIONS = {setting: _option(flag, setting) for flag, setting in FLAGS.items()}
 
 
 def with_options(function: Callable[..., Any], own: list[inspect.Parameter]) -> Callable[..., Any]:
-    """Give ``function`` a signature for typer: the context, its own parameters, and the launch options it does not have
-    itself."""
+    """Give ``function`` a signature for typer: the context, its own parameters, and the launch options that it does not
+    replace by its own."""
     names = {parameter.name for parameter in own}
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context, *own, *(option for setting, option in _OPTIONS.items() if setting not in names)]
@@ -71,14 +73,13 @@ class Group(TyperGroup):
         return _without_types(super().get_params(ctx))
 
 
-DAY_MS = 86_400_000
-_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS}
+_UNIT_MS = {"m": MINUTE_MS, "h": 60 * MINUTE_MS, "d": DAY_MS}
 
 
 def parse_length(given: str, *, digits: int) -> int | None:
     """Read a length of time (365d, 12h, 30m) as milliseconds; None if it is invalid or has more digits."""
     count, unit = given[:-1], given[-1:]
-    # Other alphabets have digits too, which int accepts and a reader may not expect.
+    # int also accepts digits of other alphabets.
     valid = unit in _UNIT_MS and count.isascii() and count.isdigit() and len(count) <= digits
     if valid:
         return int(count) * _UNIT_MS[unit]
@@ -89,7 +90,7 @@ def run_command(act: Callable[[], int]) -> int:
     """Run a command. Returns its exit code; an error that the caller can correct becomes one line."""
     try:
         code = act()
-        # Here, since a broken pipe may show only when the buffer is written.
+        # Flushed here, since a broken pipe may only show when the buffer is written.
         sys.stdout.flush()
     except SettingsError as error:
         return fail(str(error), 2)
@@ -105,13 +106,13 @@ def run_command(act: Callable[[], int]) -> int:
 
 
 def fail(why: str, code: int) -> int:
-    """Say on standard error why a command failed. Returns the exit code."""
-    sys.stderr.write(f"layerlore: {why}\n")
+    """Print on standard error why a command failed. Returns the exit code."""
+    sys.stderr.write(f"layerlore: {complete(why)}\n")
     return code
 
 
 def report_away(away: Sequence[str]) -> int:
-    """Say on standard error which clusters were left out. Returns the exit code."""
+    """Print on standard error which clusters were left out. Returns the exit code."""
     for reason in away:
         fail(f"left out: {reason}", 1)
     return 1 if away else 0
@@ -122,9 +123,12 @@ def print_json(answer: Any) -> None:
     sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_settings(flags: dict[str, Any]) -> Settings:
-    """The settings of a command."""
-    settings = load_launched(flags)
+def read_settings(flags: dict[str, Any], *, serves: bool = False) -> Settings:
+    """The settings of a command; ``serves``: of one that serves agents."""
+    if serves:
+        settings = load_served(flags)
+    else:
+        settings = load_launched(flags)
     configure_logging(settings.log_level)
     set_zone(settings.zone)
     return settings

@@ -2,15 +2,13 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
-from layerlore.server.settings.launch import FLAGS
-from layerlore.server.settings.project import CONFIRM, confirm_project, describe_claim, find_project
+from layerlore.server.command_line.suggestions import suggest
+from layerlore.server.settings.project import confirm_project, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Scope
 
@@ -27,22 +25,6 @@ def describe_scope(scope: Scope) -> str:
     else:
         of_tenant = f" of tenant {join_lines(scope.tenant_id)!r}"
     return f"agent {join_lines(scope.agent_id)!r} and resource {join_lines(scope.resource_id)!r}{of_tenant}"
-
-
-def scope_options(scope: Scope, given: Mapping[str, Any]) -> list[str]:
-    """The options that make a command be about this scope in this database. ``given``: the launch options of the command that
-    names it, by their settings."""
-    options: list[str] = []
-    for flag, setting in FLAGS.items():
-        value = given.get(setting)
-        if value is None or (scope.tenant_id != LOCAL_TENANT and setting in ("agent", "resource")):
-            continue
-        # The URL of a database may hold a password, which is not printed again.
-        options += [flag, "URL" if setting == "database" else str(value)]
-    # The local tenant's owner is already the default of a command.
-    if scope.tenant_id != LOCAL_TENANT:
-        options += ["--tenant", scope.tenant_id, "--agent", scope.agent_id, "--resource", scope.resource_id]
-    return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +66,7 @@ def show_project(settings: Settings, *, confirm: bool) -> int:
     found = find_project(os.curdir, data_dir)
     sys.stdout.write(f"{found.name or 'this folder belongs to no project'}\n")
     if found.claimed:
-        sys.stdout.write(f"{describe_claim(found)}. To use that name: {CONFIRM}\n")
+        sys.stdout.write(f"{describe_claim(found)}. To use that name: `{suggest('project', '--confirm')}`\n")
     if found.name:
         return 0
     return 1

@@ -72,7 +72,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
 
 
 def _parse(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Any, int]]:
-    # The beginning tells a list from a single object; the whole file may not fit into memory.
+    # The beginning distinguishes a list from a single object, since the whole file may not fit into memory.
     beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
     file.seek(0)
     counted = _CountedFile(file)

@@ -133,7 +133,7 @@ def find_format(path: Path) -> Format:
     """The format of a file or folder. Raises InvalidInput for one that is not known, NotFound and OSError."""
     if not path.exists():
         raise NotFound(f"there is no file {path}")
-    # Before the content is looked at, since a pipe could be read only once.
+    # Checked before the content, since a pipe can be read only once.
     _refuse_no_file(path)
     if path.is_dir():
         for file in _find_export_files(path):

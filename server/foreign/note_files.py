@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.capture.memory_notes import find_time, read_front
 from layerlore.server.foreign.chat_exports import (
     Foreign,
@@ -93,7 +93,7 @@ def _read_memory(item: Any, at: int) -> ForeignNote:
         resource = ""
     else:
         # Some programs number their users.
-        resource = check_id(str(user) if isinstance(user, int) else user, "user_id", Limits().id_chars)
+        resource = check_new_id(str(user) if isinstance(user, int) else user, "user_id", Limits().id_chars)
     said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
     return ForeignNote(text, said, resource=resource, expires_at=read_expiry(item.get("expiration_date")))
 
@@ -116,7 +116,7 @@ def _list_held(item: Any) -> list[Any]:
 
 
 _MOST_BYTES = 256 * 1024 * 1024
-# A link is none: its bracket is followed by a parenthesis.
+# A link does not match, since a parenthesis follows its bracket.
 _OBSERVATION = linear_re.compile(r"^\s*[-*] \[([^\[\]]+)\] +(\S.*)$")
 _CHECK_BOXES = (" ", "x", "X", "-")
 _RELATION = linear_re.compile(r"^\s*[-*] +(.*?) *\[\[([^\[\]]+)\]\] *(?:\((.*)\))? *$")

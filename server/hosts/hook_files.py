@@ -141,7 +141,7 @@ _STATE = ("hooks", "state")
 
 
 def find_switched_off(host: str, places: Places, project: Path | None = None) -> Iterator[str]:
-    """What switches the hooks of a host off: the setting and its file. ``project``: a folder whose files count, too."""
+    """The settings that switch off the hooks of a host, each with its file. ``project``: a folder whose files count, too."""
     for switch in _SWITCHES.get(host, ()):
         paths = [places.find(switch.file.file)] if switch.file.file else []
         if project is not None:

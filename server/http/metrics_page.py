@@ -23,12 +23,12 @@ def open_metrics_page(host: str, port: int, worker: int) -> int:
     """Keep all metrics from now on, and serve them. Returns the port. ``worker``: the value of that label. Raises OSError
     if the address cannot be listened on."""
     registry = CollectorRegistry()
-    # They have no label of ours, as dashboards for any program expect.
+    # These two have no label of ours, so that common dashboards work.
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     kept = [(metric, _make(metric, registry)) for metric in metrics.ALL]
     server, _ = start_http_server(port, host, registry)
-    # Only now, so that nothing is kept for a page that cannot be read.
+    # Counting begins only now, when the page can be read.
     for metric, series in kept:
         metric.keep(partial(series.labels, str(worker)))
         # An alert needs the zero before the first event.

@@ -136,16 +136,16 @@ class PublicPath:
             path: str = scope["path"]
             if not f"{path}/".startswith(f"{self._public_path}/"):
                 path = self._public_path + path
-            # Routes are looked up behind the root path, and clients of /sse are sent it.
+            # The router removes the root path, and the SDK sends it to clients of /sse.
             scope = {**scope, "path": path, "root_path": self._public_path}
         await self._app(scope, receive, send)
 
 
 class PageCors(CORSMiddleware):
-    """The answers' headers for pages; a request that comes from none, as those of programs do, costs next to nothing."""
+    """Adds the CORS headers to answers for pages."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Requests of programs have no Origin, and CORS would only slow them down.
+        # Requests of programs have no Origin, so they skip CORS, which would slow them down.
         if scope["type"] != "http" or any(name == b"origin" for name, _ in scope["headers"]):
             await super().__call__(scope, receive, send)
             return

@@ -1,8 +1,8 @@
-"""The room of a tenant: how many bodies, streams and sessions it may have open at a time; and the turns of a server: how many
-calls run at the same time, of all callers together.
+"""Limits the bodies, streams and sessions that a tenant may have open (Room), and the calls that a server runs at the same
+time for all callers (Turns).
 
-A server that lets every call wait answers all of them late once more come than it can do. So a burst may wait, but a queue
-that has been standing is kept short: what cannot run soon is refused, with the time to wait, and costs little.
+A server that lets every call wait answers all calls late once it is overloaded. So a burst of calls may wait, but while a
+queue lasts, the server soon refuses calls that cannot run. A refusal names the time to wait, and costs little.
 """
 
 import math
@@ -31,8 +31,8 @@ RETRY_AFTER_META = f"layerlore/{RETRY_AFTER}"
 
 
 class TooMuch(LayerloreError):
-    """A limit is exceeded. ``what``: of which there are too many; ``allowed``: the limit; ``retry_after``: seconds, rounded
-    up to tenths."""
+    """A limit is exceeded. ``what``: the limited things, in the plural; ``allowed``: the limit in words; ``retry_after``:
+    seconds, rounded up to tenths."""
 
     def __init__(self, what: str, allowed: str, retry_after: float) -> None:
         # Rounded first: 0.30000000000000004 would become 0.4.
@@ -56,7 +56,7 @@ def refusal_result(refused: TooMuch | StorageBusy) -> CallToolResult:
 
 
 def answer_refusal(ctx: ServerRequestContext[Any, Any], refused: TooMuch) -> HandlerResult:
-    """The answer of a refused request: for a tool as the SDK would shape it, for the others an error of the protocol."""
+    """The answer to a refused request: for a tool its result as the SDK writes it, otherwise an error of the protocol."""
     if ctx.method != "tools/call":
         raise MCPError.from_error_data(refusal_error(refused)) from refused
     result = refusal_result(refused).model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -72,12 +72,12 @@ UNKNOWN_BYTES = 1024 * 1024
 """The size that a body without Content-Length counts as."""
 BODY_SECONDS = 1.0
 STREAM_SECONDS = 5.0
-"""When a refused stream or session may be tried again."""
+"""A client may try a refused stream or session again after this time."""
 
 
 class Room:
-    """``streams``: how many a tenant may have open; ``sessions``: how many sessions of the older protocol (0: any number);
-    ``sessions_of`` returns how many a tenant has."""
+    """The room of each tenant. ``streams``: the most that a tenant may have open; ``sessions``: the most sessions of the
+    older protocol; 0: any number. ``sessions_of``: returns the number of a tenant's sessions."""
 
     def __init__(
         self, *, streams: int = 0, sessions: int = 0, sessions_of: Callable[[str], int] = lambda tenant: 0
@@ -91,11 +91,11 @@ class Room:
 
     @contextmanager
     def take(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> Iterator[tuple[Receive, Send]]:
-        """Hold the room of a request while it is answered: a GET may stay open, a POST may wait for its body. Raises
-        TooMuch."""
+        """Take the room of a request until its answer is complete: a GET may stay open, a POST may wait for its body.
+        Raises TooMuch."""
         with self._session(tenant, scope, send) as sent:
             if scope["method"] == "POST":
-                # Without a length a body may be of any size; it counts as an ordinary one.
+                # A body without a length counts as an ordinary one.
                 with self._body(tenant, content_length(scope) or UNKNOWN_BYTES, receive) as received:
                     yield received, sent
             else:
@@ -104,11 +104,11 @@ class Room:
 
     @contextmanager
     def _session(self, tenant: str, scope: Scope, send: Send) -> Iterator[Send]:
-        """Count a new session until the answer begins: by then it exists and is counted, or there will be none."""
+        """Count a new session until the answer begins. By then ``sessions_of`` counts it, or it was not created."""
         if not self._most_sessions or not _begins_session(scope):
             yield send
             return
-        # Refuse it here: a session that is refused inside the protocol would stay open.
+        # Refused here, since a session that the protocol refuses would stay open.
         if self._sessions_of(tenant) + self._beginning[tenant] >= self._most_sessions:
             raise TooMuch("open sessions", f"{self._most_sessions:,} of a tenant are allowed", STREAM_SECONDS)
         left = 1
@@ -149,7 +149,7 @@ class Room:
         async def received() -> Message:
             nonlocal left
             message = await receive()
-            # Whatever comes last ends the count: the end of the body, or the client's leaving.
+            # The count ends with the body, or when the client leaves.
             if not message.get("more_body", False):
                 _lessen(self._reading, tenant, left)
                 left = 0
@@ -186,15 +186,15 @@ def _lessen(counts: Counter[str], tenant: str, by: int) -> None:
 
 
 STANDING_SECONDS = 0.5
-"""How long a call waits in a queue that has been standing."""
+"""A call waits this long in a standing queue."""
 AGAIN_SECONDS = 1.0
-"""When a refused call may be tried again."""
+"""A client may try a refused call again after this time."""
 
 
 class Turns:
-    """Middleware of the MCP server: it belongs behind the limits of each caller, whose waits must hold no turn.
+    """Middleware of the MCP server. It runs after the throttle, so that a call that the throttle delays holds no turn.
 
-    The queue is standing if somebody was waiting in it all the time for ``rates.wait_ms``. ``clock`` returns seconds.
+    A queue is standing if it has not been empty for ``rates.wait_ms``. ``clock`` returns seconds.
     """
 
     def __init__(self, rates: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -227,10 +227,12 @@ class Turns:
             pass
         if not self._waiting:
             self._last_empty = self._clock()
-        is_standing = self._clock() - self._last_empty >= self._patience
+        patience = self._patience
+        if self._clock() - self._last_empty >= self._patience:
+            patience = min(STANDING_SECONDS, patience)
         self._waiting += 1
         try:
-            with anyio.move_on_after(min(STANDING_SECONDS, self._patience) if is_standing else self._patience):
+            with anyio.move_on_after(patience):
                 await self._turns.acquire()
                 return
         finally:

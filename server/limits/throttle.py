@@ -1,10 +1,10 @@
-"""The throttle on callers: calls, bytes and rows a second, and calls at a time.
+"""The throttle on callers: it limits calls, bytes and rows a second, and calls at a time.
 
-A request that comes too early waits its turn, in order, for as long as a client waits for an answer; only one that would
-wait longer is refused. Connecting, lists and pings have their own rate, so that calls never keep a client from them.
+A request that comes too early waits its turn, in order, for as long as clients wait for an answer; one that would wait
+longer is refused. Connections, lists and pings have their own rate, so that calls never block them.
 
 The throttle comes before any check, so that a refused request costs little more than reading it. A refusal is an ordinary
-answer with the request's id: no client waits for one in vain.
+answer with the request's id, so every client gets one.
 """
 
 import json
@@ -63,19 +63,19 @@ class Bucket:
     def wait(self, amount: float, at: float) -> float:
         """Seconds until the amount may be taken; 0: now."""
         self._fill(at)
-        # The debt of a large amount is paid afterwards, so only a full bucket is needed for it.
+        # A large amount only needs a full bucket, since its debt is paid afterwards.
         seconds = (min(amount, self._burst) - self._level) / self._rate
         if seconds > _NOTHING:
             return seconds
         return 0.0
 
     def spend(self, amount: float, at: float) -> None:
-        """Take the amount even if the bucket has less: later requests wait for the debt."""
+        """Take the amount even if the bucket has less. Later requests wait for the debt."""
         self._fill(at)
         self._level -= amount
 
     def take(self, amount: float, at: float) -> float:
-        """Take the amount if it may be taken now. Returns the seconds to wait; 0: it was taken."""
+        """Take the amount if the bucket allows it now. Returns 0 then, else the seconds to wait."""
         seconds = self.wait(amount, at)
         if not seconds:
             self.spend(amount, at)
@@ -86,7 +86,7 @@ class Bucket:
         return self._level >= self._burst
 
     def _fill(self, at: float) -> None:
-        # The clock of a caller may be older than that of the last one.
+        # A caller may have read the clock before the last caller did.
         if at > self._at:
             self._level = min(self._burst, self._level + (at - self._at) * self._rate)
             self._at = at
@@ -100,15 +100,14 @@ MOST_ACCOUNTS = 10_000
 class Account:
     """The remaining requests of one principal or one tenant.
 
-    ``buckets``: by what is counted; ``turns``: for what may run at a time; both only for what is limited.
-    ``under_way`` counts the requests that wait or run, ``waiting`` those that wait, ``listening`` the open listen
-    streams.
+    ``buckets``: for each limited rate; ``turns``: for each kind of request with a limit at a time. ``under_way`` counts
+    the requests that wait or run, ``waiting`` those that wait, and ``listening`` the open listen streams.
     """
 
     __slots__ = ("buckets", "listening", "turns", "under_way", "waiting")
 
     def __init__(self, rates: Mapping[str, float], at_once: Mapping[str, int], at: float) -> None:
-        # A rate of 0 means no limit, so there is no bucket for it.
+        # A rate of 0 means no limit, so it needs no bucket.
         self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
         self.turns = {what: anyio.Semaphore(most) for what, most in at_once.items() if most}
         self.under_way = 0
@@ -123,9 +122,9 @@ class Account:
 class Accounts:
     """Accounts by name, made on first use.
 
-    Idle accounts are dropped, the least recently used first; beyond ``most`` also others that have no request under way,
-    which lose what they owe. ``rates``: amounts a second; 0 means no limit. ``at_once``: how many may run at a time;
-    0: any number.
+    Idle accounts are dropped, the least recently used first. Beyond ``most`` accounts this also drops others without a
+    request under way, together with their debts. ``rates``: amounts a second; 0: no limit. ``at_once``: the most requests
+    at a time; 0: any number.
     """
 
     def __init__(
@@ -171,8 +170,8 @@ class Accounts:
                 return
 
 
-# The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a
-# role, every step a type.
+# The arguments whose elements become rows, and a text that each element has, to count them in JSON text: every message has
+# a role, every step a type.
 _ELEMENTS = {"add_messages": ("messages", '"role"'), "record_steps": ("steps", '"type"')}
 
 
@@ -206,16 +205,13 @@ def _count_elements(value: Any, mark: str) -> int:
 
 def count_bytes(params: Mapping[str, Any] | None, request: Any) -> int:
     """The bytes of a request: its Content-Length, or else its parameters as JSON."""
-    if request is not None:
-        length = request.headers.get("content-length", "")
-    else:
-        length = ""
+    length = request.headers.get("content-length", "") if request is not None else ""
     if length.isascii() and length.isdigit():
         return int(length)
     try:
         return len(json.dumps(params))
     except (ValueError, RecursionError):
-        return 0  # nested too deeply, or with too long a number: such a request is refused unread
+        return 0  # nested too deeply, or with a number that is too long: such a request is refused unread
 
 
 Ctx = ServerRequestContext[Any, Any]
@@ -225,8 +221,8 @@ MOST_WAITING = 256
 BESIDES_PER_CALL = 2
 """Other requests that are allowed for each allowed call."""
 _NEVER_REFUSED = ("ping",)
-_MOST_DEBT = 2.0  # seconds of debt for what cannot be refused, beyond those that a call waits
-_AGAIN_SECONDS = 1.0  # when to try again if no turn was free, at the latest
+_MOST_DEBT = 2.0  # seconds of debt, beyond a call's longest wait, for requests that cannot be refused
+_AGAIN_SECONDS = 1.0  # a client should try again after this time, or earlier, if no turn was free
 _LONG = ("subscriptions/listen",)  # open while a client listens
 _WORDS = {"calls": "calls", "besides": "requests", "bytes": "bytes", "rows": "rows to write"}
 _OF_TENANT = " of your tenant together"
@@ -247,8 +243,8 @@ async def _ignore(ctx: Ctx, refused: TooMuch) -> None:
 
 
 class Throttle:
-    """Middleware of the MCP server. ``writing`` names the tools that write, ``refused`` is called for each refusal,
-    ``clock`` returns seconds."""
+    """Middleware of the MCP server. ``writing``: the names of the tools that write; ``refused``: called for each refusal;
+    ``clock``: returns seconds."""
 
     def __init__(
         self,
@@ -273,15 +269,15 @@ class Throttle:
 
     async def __call__(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         principal = self._principal_of(ctx)
-        # The person at this machine would only be slowed down by limits that protect others.
+        # The limits protect others, and would only slow down the person at this machine.
         if principal.local:
             return await call_next(ctx)
-        # A notification has no id, so it cannot be refused; it still costs.
+        # A notification has no id, so it cannot be refused, but it still counts.
         if ctx.request_id is None or ctx.method in _NEVER_REFUSED:
             self.count(principal, count_bytes(ctx.params, ctx.request))
             return await call_next(ctx)
         one, tenant = self._accounts(principal)
-        # Left when the client has received the answer: an unread answer still holds its memory.
+        # The account counts a request until the client has received the answer, since an unread answer takes memory.
         running = ExitStack()
         for account in (one, tenant):
             account.under_way += 1
@@ -301,7 +297,7 @@ class Throttle:
             call_when_received(ctx.request, running.close)
 
     async def _listen(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
-        # Streams have a limit of their own, because they stay open and wait for no turn.
+        # Streams have a limit of their own, because they stay open and do not wait for a turn.
         if tenant.listening >= self._most_streams > 0:
             raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._again)
         tenant.listening += 1
@@ -312,13 +308,13 @@ class Throttle:
             tenant.listening -= 1
 
     def find_excess(self, principal: Principal, size: int, method: str = "") -> TooMuch | None:
-        """The refusal that a request of ``size`` bytes would get, judged before it is read. ``method``: if its head names
-        one. It takes nothing."""
+        """The refusal that a request of ``size`` bytes would get; None if it would get none. Called before the body is read;
+        charges nothing. ``method``: from the head of the request, "" if it names none."""
         one, tenant = self._accounts(principal)
         if method:
             amounts = {_category(method): 1}
         else:
-            # Before the body is read the kind may be unknown, so the request must fit both.
+            # Before the body is read the kind may be unknown, so the request must fit both rates.
             amounts = {"calls": 1, "besides": 1}
         try:
             self._wait(self._charges({**amounts, "bytes": size}, one, tenant), one.waiting, self._clock())
@@ -337,8 +333,8 @@ class Throttle:
                 charge.bucket.spend(charge.amount, at)
 
     def _accounts(self, principal: Principal) -> tuple[Account, Account]:
-        """The account of the principal (whose name may occur in several tenants), and that of its tenant."""
-        # The tenant is part of the key, since two tenants may have principals of one name.
+        """The account of the principal, and that of its tenant."""
+        # The tenant is part of the key, since two tenants may have principals of the same name.
         return self._principals.of(f"{principal.tenant}\n{principal.name}"), self._tenants.of(principal.tenant)
 
     async def _admit(self, ctx: Ctx, one: Account, tenant: Account) -> None:
@@ -362,7 +358,7 @@ class Throttle:
         if turns is None:
             return None
         try:
-            # Without waiting first: a free turn needs no place in the queue.
+            # Tried first, since a free turn needs no place in the queue.
             turns.acquire_nowait()
             return turns
         except anyio.WouldBlock:
@@ -379,7 +375,7 @@ class Throttle:
         raise TooMuch(what, f"{self._at_once[category]:,} are allowed", self._again)
 
     def _wait(self, charges: Sequence[_Charge], waiting: int, at: float) -> float:
-        """Seconds until all charges may be taken. Raises TooMuch if that is too long, or too many requests wait already."""
+        """Seconds until all charges may be taken. Raises TooMuch if that is too long or too many requests wait already."""
         # All amounts are checked before any is spent, so that a refused request costs nothing.
         waits = [charge.bucket.wait(charge.amount, at) for charge in charges]
         wait = max(waits, default=0.0)
@@ -417,25 +413,25 @@ def _category(method: str) -> str:
 
 
 def _rates_of(rates: RateSettings, whose: str) -> dict[str, float]:
-    """The rates of a principal or a tenant, by what is counted."""
+    """The rates of a principal or a tenant, by name."""
     calls = getattr(rates, f"{whose}_calls_per_second")
     counted = {what: getattr(rates, f"{whose}_{what}_per_second") for what in ("bytes", "rows")}
     return {"calls": calls, "besides": BESIDES_PER_CALL * calls, **counted}
 
 
 HELD_SECONDS = (1.0, 3.0)
-"""The shortest and the longest wait; chance decides, so that requests that came together do not go on together."""
+"""The shortest and the longest wait. It is random, so that requests that came together do not continue together."""
 MOST_ANSWERED = 64
-"""The most requests of one tenant that are answered inside the protocol after they waited."""
+"""The most requests of one tenant that get an answer of the protocol after they waited."""
 MOST_HELD = 1000
-"""The most requests of one tenant that wait at all."""
+"""The most requests of one tenant that wait."""
 UNREAD = (400, 408, 413, 415)
-"""The HTTP statuses of requests that are no valid message, or are refused unread."""
+"""The HTTP statuses of invalid messages, and of requests that are refused unread."""
 
 
 class Flood:
-    """Holds back requests beyond the limits of ``throttle``, ``room`` (what may stay open) and ``unsent`` (what may wait to be
-    read). ``chance`` returns numbers from 0 to 1."""
+    """Holds back requests beyond the limits of ``throttle``, ``room`` (open bodies, streams and sessions) and ``unsent``
+    (answers that clients have not read yet). ``chance`` returns numbers from 0 to 1."""
 
     def __init__(
         self,
@@ -452,14 +448,14 @@ class Flood:
         self._held: Counter[str] = Counter()
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Hold back requests to ``app``, which stands behind a gate: every request has its principal."""
+        """Hold back requests to ``app``, which is behind a gate, so that every request has its principal."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             principal: Principal = scope["user"].access_token.claims[PRINCIPAL_CLAIM]
             if principal.local:
                 await app(scope, receive, send)
                 return
-            # A body that is refused for its form never reaches the throttle.
+            # A body that the protocol refuses for its form never reaches the throttle.
             if scope["method"] == "POST":
                 send = self._charge_unread(principal, content_length(scope), send)
             try:
@@ -480,7 +476,7 @@ class Flood:
 
         async def sent(message: Message) -> None:
             await send(message)
-            # After each piece: a stream to a client that does not read must stop here.
+            # Checked after each piece, since a stream to a client that does not read must stop here.
             if message.get("more_body", False):
                 await self._unsent.wait_sent(principal, connection)
 
@@ -493,7 +489,7 @@ class Flood:
             answer.finish()
 
     def _charge_unread(self, principal: Principal, size: int, send: Send) -> Send:
-        """Wrap ``send`` so that requests that are refused unread count, too: the throttle never sees them."""
+        """Wrap ``send`` so that requests that are refused unread count, too, though the throttle never sees them."""
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] in UNREAD:
@@ -517,13 +513,13 @@ class Flood:
                 self._held[principal.tenant] -= 1
                 if not self._held[principal.tenant]:
                     del self._held[principal.tenant]
-        # A few are answered by the protocol with the request's id; the rest get a plain 429.
+        # A few requests get an answer of the protocol with their id; the rest get a plain 429.
         if before >= MOST_ANSWERED:
             raise refused
 
 
 class PatientGate(Gate):
-    """A gate that holds floods back once it knows their principal."""
+    """A gate that holds back floods once it knows their principal."""
 
     def __init__(self, credentials: Credentials, flood: Flood, **options: Any) -> None:
         super().__init__(credentials, **options)
@@ -534,7 +530,7 @@ class PatientGate(Gate):
 
 
 def _method(scope: Scope) -> str:
-    """The method that the request's head names. A request whose body names another one is refused, and counts."""
+    """The method in the request's head. The protocol refuses a request whose body names another one."""
     if scope["method"] != "POST":
         return str(scope["method"])
     named: bytes = next((value for name, value in scope["headers"] if name == b"mcp-method"), b"")
@@ -542,7 +538,7 @@ def _method(scope: Scope) -> str:
 
 
 def _too_many(refused: TooMuch) -> JSONResponse:
-    """The answer 429, with an error of the protocol as its body; it has no id, since the request was not read."""
+    """The answer 429, with an error of the protocol as its body, without an id, since the request was not read."""
     metrics.REFUSED.add(refused.what)
     body = {"jsonrpc": "2.0", "id": None, "error": refusal_error(refused).model_dump(mode="json", exclude_none=True)}
     headers = {"Retry-After": str(math.ceil(refused.retry_after)), "Connection": "close"}
@@ -555,7 +551,7 @@ async def _record_refusal(ctx: ServerRequestContext[Any, Any], refused: TooMuch)
 
 
 def make_gate(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, **options: Any) -> PatientGate:
-    """Make the gate that ``mcp`` is served behind, once for each server. ``options`` are those of a gate."""
+    """Make the gate in front of ``mcp``; call it once for each server. ``options`` are those of a Gate."""
     throttle = Throttle(rates, principal_of, list_writers(), refused=_record_refusal)
     add_middleware(mcp, throttle)
     add_middleware(mcp, Turns(rates))

@@ -23,6 +23,7 @@ from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.credentials import Principal
 from layerlore.server.capture.host_events import CurrentConversations
+from layerlore.server.capture.host_lines import as_texts
 from layerlore.server.limits.room import Turns
 from layerlore.server.process.late_imports import load_for
 from layerlore.server.process.lines import TooLong
@@ -38,7 +39,7 @@ from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer, assemble_server
-from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.settings.settings import Settings, SettingsError, load_served
 from layerlore.server.stdio.stdio_transport import LineConnection
 from layerlore.server.stdio.streams import ByteSink, ByteSource
 from layerlore.server.subscriptions.notifications import RULES, NotificationHub
@@ -46,14 +47,15 @@ from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Json, Scope
 
 FRAME_BYTES = 32
-"""The most that stands before a message in its line."""
+"""The longest frame in front of a message in its line."""
 
 
 class HostState:
-    """The context that a lifespan gives to one host's requests: the shared process, with the host's own settings and
-    the conversation that its calls go on with, also after a server before this one.
+    """The context that a lifespan gives to one host's requests: the shared process with the host's own settings and its
+    conversation, which may have begun on an earlier server.
 
-    ``find_conversation`` gives the host's own id of its conversation, which may change between calls; "" for none."""
+    ``find_conversation``: returns the host's own id of its conversation, which may change between calls; "" for none.
+    """
 
     def __init__(
         self, process: Process, settings: Settings, session: str, find_conversation: Callable[[], str]
@@ -66,7 +68,7 @@ class HostState:
 
     @property
     def conversation(self) -> str:
-        """The host's own id of the conversation that its calls belong to; "" if it gives none."""
+        """The host's own id of the conversation of its calls; "" if it gives none."""
         return self._find_conversation()
 
     def mask(self, text: str) -> str:
@@ -76,30 +78,30 @@ class HostState:
     async def act(
         self, name: str, function: Callable[..., Any], caller: Caller, values: Json, given: frozenset[str]
     ) -> Any:
-        """Run what serves a tool, a resource or a prompt. Raises LayerloreError, or a defect."""
+        """Run the function of a tool, a resource or a prompt. Raises LayerloreError, or a defect."""
         runtime = await self._process.runtime()
         return await runtime.act(name, function, caller, values, given, self.settings)
 
     async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
-        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+        """Record a refused call in the journal. Raises StorageUnavailable."""
         await self._process.record_refusal(principal, tool=tool, client=client, error=error)
 
     async def is_captured(self, client: str) -> bool:
         """Whether hooks of the host store the conversations of this client. Raises nothing."""
         hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
-        # Files are read, which must not block the other hosts.
+        # Reading files must not block the other hosts.
         return await asyncio.to_thread(is_captured, hooks, client)
 
     async def begin_watching(self, scope: Scope) -> None:
-        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        """Begin to watch the scope from its current state. Raises StorageUnavailable."""
         await self._process.begin_watching(scope)
 
 
 class HostConnection(LineConnection):
-    """A host behind its thin client, whose lines come with a number each: ``7 {"jsonrpc": ...}``.
+    """A host behind its thin client, which numbers each line: ``7 {"jsonrpc": ...}``.
 
-    The number makes the idempotency key of a call that has none, so that a call is done once that the thin client sends
-    again to the next server.
+    The number becomes the idempotency key of a call that has none, so that a call is done once even if the thin client
+    sends it again to the next server.
     """
 
     def __init__(self, server: ToolServer, state: HostState, source: ByteSource, sink: ByteSink, session: str) -> None:
@@ -115,7 +117,7 @@ class HostConnection(LineConnection):
         self._muted = False
 
     def drain(self) -> None:
-        """Answer what was read, and leave. Unread requests go to the next server, and so do open streams, without a
+        """Answer the requests that were read, and leave. Unread requests and open streams go to the next server, without a
         message."""
         self._draining = True
         self.end_input()
@@ -132,16 +134,13 @@ class HostConnection(LineConnection):
         return [_unframed(line) for line in lines]
 
     def admit(self, line: bytes, message: JSONRPCMessage) -> JSONRPCMessage:
-        if isinstance(line, _NumberedLine):
-            number = line.number
-        else:
-            number = 0
+        number = line.number if isinstance(line, _NumberedLine) else 0
         # Only calls of tools change something; other requests may be repeated.
         if not number or not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
             return message
         params = message.params or {}
         meta = params.get("_meta") or {}
-        # A client's own key goes first, since it may repeat the call itself.
+        # A client's own key has precedence, since the client may repeat the call itself.
         if not isinstance(meta, dict) or KEY_META in meta:
             return message
         key = f"{self._session}-{number}"
@@ -149,14 +148,14 @@ class HostConnection(LineConnection):
 
 
 class _NumberedLine(bytes):
-    """A line, and the number that its thin client gave it; 0: none."""
+    """A line with the number from its thin client; 0: none."""
 
     number: int
 
 
 def _unframed(line: bytes | TooLong) -> bytes | TooLong:
     if isinstance(line, TooLong):
-        # The number stands at the beginning only.
+        # The number is at the beginning.
         return TooLong(line.head.partition(b" ")[2], line.tail)
     number, _, rest = line.partition(b" ")
     found = _NumberedLine(rest)
@@ -195,7 +194,7 @@ class SocketSink:
         try:
             self._writer.write(line)
             await self._writer.drain()
-        except RuntimeError as error:  # uvloop's word for a transport that is closed
+        except RuntimeError as error:  # uvloop raises it for a closed transport
             raise BrokenPipeError(str(error)) from None
 
     async def aclose(self) -> None:
@@ -212,14 +211,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Greeting = Mapping[str, Any]
-"""The first line of a connection, a JSON object: its key, what it wants, and for that what it must say."""
+"""The first line of a connection, a JSON object: its key, its request (``want``), and the request's values."""
 
 GREETING_SECONDS = 10.0
 TAKING_SECONDS = 2.0
-"""How long a hook may take to say that its answer came in time."""
+"""A hook must confirm within this time that its answer came in time."""
 POLL_SECONDS = 1.0
 HANDED_SECONDS = 10.0
-"""How often it is looked for events whose hooks did not wait for an answer."""
+"""The server looks at this interval for events whose hooks did not wait for an answer."""
 _GREETING_BYTES = 256 * 1024
 _SESSION_CHARS = 32
 _ACCEPT_AGAIN_SECONDS = 0.1
@@ -227,7 +226,7 @@ _LAST_CONNECTIONS_SECONDS = 0.1
 
 
 class _Unwelcome(Exception):
-    """Who connects cannot be served: the text says why."""
+    """The connection is refused; the text says why."""
 
 
 class LocalServer:
@@ -243,12 +242,12 @@ class LocalServer:
         self._stop = stop
         self._hub = NotificationHub(RULES)
         self._servers: dict[tuple[str, ...], ToolServer] = {}
-        # All hosts together: they wait for the same database and the same embedder.
+        # One limit for all hosts, since they share a database and an embedder.
         self._turns = Turns(settings.rates)
         self._connections: set[HostConnection] = set()
         self._greeting = 0
-        # The caller that asked for the end waits for it: the end of the process closes these.
-        self._told_at_the_end: set[asyncio.StreamWriter] = set()
+        # The callers of "stop" wait for the end of the process, which closes their connections.
+        self._waiting_for_end: set[asyncio.StreamWriter] = set()
         self._begun = time.time()
         self._idle_since = time.monotonic()
         self._process = Process(settings, self._hub, stop, self.describe)
@@ -291,7 +290,7 @@ class LocalServer:
             try:
                 check_peer(connection)
                 reader, writer = await asyncio.open_connection(sock=connection, limit=_GREETING_BYTES)
-            except OSError:  # another user, or one that has gone already
+            except OSError:  # another user's process, or a client that has gone already
                 connection.close()
                 continue
             task = asyncio.create_task(self._serve(reader, writer))
@@ -313,14 +312,14 @@ class LocalServer:
             asyncio.LimitOverrunError,
             TimeoutError,
         ):
-            log.info("a connection ended before it said what it wants")
+            log.info("a connection ended without a valid greeting")
         else:
             if connection is not None:
                 self._connections.add(connection)
         finally:
             self._greeting -= 1
         # The caller of "stop" takes the closed connection as the end of this process.
-        if writer in self._told_at_the_end:
+        if writer in self._waiting_for_end:
             return
         try:
             if connection is not None:
@@ -353,7 +352,7 @@ class LocalServer:
     async def _answer(
         self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
-        """The request: a host's connection, or to know of this server, or that it stops."""
+        """Serve the request of a greeting. Returns the connection of a host."""
         match request.get("want"):
             case "session":
                 return self._open(request, reader, writer)
@@ -363,14 +362,14 @@ class LocalServer:
                 await self._serve_hook(request, reader, writer)
             case "stop":
                 _say(writer, self.describe())
-                self._told_at_the_end.add(writer)
+                self._waiting_for_end.add(writer)
                 self._stop.ask()
             case other:
                 raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
         return None
 
     async def _serve_hook(self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Say what a host's hook is to show, and store what it handed over."""
+        """Answer a hook with text for the model, and store the events of hooks."""
         # A newer client expects the rules of its own version.
         if self._is_older_than(request):
             self._leave_to_newer()
@@ -385,7 +384,7 @@ class LocalServer:
         self._idle_since = time.monotonic()
         if request.get("shows"):
             try:
-                # Only the last part of the name, so that no client can point to a file elsewhere.
+                # Only the last part of the name counts, so that no client can name a file elsewhere.
                 await (await self._hook_service()).answer(Path(str(request.get("name"))).name, show)
             except (LayerloreError, OSError, ValueError, RecursionError) as error:
                 log.warning("a hook shows nothing: %s", error)
@@ -400,7 +399,7 @@ class LocalServer:
         return self._hooks
 
     def _store_handed(self) -> None:
-        """Store what hooks handed over, in the background."""
+        """Store the events of hooks in the background."""
         task = asyncio.create_task(self._store_hooks())
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
@@ -418,7 +417,7 @@ class LocalServer:
     def _open(
         self, request: Greeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HostConnection | None:
-        """A host's connection; None where a server of its own version is to serve it."""
+        """A host's connection; None if a server of its own version must serve it."""
         if self._is_older_than(request):
             self._leave_to_newer()
             _say(writer, {"leaving": True, "version": VERSION})
@@ -431,13 +430,13 @@ class LocalServer:
         # The length is bounded, since the name becomes part of a thread's id.
         session = str(request.get("session", ""))[:_SESSION_CHARS]
         host, named = str(request.get("host", "")), str(request.get("conversation", ""))
-        # What the hooks say is newer than what the host said when it launched its server.
+        # The conversation that hooks name is newer than the one that the host named at its launch.
         state = HostState(self._process, settings, session, lambda: self._conversations.find(host) or named)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
 
     def _is_older_than(self, request: Greeting) -> bool:
-        """Whether another server is to serve who asks: this one ends, or is of an older version."""
+        """Whether another server must serve the client, because this one ends or is of an older version."""
         return self._stop.is_requested or _release(request.get("layerlore")) > _release(VERSION)
 
     def _leave_to_newer(self) -> None:
@@ -445,7 +444,7 @@ class LocalServer:
         self._stop.ask()
 
     def describe(self) -> ProcessState:
-        """The description of this server for people and `memory_status`."""
+        """A description of this server for people and `memory_status`."""
         return {
             "pid": os.getpid(),
             "shared": True,
@@ -458,14 +457,14 @@ class LocalServer:
 
     def _settings_for(self, request: Greeting) -> Settings:
         """The settings of a host: those of the process, with its own agent, resource, thread and tools."""
-        flags, variables = _texts(request.get("flags")), _texts(request.get("variables"))
+        flags, variables = as_texts(request.get("flags")), as_texts(request.get("variables"))
         # Most hosts bring nothing of their own, and reading settings takes a while.
         if not flags and not variables:
             return self._settings
-        return load_launched({**self._flags, **flags}, {**os.environ, **variables})
+        return load_served({**self._flags, **flags}, {**os.environ, **variables})
 
     def _server_for(self, settings: Settings) -> ToolServer:
-        """The server that lists the tools of these settings; one for all hosts that list the same."""
+        """The server that lists the tools of these settings. Hosts with the same list share it."""
         key = tuple(settings.toolsets)
         if key not in self._servers:
             self._servers[key] = assemble_server(settings, self._hub)
@@ -473,7 +472,7 @@ class LocalServer:
         return self._servers[key]
 
     async def _watch_handed(self) -> None:
-        """Store what earlier servers left behind, and hooks that gave up before this server answered."""
+        """Store events that earlier servers left, or whose hooks gave up before this server answered."""
         while True:
             if not self._storing and list_waiting(self._hook_folder):
                 self._store_handed()
@@ -492,16 +491,16 @@ class LocalServer:
                 await self._leave()
 
     async def _leave(self) -> None:
-        """Withdraw, unless a host is just looking for a server; the last hosts to connect are still served."""
+        """End this server, unless a host is just connecting. Hosts that have connected are still served."""
         try:
             # A client that holds the lock is about to connect, and must still find this server.
             with lock(self._base, time.monotonic()):
                 self._listener.withdraw()
         except OSError:
             return
-        # Connections that were accepted by the kernel may not have been counted yet.
+        # The kernel may have accepted connections that are not counted yet.
         await anyio.sleep(_LAST_CONNECTIONS_SECONDS)
-        while self._is_busy:  # noqa: ASYNC110 - there is no event for it
+        while self._is_busy:  # noqa: ASYNC110 - no event announces it
             await anyio.sleep(POLL_SECONDS)
         self._stop.ask()
 
@@ -518,14 +517,8 @@ def _say(writer: asyncio.StreamWriter, what: Mapping[str, Any]) -> None:
     writer.write(json.dumps(what).encode() + b"\n")
 
 
-def _texts(given: Any) -> dict[str, str]:
-    if not isinstance(given, dict):
-        return {}
-    return {str(name): value for name, value in given.items() if isinstance(value, str)}
-
-
 def _release(version: Any) -> tuple[int, ...]:
-    """The numbers of a version, as far as they go."""
+    """The leading numbers of a version."""
     numbers = []
     for part in str(version).split("."):
         if not part.isdigit():
@@ -535,7 +528,7 @@ def _release(version: Any) -> tuple[int, ...]:
 
 
 EXIT_SECONDS = 15.0
-"""How long ending may take: as long as the calls that are under way."""
+"""The end may take this long, so that calls under way can finish."""
 _GREETING_SECONDS = 1.0
 
 
@@ -543,7 +536,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
     """Serve until no host has been connected for a while, or a stop is requested. Returns the exit code: 2 for invalid
     settings."""
     try:
-        settings = load_launched(flags)
+        settings = load_served(flags)
     except SettingsError as error:
         sys.stderr.write(f"layerlore: {error}\n")
         _refuse(listener, str(error))
@@ -565,8 +558,8 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
 
 
 def _refuse(listener: Listener, why: str) -> None:
-    """Send the hosts that have connected the reason why they are not served: each further server would end alike."""
-    # Withdrawn first, so that no further client connects to a server that only refuses.
+    """Send connected hosts the reason of the failure, which would stop each further server, too."""
+    # Withdrawn first, so that no further client connects.
     listener.withdraw()
     listener.socket.setblocking(False)
     with contextlib.suppress(OSError):
@@ -574,6 +567,6 @@ def _refuse(listener: Listener, why: str) -> None:
             connection, _ = listener.socket.accept()
             with connection, contextlib.suppress(OSError):
                 connection.settimeout(_GREETING_SECONDS)
-                # The greeting is read first: closing with unread bytes would reset the connection and lose the answer.
+                # The greeting is read first, since closing with unread bytes would reset the connection and lose the answer.
                 connection.recv(_GREETING_BYTES)
                 connection.sendall(json.dumps({"error": why}).encode() + b"\n")

@@ -109,7 +109,10 @@ def decode(line: bytes) -> JSONRPCMessage | bytes:
         reason = error.errors(include_url=False, include_context=False, include_input=False)[0]
         if reason["type"] == "json_invalid":
             return _refusal(read_outline(line), PARSE_ERROR, _parse_error(reason["msg"]))
-        return _refusal(read_outline(line), INVALID_REQUEST, _what_is_wrong(line))
+        text = "Invalid request. Expected a JSON-RPC 2.0 request, notification or response"
+        if line.lstrip().startswith(b"["):
+            text = "Invalid request. Batches are not supported; send each message by itself"
+        return _refusal(read_outline(line), INVALID_REQUEST, text)
     except ValueError as error:
         return _refusal(read_outline(line), PARSE_ERROR, _parse_error(str(error)))
     # A backslash may hide the name of the id in an escape, so the outline is read then, too.
@@ -198,12 +201,6 @@ def _refusal(found: Outline | None, code: int, text: str) -> bytes:
 def _parse_error(reason: str) -> str:
     limit = next((meaning for message, meaning in _LIMITS.items() if message in reason), None)
     return f"Parse error. {limit or reason}"
-
-
-def _what_is_wrong(line: bytes) -> str:
-    if line.lstrip().startswith(b"["):
-        return "Invalid request. Batches are not supported; send each message by itself"
-    return "Invalid request. Expected a JSON-RPC 2.0 request, notification or response"
 
 
 def _as_id(token: bytes) -> int | str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
-"""Whether files can be named by an open folder, so that nobody exchanges the folder meanwhile."""
+"""Whether files can be opened relative to an open folder, so that no other process can exchange the folder meanwhile."""
 
 
 class UnsafeFile(OSError):

@@ -1,4 +1,4 @@
-"""The prompts: texts for the host's own model, with what is remembered inside; prompts/list and prompts/get."""
+"""The prompts: instructions for the host's own model, with memories inside; prompts/list and prompts/get."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -112,8 +112,8 @@ _CHANGES = (
 
 @dataclass(frozen=True, eq=False)
 class DeclaredPrompt:
-    """A prompt: as clients list it, and the function that takes a Call and its arguments, all of them strings, and
-    returns its messages."""
+    """A prompt as clients list it, and its function, which takes a Call and the arguments, all of them strings, and returns
+    the messages."""
 
     listed: Prompt
     function: Callable[..., Awaitable[list[str]]]
@@ -126,8 +126,8 @@ PROMPTS: dict[str, DeclaredPrompt] = {}
 def prompt(
     title: str, description: str, **arguments: tuple[str, str]
 ) -> Callable[[Callable[..., Awaitable[list[str]]]], Callable[..., Awaitable[list[str]]]]:
-    """Make a function the prompt of its name. ``arguments`` are those that it takes after the Call, each with a title and
-    a description; one that is left out is empty."""
+    """Make a function the prompt of its name. ``arguments``: those after the Call, each with a title and a description. An
+    argument that is left out is ""."""
 
     def declared(function: Callable[..., Awaitable[list[str]]]) -> Callable[..., Awaitable[list[str]]]:
         takes = [
@@ -148,7 +148,7 @@ def prompt(
     query=("Question", "What to remember. Default: what the conversation was about last."),
 )
 async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
-    """A conversation's context, for a model that was not there. Raises InvalidInput, LimitExceeded."""
+    """The context of a conversation, for a model that did not take part in it. Raises InvalidInput, LimitExceeded."""
     # Imported on first use: listing prompts needs none of it.
     from layerlore.memory.context import context
     from layerlore.memory.text import quotation
@@ -168,7 +168,7 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
     thread_id=("Conversation", f"The conversation to continue. Default: {CURRENT}."),
 )
 async def resume_work(call: Call, thread_id: str) -> list[str]:
-    """Asks the model to go on with a conversation's work, with what is stored of it. Raises InvalidInput."""
+    """Asks the model to continue the work of a conversation, with its stored state. Raises InvalidInput."""
     from layerlore.memory.context import briefing
     from layerlore.memory.text import quotation
 
@@ -201,7 +201,7 @@ async def review_memory(call: Call) -> list[str]:
     from layerlore.memory.work import plan
     from layerlore.storage.threads import threads as stored_threads
 
-    # In a project the profile is the person's, which the project does not have.
+    # A project has no profile, so the prompt shows the person's.
     document, kept = await working_memory.read_document(call.engine, call.scope.of_person, "resource", "", version=0)
     profile = working_memory.render_text(document, kept, writable="update_working_memory" in call.tools)
     held = await call.engine.database.read(stored_threads.count_scope, call.scope)
@@ -241,7 +241,7 @@ async def review_memory(call: Call) -> list[str]:
 
 @prompt("Curate memory", "Have the model do the work that keeps the memory in order: notes, entries, profile.")
 async def curate(call: Call) -> list[str]:
-    """Has the model do the jobs that wait for one, with what waits now."""
+    """Asks the model to do the waiting jobs, and counts them."""
     from layerlore.extraction.jobs import host_jobs
     from layerlore.server.tools import background
 
@@ -279,7 +279,7 @@ async def _review_entries(call: Call) -> str:
 
 
 def _entry_line(row: EntryRow) -> str:
-    """What is known of an entry, and then what it says, so that nothing in that can pass for it."""
+    """The facts about an entry, followed by its text."""
     from layerlore.memory.recall import hit_lines
     from layerlore.memory.text import quotation
 
@@ -292,7 +292,7 @@ def _entry_line(row: EntryRow) -> str:
     beside += [f"in place of {hit_lines.show_beginning(each['content'])}" for each in row.get("superseded", ())]
     if "contradicted_by" in row:
         beside += [f"a newer one says otherwise: {row['contradicted_by']}"]
-    # An entry's own text comes last, so that nothing in it can look like one of these facts.
+    # The entry's own text comes last, so that nothing in it can look like one of these facts.
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 
@@ -313,7 +313,7 @@ def _count(number: int, unit: str) -> str:
 
 
 def fit_texts(counter: "TokenCounter", texts: Sequence[str], most: int = BUDGET) -> list[str]:
-    """The texts, within ``most`` tokens in all. If they take more, the long ones are cut to the same length."""
+    """The texts within ``most`` tokens in all. If they need more, the long ones are cut to the same length."""
     sizes = [counter.text(text) for text in texts]
     share = _share(sizes, most)
     return [
@@ -322,7 +322,7 @@ def fit_texts(counter: "TokenCounter", texts: Sequence[str], most: int = BUDGET)
 
 
 def _share(sizes: Sequence[int], most: int) -> int:
-    """The largest size that all can be cut down to, so that their sum is within ``most``."""
+    """The largest size for each text with which their sum stays within ``most``."""
     left = most
     # Short texts leave their rest to the longer ones.
     for place, size in enumerate(sorted(sizes)):
@@ -334,7 +334,7 @@ def _share(sizes: Sequence[int], most: int) -> int:
 
 
 def _shortened(counter: "TokenCounter", text: str, most: int) -> str:
-    """The beginning and, twice as long, the end, where the newest is: what is a block keeps its tags."""
+    """The beginning of a text and, twice as long, the end, which has the newest lines. Both ends keep the tags of a block."""
     begins = counter.cut(text, most // 3) + _MARK
     fits, over = 0, len(text)
     # A search by halves, since the tokens of a text cannot be computed from its length.
@@ -348,7 +348,7 @@ def _shortened(counter: "TokenCounter", text: str, most: int) -> str:
 
 
 async def list_prompts(ctx: RequestContext, _: PaginatedRequestParams) -> ListPromptsResult:
-    """Those who may not read get none: every prompt brings what is remembered."""
+    """The prompts. A caller that may not read gets none, since every prompt shows memories."""
     on = settings_of(ctx).memory != "off" and "read" in principal_of(ctx).rights
     default = default_of(ctx)
     return ListPromptsResult(prompts=[_described_for(each.listed, default) for each in PROMPTS.values()] if on else [])
@@ -387,32 +387,32 @@ async def get_prompt(ctx: RequestContext, params: GetPromptRequestParams) -> Get
     )
 
 
-# As many as the protocol allows in one answer.
+# The protocol allows this many values in one answer.
 MOST = 100
 
 _TEMPLATES = {template: UriTemplate.parse(template).variable_names for template in map(template_of, TEMPLATED)}
 
 
 async def find_thread_ids(call: Call, typed: str) -> tuple[list[str], int]:
-    """Ids of the caller's threads, those updated last first, and how many begin so in all."""
+    """The ids of the caller's threads that begin with a text, the last updated first, and their total number."""
     from layerlore.storage.threads import threads
 
     return await call.engine.database.read(threads.thread_ids, call.scope, check_text(typed, "thread_id"), most=MOST)
 
 
 async def find_run_ids(call: Call, typed: str) -> tuple[list[str], int]:
-    """Ids of the caller's runs, those updated last first, and how many begin so in all."""
+    """The ids of the caller's runs that begin with a text, the last updated first, and their total number."""
     from layerlore.storage.threads import threads
 
     return await call.engine.database.read(threads.run_ids, call.scope, check_text(typed, "run_id"), most=MOST)
 
 
-# The function that knows the values of each argument; other arguments cannot be completed.
+# The functions that find the values of arguments. Other arguments cannot be completed.
 _IDS = {"thread_id": find_thread_ids, "run_id": find_run_ids}
 
 
 async def complete(ctx: RequestContext, params: CompleteRequestParams) -> CompleteResult:
-    """The caller's own ids that begin with what was typed, newest first. Raises LayerloreError."""
+    """The caller's own ids that begin with the typed text, the last updated first. Raises LayerloreError."""
     if settings_of(ctx).memory == "off":
         raise InvalidInput("memory is switched off (memory = off): there is nothing to complete")
     arguments, name = _arguments(params.ref), params.argument.name
@@ -430,7 +430,7 @@ async def complete(ctx: RequestContext, params: CompleteRequestParams) -> Comple
 
 
 def _arguments(ref: PromptReference | ResourceTemplateReference) -> Sequence[str]:
-    """The arguments of what is being filled in. Raises InvalidInput when it does not exist."""
+    """The arguments of a prompt or a template. Raises InvalidInput if it does not exist."""
     if isinstance(ref, PromptReference):
         if ref.name not in PROMPTS:
             raise InvalidInput(f"there is no prompt {ref.name[:64]!r}; {describe_choices(ref.name, list(PROMPTS))}")

@@ -1,5 +1,5 @@
-"""The two ways to a server: the socket of the shared one, and a process of our own where none can be shared; and the host
-that launched this process."""
+"""The two ways to a server: the socket of the shared server, or a process of our own if none can be shared. Also names the
+host that launched this process."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ from layerlore.server.process.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.launch import OWN_VARIABLES, Launch
 
-# A host's variable with the id, and the one with which it marks what its tools run.
+# A host's variable with the id, and the variable by which it marks the processes of its tools.
 _CONVERSATIONS = (
     ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"),
     ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI"),
@@ -25,20 +25,20 @@ _CONVERSATIONS = (
 
 def find_conversation(environ: Mapping[str, str]) -> str:
     """The id of the conversation for which a host launched this process; "" if it gives none."""
-    # A host that is launched by the tools of another one inherits the id, but has a conversation of its own.
+    # A host that another host's tool launches inherits the id, but has its own conversation.
     if any(environ.get(child) for _, child in _CONVERSATIONS):
         return ""
     return next((environ[name] for name, _ in _CONVERSATIONS if environ.get(name)), "")
 
 
 def name_host() -> str:
-    """A name of the process that launched this one, the same for all that it launches."""
+    """A name of the process that launched this one, the same in all processes that it launches."""
     parent = os.getppid()
     return f"{parent}-{_read_start(parent)}"
 
 
 def _read_start(process: int) -> str:
-    """When a process began, since its id is given again to a later one; "" where the system has no such file."""
+    """When a process began, since the system reuses process ids; "" on a system without such a file."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             # The program's own name comes before this in parentheses, and may hold anything.
@@ -48,15 +48,15 @@ def _read_start(process: int) -> str:
 
 
 _CHUNK_BYTES = 64 * 1024
-# Answers have a limit of their own, which a server's settings may raise.
+# The server's settings limit answers, and may raise that limit, so this one is generous.
 _LONGEST_ANSWER = 64 * MAX_LINE_BYTES
 
 
 class SharedChannel:
-    """A connection to the shared server. ``key``: what it wants to see; ``session`` names the conversation."""
+    """A connection to the shared server. ``key``: the server's secret; ``session``: names the conversation."""
 
     greets = True
-    """Whether the first line that comes says who answers."""
+    """Whether the first line from the server is its greeting."""
 
     def __init__(self, connection: socket.socket, key: str, launch: Launch, session: str) -> None:
         self._connection = connection
@@ -74,7 +74,7 @@ class SharedChannel:
         self._lines = LineSplitter(_LONGEST_ANSWER)
 
     def open(self) -> None:
-        """Say what is wanted. Raises OSError."""
+        """Send the greeting. Raises OSError."""
         self._connection.sendall(self._greeting)
 
     def send(self, framed: bytes) -> None:
@@ -82,7 +82,7 @@ class SharedChannel:
         self._connection.sendall(framed)
 
     def answers_within(self, seconds: float) -> bool:
-        """Whether there is something to receive, or an end, in that time."""
+        """Whether the server sends something or closes the connection within that time."""
         return bool(select.select([self._connection], [], [], seconds)[0])
 
     def receive(self) -> list[bytes] | None:
@@ -96,12 +96,12 @@ class SharedChannel:
         return None
 
     def end_input(self) -> None:
-        """Say that the host sends no more."""
+        """Signal that the host sends no more."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
 
     def close(self) -> int:
-        """Leave. Returns 0."""
+        """Close the connection. Returns 0."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -125,7 +125,7 @@ class OwnChannel:
         self._lines = LineSplitter(_LONGEST_ANSWER)
 
     def open(self) -> None:
-        """Nothing is to be said."""
+        """Do nothing: such a server needs no greeting."""
 
     def send(self, framed: bytes) -> None:
         """Raises OSError."""
@@ -142,7 +142,7 @@ class OwnChannel:
         return None
 
     def end_input(self) -> None:
-        """Say that the host sends no more."""
+        """Signal that the host sends no more."""
         with contextlib.suppress(OSError):
             self._server.stdin.close()
 
@@ -153,9 +153,9 @@ class OwnChannel:
 
 
 def framed_line(number: int, line: bytes | TooLong) -> bytes:
-    """A line as a server takes it. One that is too long stays so, but for its middle."""
+    """A line in the form for a server. Spaces replace the middle of a line that is too long."""
     if isinstance(line, TooLong):
-        # The server must see that the line is too long, to answer it with its id.
+        # The line stays too long, so that the server answers its id with an error.
         line = line.head + b" " * MAX_LINE_BYTES + line.tail
     return b"%d %s\n" % (number, line)
 
@@ -176,7 +176,7 @@ class Foreign(OSError):
 
 
 class Listener:
-    """A listening socket, the key that a connection must show ("" on a Unix socket), and the file that names it."""
+    """A listening socket, the key that a client must send ("" on a Unix socket), and the file by which clients find it."""
 
     __slots__ = ("_identity", "_path", "key", "socket")
 
@@ -188,17 +188,17 @@ class Listener:
 
     @property
     def is_current(self) -> bool:
-        """Whether those who look for a server still find this one."""
+        """Whether clients that look for a server still find this one."""
         return _identity(self._path) == self._identity
 
     def withdraw(self) -> None:
-        """Stop other processes from finding this server. Connections that have been made stay."""
+        """Stop other processes from finding this server. Existing connections stay."""
         if self.is_current:
             os.unlink(self._path)
 
 
 def prepare_folder(base: str) -> None:
-    """Make the folder of sockets, for its user alone. Raises OSError; Foreign if it belongs to another user."""
+    """Make the folder of sockets, closed to other users. Raises OSError; Foreign if it belongs to another user."""
     folder = os.path.dirname(base)
     for each in (os.path.dirname(folder), folder):
         os.makedirs(each, mode=0o700, exist_ok=True)
@@ -210,15 +210,15 @@ def prepare_folder(base: str) -> None:
 
 
 def _check_owner(folder: str) -> None:
-    """Raise Foreign if another user made a folder of sockets, or a link in its place: in the folder for temporary
-    files, any user may."""
+    """Raise Foreign if another user made the folder, or a link in its place: any user may write to the folder for
+    temporary files."""
     if {os.lstat(folder).st_uid, os.stat(folder).st_uid} != {os.geteuid()}:
         raise Foreign(f"{folder} belongs to another user")
 
 
 def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
-    """Reach the server. Returns the connection and the key that it wants to see. Raises OSError if none exists."""
-    # Before the connection: another user could have put a socket there.
+    """Connect to the running server. Returns the connection and the server's key. Raises OSError if there is none."""
+    # Checked before the connection, since another user could have put a socket there.
     if unix:
         _check_owner(os.path.dirname(base))
         connection, key = socket.socket(socket.AF_UNIX), ""
@@ -240,7 +240,7 @@ def connect(base: str, *, unix: bool = UNIX) -> tuple[socket.socket, str]:
 
 
 def listen(base: str, *, unix: bool = UNIX) -> Listener:
-    """Listen in place of whatever listened there before. The caller holds the launch's lock. Raises OSError."""
+    """Listen at this base path, also if a server did before. The caller holds the launch's lock. Raises OSError."""
     if unix:
         # A server that was killed leaves its socket file behind.
         path, key = f"{base}.sock", ""
@@ -293,24 +293,24 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 
 
 START_SECONDS = 30.0
-"""How long a server may take until it listens, and how long another client that starts one is waited for."""
+"""How long a server may take until it listens, and how long a client waits for another that starts one."""
 PROGRAM = "layerlore.server.local"
 _POLL_SECONDS = 0.005
 _LOG_BYTES = 4 * 1024 * 1024
 
 
 class NotStarted(OSError):
-    """No shared server can be had: the text says why."""
+    """No shared server could be started; the text says why."""
 
 
 def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket, str]:
-    """A connection to the shared server, and the key that it wants to see. ``seconds``: how long one that is started may
-    take until it listens.
+    """A connection to the shared server, and the server's key. Starts a server if none runs. ``seconds``: how long a new
+    server may take until it listens.
 
     Raises:
-        OSError: none is reached, and none can be started.
+        OSError: no server runs, and none can be started.
     """
-    # Without the lock first: nearly always a server is there.
+    # The first attempt needs no lock, since nearly always a server runs.
     with contextlib.suppress(OSError, ValueError):
         return connect(launch.base)
     # The lock file needs the folder.
@@ -332,11 +332,11 @@ def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket
 
 @contextlib.contextmanager
 def lock(base: str, until: float) -> Iterator[None]:
-    """Hold the lock of a launch's socket: the process that starts or withdraws its server does. ``until``: of the
-    monotonic clock.
+    """Hold the lock of a launch's socket, to start or withdraw its server. ``until``: the latest time, on the monotonic
+    clock.
 
     Raises:
-        OSError: the lock cannot be had, or another process holds it for too long.
+        OSError: the lock file cannot be opened, or another process holds the lock for too long.
     """
     descriptor = os.open(f"{base}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
@@ -364,7 +364,8 @@ def _take(descriptor: int) -> bool:
 
 
 def _spawn(launch: Launch) -> Callable[[], int | None]:
-    """Start the server, detached: it outlives this client and the host's terminal. Returns what asks for its exit code."""
+    """Start the server, detached: it outlives this client and the host's terminal. Returns a function that reads its exit
+    code."""
     subprocess = importlib.import_module("subprocess")
     log = f"{launch.base}.log"
     with contextlib.suppress(OSError):

@@ -1,8 +1,7 @@
-"""The thin client's record of the conversation between its host and the server, so that it can go on with another
-server.
+"""The thin client's record of the conversation between its host and the server. With it another server can continue.
 
-A line to the server is framed: its number, a space, the line. The number makes a call's idempotency key: a call that is
-sent again after a crash is done once.
+A line to the server is framed: its number, a space, the line. The number becomes the idempotency key of a call, so the
+server executes a call once even if the client sends it again after a crash.
 """
 
 import json
@@ -28,23 +27,23 @@ JsonObject = dict[str, object]
 """A JSON-RPC message, or a part of one."""
 
 REPLAYED = "layerlore/replayed-"
-"""How the ids of requests begin that the thin client sends for itself; their answers are not passed on."""
+"""The prefix of the ids of the thin client's own requests. The host does not get their answers."""
 _LISTS = {"tools/list": "tools", "prompts/list": "prompts"}
 LISTEN = "subscriptions/listen"
 MOST_DEATHS = 5
-"""Servers in a row that end while they serve a request; no further one gets it."""
+"""When this many servers in a row have ended while they served a request, the client gives the request up."""
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _INTERNAL_ERROR = -32603
-# Requests whose parameters are needed again.
+# The client needs the parameters of these requests again.
 _REMEMBERED = (*METHODS, "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 _ACKNOWLEDGED = b'"notifications/subscriptions/acknowledged"'
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# How the server begins every answer, and how an answer goes on that is a result.
+# The beginning of an answer of the server: its id, and whether it is a result or an error.
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(result|error)":')
 
 
 class _Open:
-    """A request that the server has not answered: its framed line, and whether the host has an answer already."""
+    """A request that the server has not answered. ``given``: the host already has a stored answer."""
 
     __slots__ = ("acknowledged", "deaths", "framed", "given", "message", "method")
 
@@ -58,10 +57,10 @@ class _Open:
 
 
 class Conversation:
-    """One host's conversation. Not safe for threads by itself."""
+    """One host's conversation. It is not thread-safe."""
 
     answered = 0
-    """Calls that the server has answered, for whatever is not the same for every client."""
+    """The number of answered requests, without those that stored answers can answer."""
 
     def __init__(self, kept: KeptAnswers) -> None:
         self._kept = kept
@@ -76,19 +75,19 @@ class Conversation:
 
     @property
     def waits(self) -> bool:
-        """Whether the host waits for something of the server: answers, or news."""
+        """Whether the host waits for answers or news from the server."""
         return bool(self._open or self._subscribed)
 
     @property
     def owes(self) -> bool:
-        """Whether requests are unanswered whose answers come by themselves."""
+        """Whether the server still owes answers. A listen stream gets none, and a stored answer has served already."""
         return any(not each.given and each.method != LISTEN for each in self._open.values())
 
     def take(self, line: bytes | TooLong, *, connected: bool, served: bool) -> tuple[bytes, bytes]:
-        """A line of the host. Returns it framed, and an answer to give at once, or nothing.
+        """Take a line of the host. Returns it framed, and a stored answer to give at once, or b"".
 
-        Where no server is ``connected``, the line is part of the next replay; until one has said that it serves,
-        stored answers may answer.
+        Without a ``connected`` server the next replay includes the line. Stored answers serve only until a server has
+        greeted (``served``).
         """
         self._number += 1
         framed = framed_line(self._number, line)
@@ -115,8 +114,7 @@ class Conversation:
         return framed, b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (json.dumps(request).encode(), found.encode())
 
     def hear(self, line: bytes) -> bytes:
-        """A line of the server, with its newline. Returns what the host is to get of it: the line, something else, or
-        nothing."""
+        """Take a line of the server, with its newline. Returns what the host gets: the line, something else, or b""."""
         answer = _ANSWER.match(line)
         if answer is None:
             if _ACKNOWLEDGED in line:
@@ -124,10 +122,10 @@ class Conversation:
             return line
         request_id = json.loads(answer[1])
         if isinstance(request_id, str) and request_id.startswith(REPLAYED):
-            # A replayed subscription: the resource may have changed while no server was there.
+            # The resource of a replayed subscription may have changed while no server was there.
             uri = self._replayed.pop(request_id, "")
             if uri and answer[2] == b"result":
-                return _updated(uri)
+                return _notification("resources/updated", {"uri": uri})
             return b""
         found = self._open.pop(request_id, None)
         if found is None:
@@ -141,22 +139,19 @@ class Conversation:
         if found.method not in METHODS:
             self.answered += 1
             return line
-        changed = self._keep(found, line[answer.end() :])
+        # The rest of the line is the result and the closing brace of the answer.
+        result = line[answer.end() :].rstrip()[:-1].decode("utf-8", "replace")
+        changed = self._kept.keep(found.method, found.message.get("params"), result)
         if not found.given:
             return line
-        # The host got a stored list that has changed since, so it must ask again.
+        # The host has a stored list that is out of date now, so it must ask again.
         if changed and found.method in _LISTS:
-            return _list_changed(_LISTS[found.method])
+            return _notification(f"{_LISTS[found.method]}/list_changed", {})
         return b""
 
-    def _keep(self, request: _Open, rest: bytes) -> bool:
-        """Keep the result that the rest of an answer's line has. Returns whether another one was stored before."""
-        result = rest.rstrip()[:-1].decode("utf-8", "replace")
-        return self._kept.keep(request.method, request.message.get("params"), result)
-
     def lose(self) -> list[bytes]:
-        """A server that served has ended. Returns the answers to the requests that MOST_DEATHS servers in a row have left
-        unanswered, which are sent no more."""
+        """Note that a server has ended. Returns errors for the requests that MOST_DEATHS servers in a row have left
+        unanswered; they are given up."""
         answers = []
         for request, each in list(self._open.items()):
             # A listen stream has no answer, so it says nothing about a server's health.
@@ -169,7 +164,7 @@ class Conversation:
         return answers
 
     def replay(self) -> list[bytes]:
-        """The lines that bring a new server to where the last one was, then the requests that it did not answer."""
+        """The lines that bring a new server into the state of the last one, then the unanswered requests."""
         lines = []
         self._replayed.clear()
         if self._handshake is not None:
@@ -182,7 +177,7 @@ class Conversation:
             name = f"subscribe-{number}"
             lines.append(self._again(message, name))
             self._replayed[REPLAYED + name] = uri
-        # A server stays with the era of what comes first, and who sends both goes on with the handshake.
+        # The first line decides the protocol era of a connection. A host that sends both eras goes on with the handshake.
         for each in sorted(self._open.values(), key=lambda each: each.method != "initialize"):
             lines.append(each.framed)
             if each.method == "initialize" and self._initialized:
@@ -191,12 +186,12 @@ class Conversation:
         self._held.clear()
         return lines
 
-    # Number 0 makes no idempotency key: a replayed request is no call.
     def _again(self, message: JsonObject, name: str) -> bytes:
+        # A replayed request is not a call, so its number 0 makes no idempotency key.
         return b"0 %s\n" % json.dumps({**message, "id": REPLAYED + name}).encode()
 
     def _note(self, method: str, message: JsonObject, framed: bytes) -> bool:
-        """A notification of the host. Returns whether a replay has what it changes."""
+        """Note a notification of the host. Returns whether replays include its effect."""
         if method == "notifications/initialized":
             self._initialized = framed
             return True
@@ -209,7 +204,7 @@ class Conversation:
         return True
 
     def _remember(self, method: str, message: JsonObject) -> None:
-        """The effects of a finished request that a new server must know."""
+        """Remember the effects of a finished request, which a new server must learn."""
         uri = str(_params_of(message).get("uri"))
         if method == "initialize":
             self._handshake = message
@@ -221,8 +216,8 @@ class Conversation:
             self._subscribed.pop(uri, None)
 
     def _acknowledge(self, line: bytes) -> bytes:
-        """What the host is to get of the word that it listens. If it had that from the server before this one: news of
-        what may have changed meanwhile."""
+        """Take the server's confirmation that the host listens. The host gets it once; after a replay it gets news of all
+        resources that may have changed meanwhile."""
         params = _params_of(_parse(line))
         meta, heard = params.get("_meta"), params.get("notifications")
         if isinstance(meta, dict):
@@ -235,7 +230,7 @@ class Conversation:
             found = None
         if found is None:
             return line
-        # The first word of this kind is the host's own; later ones come from replays.
+        # The first confirmation is for the host; later ones come from replays.
         known, found.acknowledged = found.acknowledged, True
         if known and isinstance(heard, dict):
             return _missed(heard, {"_meta": {_SUBSCRIPTION: request_id}})
@@ -257,7 +252,7 @@ def _params_of(message: JsonObject) -> JsonObject:
 
 
 def _parse(line: bytes) -> JsonObject:
-    """The message in a line; empty if none exists, which the server explains."""
+    """The message in a line; {} for an invalid line, which the server answers with an error."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -268,12 +263,14 @@ def _parse(line: bytes) -> JsonObject:
 
 
 def _missed(heard: JsonObject, of: JsonObject) -> bytes:
-    """All the news of resources that a stream hears."""
+    """All the news about resources that a stream listens for."""
+    lines = []
     uris = heard.get("resourceSubscriptions")
-    lines = [_notification("resources/updated", {"uri": uri, **of}) for uri in (uris if isinstance(uris, list) else [])]
-    return b"".join(
-        [*lines, *([_notification("resources/list_changed", of)] if heard.get("resourcesListChanged") else [])]
-    )
+    if isinstance(uris, list):
+        lines += [_notification("resources/updated", {"uri": uri, **of}) for uri in uris]
+    if heard.get("resourcesListChanged"):
+        lines.append(_notification("resources/list_changed", of))
+    return b"".join(lines)
 
 
 def _given_up(request_id: int | str) -> bytes:
@@ -285,15 +282,6 @@ def _given_up(request_id: int | str) -> bytes:
     return json.dumps(error).encode() + b"\n"
 
 
-def _updated(uri: str) -> bytes:
-    """News that the host may have missed while no server was there."""
-    return _notification("resources/updated", {"uri": uri})
-
-
-def _list_changed(what: str) -> bytes:
-    return _notification(f"{what}/list_changed", {})
-
-
 def _notification(name: str, params: JsonObject) -> bytes:
     message = {"jsonrpc": "2.0", "method": f"notifications/{name}", **({"params": params} if params else {})}
     return json.dumps(message).encode() + b"\n"
@@ -302,7 +290,7 @@ def _notification(name: str, params: JsonObject) -> bytes:
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that begin with ``initialize``."""
 PER_REQUEST = ("2026-07-28",)
-"""Versions that each request names."""
+"""Versions that each request names, without a handshake."""
 _SECONDS = 20.0
 _MOST_TRIES = 2
 
@@ -312,8 +300,8 @@ class NotServed(OSError):
 
 
 def store_first_answers(launch: Launch) -> None:
-    """Start the shared server if none runs, and store its answers to the first requests of any client. Raises OSError,
-    ValueError."""
+    """Store the shared server's answers to the first requests of any client. Starts the server if none runs. Raises
+    OSError, ValueError."""
     for pages in (False, True):
         capabilities: dict[str, object] = {"extensions": {PAGES: {}}} if pages else {}
         for version in HANDSHAKES:
@@ -355,7 +343,7 @@ def _ask(launch: Launch, messages: list[dict[str, object]]) -> None:
             _listen(channel, conversation)
         finally:
             channel.close()
-        # A server that was just leaving answers nothing, and the next one is asked.
+        # A server that was just leaving does not answer, so the client asks the next one.
         if not conversation.owes:
             return
     raise NotServed(f"the server does not answer; {launch.base}.log may say why")

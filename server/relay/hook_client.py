@@ -1,7 +1,7 @@
-"""``layerlore hook HOST EVENT``: hands over a host's report of an event, and prints what it should show to the model.
+"""``layerlore hook HOST EVENT``: hands over a host's report of an event, and prints the text for the model.
 
-A host waits for it, so it never fails and never takes long: it writes the event down, notifies the shared server,
-starts one if none exists, and waits only where the answer can show something.
+A host waits for this command, so it never fails and never takes long: it writes the event to a file, notifies the shared
+server, which it starts if necessary, and waits only if the answer can show something.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from layerlore.server.settings.launch import FLAGS
 
 WANT = "hook"
 TAKEN = b"taken\n"
-"""What says that an answer came in time to be shown."""
+"""Confirms to the server that the answer came in time."""
 ANSWER_SECONDS = 2.5
-"""How long an answer is waited for that the model could be shown."""
+"""How long the command waits for text for the model."""
 _GIVE_UP_SECONDS = SECONDS - 3.0
-# A longer report holds more than an event needs.
+# An event needs no longer report.
 _MOST_INPUT_BYTES = 32 * 1024 * 1024
 _OF_COPILOT = "COPILOT_PROJECT_DIR"
-"""A variable that only Copilot CLI gives its hooks."""
+"""Only Copilot CLI gives its hooks this variable."""
 _PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", _OF_COPILOT)
 _LONGEST_ANSWER = 4 * 1024 * 1024
 _MOST_DEPTH = 100
@@ -42,20 +42,20 @@ _EXIT_LOCK = threading.Lock()
 
 
 def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Serve an event and end the process, with 0 whatever happens: other codes would stop the host's work. Returns where the
-    command line must explain itself: nothing, or help, was requested."""
+    """Serve an event and end the process, always with 0: other codes would stop the host's work. Returns only if the
+    arguments name no event or request help, which the command line handles."""
     named = [each for each in arguments if not each.startswith("-")]
     if len(named) < 2 or {"-h", "--help"} & set(arguments):
         return
     host, event, flags, remote = _read_arguments(arguments)
     empty = render_answer(host, event, "")
-    # Copilot CLI also runs the hooks of VS Code, and those of Claude Code in a repository. Its own have other names.
+    # Copilot CLI also runs the hooks of VS Code and, in a repository, of Claude Code. Our hooks for it name copilot-cli.
     if _OF_COPILOT in environ and host != "copilot-cli":
         _end(empty)
     # A call that hangs, such as a read from a host that never closes our input, must not keep the host waiting.
     watch = threading.Timer(_GIVE_UP_SECONDS, _end, (empty,))
     watch.daemon = True
-    # A daemon, so that it does not keep a process alive that has finished.
+    # A daemon thread does not keep a finished process alive.
     watch.start()
     answer = empty
     try:
@@ -74,7 +74,7 @@ def _note(text: str) -> None:
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str], dict[str, str]]:
-    """The host, the event, the launch's flags, and the server over HTTP; what else there is, is passed over."""
+    """The host, the event, the launch's flags, and the options for a server over HTTP; the rest is ignored."""
     names: list[str] = []
     flags: dict[str, str] = {}
     remote: dict[str, str] = {}
@@ -94,7 +94,7 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str],
 def _serve(
     host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str], beside: Mapping[str, object]
 ) -> str:
-    """Hand the event over, with what is ``beside`` it. Returns what the model should be shown. Raises OSError,
+    """Hand the event over, with further keys from ``beside``. Returns the text for the model. Raises OSError,
     ValueError."""
     known = find_event(host, event)
     if known is None:
@@ -116,8 +116,8 @@ def _serve(
         "variables": launch.own_variables,
         **beside,
     }
-    # Written down before the server is reached, so that a failure from here on loses nothing.
-    return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)
+    # The event is in a file before the connection, so that a failure from here on loses nothing.
+    return _notify(launch, hand_over(launch.hooks, handed), shows=known.shows)
 
 
 def _read_input() -> HookEvent:
@@ -128,12 +128,12 @@ def _read_input() -> HookEvent:
     # Some hosts on Windows write a byte order mark.
     found = json.loads(sys.stdin.buffer.read(_MOST_INPUT_BYTES).decode("utf-8-sig", "replace") or "{}")
     if not isinstance(found, dict):
-        raise ValueError("a host tells of an event in one JSON object")
+        raise ValueError("the report of an event must be one JSON object")
     return found
 
 
 def _add_transcript(given: HookEvent, environ: Mapping[str, str]) -> None:
-    """Copilot CLI names its transcript at some events only, and has not always written all of it by then."""
+    """Add the path of Copilot CLI's transcript, which it names at some events only."""
     session = given.get("sessionId")
     if given.get("transcriptPath") or not isinstance(session, str) or os.path.basename(session) != session:
         return
@@ -142,11 +142,11 @@ def _add_transcript(given: HookEvent, environ: Mapping[str, str]) -> None:
 
 
 def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
-    """The folder that the session works in, if the host names none."""
+    """The folder that the session works in: as the host names it, else this process's own; "" without either."""
     roots = given.get("workspace_roots")
-    told = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or _find_project_folder(environ)
-    if told:
-        return str(told)
+    root = roots[0] if isinstance(roots, list) and roots else ""
+    if named := given.get("cwd") or root or _find_project_folder(environ):
+        return str(named)
     try:
         return os.getcwd()
     except FileNotFoundError:  # another process removed it
@@ -154,13 +154,13 @@ def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str
 
 
 def _find_project_folder(environ: Mapping[str, str]) -> str:
-    """The folder that the host was opened in: a session that moves to another one goes on in its project. "" where the host
-    does not say."""
+    """The folder in which the host was opened; "" if the host does not name it. A session that changes to another folder
+    stays in this project."""
     return next((environ[name] for name in _PROJECT_FOLDERS if environ.get(name)), "")
 
 
 def _strip(value: object, depth: int = 0) -> object:
-    """The report, without its private parts: not even a file of ours holds that."""
+    """The report without its private parts, which are never stored, not even in a file of ours."""
     if isinstance(value, str):
         return strip_private(value)
     if depth > _MOST_DEPTH:
@@ -172,9 +172,9 @@ def _strip(value: object, depth: int = 0) -> object:
     return value
 
 
-def _tell(launch: Launch, name: str, *, shows: bool) -> str:
-    """Tell the shared server of an event that is written down. Returns what it wants the model to be shown, if the event
-    can show something. Raises OSError, ValueError."""
+def _notify(launch: Launch, name: str, *, shows: bool) -> str:
+    """Notify the shared server of an event in a file. Returns the server's text for the model; "" for an event that shows
+    nothing. Raises OSError, ValueError."""
     connection, key = reach(launch, ANSWER_SECONDS)
     with contextlib.closing(connection):
         connection.settimeout(ANSWER_SECONDS)
@@ -190,15 +190,15 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
         else:
             text = ""
         if text:
-            connection.sendall(TAKEN)  # otherwise it is shown another time
+            connection.sendall(TAKEN)  # otherwise the server shows it another time
     if isinstance(text, str):
         return text
     return ""
 
 
 def _end(answer: str) -> None:
-    """Print the answer and end the process, what is left to end with it. If two hooks call this, the second waits for
-    the end: a host reads one answer."""
+    """Print the answer and end the process. If the watch calls this, too, the second call waits for the end, since a host
+    reads one answer."""
     _EXIT_LOCK.acquire()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.buffer.write(answer.encode("utf-8", "replace") + (b"\n" if answer else b""))

@@ -1,7 +1,7 @@
-"""Which events of each host call ``layerlore hook HOST EVENT``, what the host reads as the answer, and which hosts have such
-hooks: a file for each, as old as what shows it.
+"""The events for which each host calls ``layerlore hook HOST EVENT``, the answers that hosts read, and notes of the hosts
+whose hooks store conversations: a file for each host, touched whenever its hooks store something.
 
-The events are read in the hosts' own documentation. An event has the name that its host gives it.
+The events and their names come from the hosts' own documentation.
 """
 
 import contextlib
@@ -15,19 +15,19 @@ MEMORY_FILES = "memory_files"
 MEMORY_FILES_FLAG = "--memory-files"
 """A hook with this flag keeps the host's own memory files in step."""
 REMOTE_FLAGS = {"--http": "url", "--key-file": "key_file"}
-"""With these a hook's memory is that of a server over HTTP: its URL, and the file with the key, which no command shows."""
+"""Flags of a hook that uses a server over HTTP: its URL, and a file with the key, so that no command shows the key."""
 STORE_METHOD = "layerlore/hooks/store"
 SHOW_METHOD = "layerlore/hooks/show"
-"""The methods of such a server that hooks call."""
+"""The methods of a server over HTTP that hooks call."""
 MOST_TOLD = 5_000
-"""The marks that are kept of the lines that a session's model was shown."""
+"""A session remembers at most this many marks of lines that its model has seen."""
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 
 
 class HookEvent:
-    """An event of a host. ``moment``: what it is, start, prompt, reply, compaction, stop or end. ``shows``: its answer can
-    show something to the model."""
+    """An event of a host. ``moment``: start, prompt, reply, compaction, stop or end. ``shows``: the answer can show text to
+    the model."""
 
     __slots__ = ("moment", "name", "shows")
 
@@ -84,12 +84,11 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
         HookEvent("post_cascade_response", "reply"),
     ),
 }
-"""By the names that ``layerlore install`` has for the hosts, in the order in which they happen."""
-
+"""The events of each host, by its name in ``layerlore install``, in the order in which they happen."""
 
 ONE_AT_A_TIME = ("claude-code", "gemini-cli", "copilot-cli")
-"""Hosts with one conversation in a process, so that a hook's is that of the process' calls. Editors have several, and Codex names
-its conversation with each call."""
+"""Hosts with one conversation in a process: the conversation of a hook is that of the process's calls. Editors have
+several, and Codex names its conversation in each call."""
 
 
 def hook_arguments(host: str, event: str) -> tuple[str, ...]:
@@ -98,21 +97,21 @@ def hook_arguments(host: str, event: str) -> tuple[str, ...]:
 
 
 def find_event(host: str, name: str) -> HookEvent | None:
-    """The event of that name; None for one that calls no hook of ours."""
+    """The event of that name; None if no hook of ours handles it."""
     return next((event for event in HOOK_EVENTS.get(host, ()) if event.name == name), None)
 
 
 def render_answer(host: str, event: str, text: str) -> str:
-    """The output for the host, one JSON object that lets it go on. ``text``: for the model; "" for nothing."""
-    if host == "windsurf":  # shows what it reads to the person, and nothing to the model
+    """The output of a hook: one JSON object that lets the host continue. ``text``: for the model; "" for nothing."""
+    if host == "windsurf":  # it shows the output to the person, never to the model
         return ""
     if host == "cursor":
-        answer: dict[str, object]
+        answer: dict[str, object] = {}
         if event == "beforeSubmitPrompt":
-            answer = {"continue": True}
-        else:
-            answer = {}
-        return json.dumps({**answer, **({"additional_context": text} if text else {})})
+            answer["continue"] = True
+        if text:
+            answer["additional_context"] = text
+        return json.dumps(answer)
     if not text:
         return "{}"
     if host == "copilot-cli":
@@ -122,8 +121,8 @@ def render_answer(host: str, event: str, text: str) -> str:
 
 _PREFIX = "captured-"
 LATELY_SECONDS = 3 * 24 * 3600
-"""A host whose hooks stored nothing for longer may have lost them. A weekend is no sign of that."""
-# Parts of the names by which clients introduce themselves, in small letters and digits.
+"""A host whose hooks have stored nothing for this long may have lost them. It is longer than a weekend."""
+# Parts of the clients' own names, in small letters and digits.
 _CLIENTS: Mapping[str, str] = {
     "claudecode": "claude-code",
     "codex": "codex",
@@ -137,7 +136,7 @@ _CLIENTS: Mapping[str, str] = {
 
 
 class CapturedRemotely:
-    """The server over HTTP in whose memory hooks store: its URL, and the file with the key, "" if it needs none."""
+    """The server over HTTP that hooks store in: its URL, and the file with the key, "" if it needs none."""
 
     def __init__(self, url: str, key_file: str) -> None:
         self.url = url
@@ -145,8 +144,8 @@ class CapturedRemotely:
 
 
 def note_captured(hooks: str, host: str, url: str = "", key_file: str = "") -> None:
-    """Note that hooks of the host store its conversations: here, or in the memory of a server over HTTP. Raises OSError."""
-    # Of folders that are made at once, only the last is closed.
+    """Note that hooks of the host store its conversations: here, or on a server over HTTP. Raises OSError."""
+    # Made one by one, since os.makedirs gives the mode only to the last folder.
     for each in (os.path.dirname(os.path.dirname(hooks)), os.path.dirname(hooks), hooks):
         os.makedirs(each, mode=0o700, exist_ok=True)
     path = os.path.join(hooks, _PREFIX + host)
@@ -156,7 +155,7 @@ def note_captured(hooks: str, host: str, url: str = "", key_file: str = "") -> N
 
 
 def find_remote_capture(hooks: str, host: str) -> CapturedRemotely | None:
-    """The server in whose memory the host's hooks store; None if it is this machine's, or none is known."""
+    """The server over HTTP that the host's hooks store in; None if they store on this machine, or not at all."""
     try:
         with open(os.path.join(hooks, _PREFIX + host), encoding="utf-8") as file:
             kept = json.load(file)
@@ -166,14 +165,14 @@ def find_remote_capture(hooks: str, host: str) -> CapturedRemotely | None:
 
 
 def forget_captured(hooks: str, host: str) -> None:
-    """Take the note back: the host has no hooks of ours any more."""
+    """Remove the note, since the host has no hooks of ours any more."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(hooks, _PREFIX + host))
 
 
 def is_captured(hooks: str, client: str, url: str = "") -> bool:
-    """Whether hooks store the conversations of a client that calls itself so: they did lately, or were just installed.
-    ``url``: in the memory of that server; "" for this machine's."""
+    """Whether hooks store the conversations of the client of that name: they stored something lately, or are new. ``url``:
+    of the server that they store in; "" for this machine."""
     name = "".join(filter(str.isalnum, client.lower()))
     host = next((host for part, host in _CLIENTS.items() if part in name), "")
     if not host:

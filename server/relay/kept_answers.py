@@ -1,4 +1,4 @@
-"""Answers that are the same for every launch of a client: a host gets them while the server is still starting."""
+"""Stored answers that are the same at every launch of a client. A host gets them while the server is still starting."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from layerlore.server.relay.launch import Launch
 
 METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")
 MOST_ANSWERS = 32
-"""The oldest are let go."""
+"""The oldest answers beyond this number are dropped."""
 PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_META = "io.modelcontextprotocol/clientInfo"
@@ -19,13 +19,13 @@ CLIENT_META = "io.modelcontextprotocol/clientInfo"
 _OF_CLIENT = ("initialize", "server/discover")
 PAGES = "io.modelcontextprotocol/ui"
 ANY_CLIENT = ""
-"""The client's name in the request whose answer a client gets that has none of its own yet."""
+"""The client name of the answers for clients without answers of their own."""
 
 
 class KeptAnswers:
-    """Answers of servers of this version and these settings, in a file beside the socket.
+    """The answers of servers of this version with these settings, in a file beside the socket.
 
-    With ``cold``, what is stored is read at once; else answers are only added where no file exists yet.
+    ``cold``: read the stored answers at once. Otherwise answers are only stored if no file exists yet.
     """
 
     __slots__ = ("_answers", "_hooks", "_own", "_pages", "_path", "_reads")
@@ -63,7 +63,7 @@ class KeptAnswers:
         return before is not None and before != result
 
     def _key(self, method: str, params: object, *, name: object = None) -> str:
-        """``name``: of the client, in place of the one that it gives itself."""
+        """The key of a request. ``name``: replaces the client's own name."""
         if isinstance(params, Mapping):
             given = params
         else:
@@ -72,12 +72,12 @@ class KeptAnswers:
         protocol = given.get("protocolVersion") or (meta.get(PROTOCOL_META) if isinstance(meta, Mapping) else None)
         if method == "initialize":
             self._pages = _shows_pages(given.get("capabilities"))
-        # The initialize request says it once for all later lists; in the newer protocol each request says it.
+        # The older protocol says this once in initialize, the newer one in each request.
         pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(CAPABILITIES_META)))
         client = given.get("clientInfo") or (meta.get(CLIENT_META) if isinstance(meta, Mapping) else None)
         if method in _OF_CLIENT and isinstance(client, Mapping):
             own = client.get("name")
-            # A client whose hooks store its conversations is told not to store them, from its first session on.
+            # The instructions tell a client with such hooks not to store messages, from its first session on.
             named = [own if name is None else name, is_captured(self._hooks, str(own))]
         else:
             named = []
@@ -94,7 +94,7 @@ class KeptAnswers:
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _write(self) -> None:
-        # A name of its own for each process, as two clients may write at the same time.
+        # Each process writes its own new file, since two clients may write at the same time.
         new = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(OSError):
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -103,7 +103,7 @@ class KeptAnswers:
 
 
 def _shows_pages(capabilities: object) -> bool:
-    """Whether a host with these capabilities is listed the tools for pages, too."""
+    """Whether a host with these capabilities shows pages."""
     if isinstance(capabilities, Mapping):
         extensions = capabilities.get("extensions")
     else:

@@ -1,7 +1,8 @@
-"""A launch: what it asks of the server's process, which those who ask the same share, and what is only its own.
+"""A launch: its settings for the server's process, which launches with equal ones share, and the settings of its own
+connection.
 
-The process has the database, the models and every rule. Its socket is named after a digest of all of that, so that other
-settings mean another server. Each connection brings its user and its choice of tools.
+The process has the database, the models and every rule. A digest of all of these names its socket, so that other settings
+mean another server. Each connection brings its user and its choice of tools.
 """
 
 import importlib
@@ -23,10 +24,10 @@ _TESTS = "LAYERLORE_TEST_"
 _OWN = ("agent", "resource", "project", "thread", "toolsets")
 """Settings that each connection brings along."""
 OWN_VARIABLES = frozenset(_PREFIX + name.upper() for name in _OWN)
-# Variables that a model's or a database's library reads by itself.
+# The libraries of models and databases read these variables themselves.
 _OF_DATABASES = ("PG",)
 _OF_MODELS = ("AWS_", "AZURE_", "GOOGLE_", "VERTEX", "OPENAI_", "ANTHROPIC_", "LITELLM_", "OLLAMA_", "SSL_CERT_")
-# Not every name that ends with _TOKEN: hosts hand a new one of their own to each session.
+# _TOKEN alone is not among them, since hosts give each session a new token of their own.
 _OF_MODELS_ENDS = ("_API_KEY", "_API_BASE", "_API_TOKEN", "_BASE_URL", "_PROXY", "_SECRET", "_CREDENTIALS", "HF_TOKEN")
 _MODEL_SETTINGS = ("LAYERLORE_LLM", "LAYERLORE_EMBEDDING")
 # A Unix socket's address holds little more than a hundred bytes on every system.
@@ -36,9 +37,9 @@ _LONGEST_ADDRESS = 96
 class Launch:
     """A launch that may share a server.
 
-    ``flags`` are those of the process, ``own_flags`` and ``own_variables`` those of the connection; ``base`` is the path
-    of the files beside the socket, without their endings; ``hooks`` is the folder of what hooks hand over for its
-    database; ``directory`` is where the process runs.
+    ``flags`` belong to the process, ``own_flags`` and ``own_variables`` to the connection. ``base``: the path of the files
+    beside the socket, without their endings. ``hooks``: the folder for the events of hooks for its database.
+    ``directory``: where the process runs.
     """
 
     __slots__ = ("base", "directory", "flags", "hooks", "own_flags", "own_variables")
@@ -58,10 +59,10 @@ class Launch:
 
 
 def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in: str = os.curdir) -> Launch | None:
-    """The launch that these flags and variables make, or None for one that has its process for itself: it wants to, it
-    stores nothing that others could share, or its settings cannot be read, which the process itself explains.
+    """The launch of these flags and variables; None if it cannot share a process: the flags say so, it stores nothing that
+    others could share, or its settings cannot be read, which its own process reports.
 
-    ``working_in``: the folder whose project is meant by ``--project auto``; the server runs in another one."""
+    ``working_in``: the folder whose project ``--project auto`` means; the server runs in another one."""
     try:
         given = _LaunchOptions(flags, environ)
     except (OSError, ValueError):
@@ -75,29 +76,25 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
         # NONE and not "", so that the server does not look for a project of its own folder.
         own["project"] = choose_project(AUTO, working_in, folder) or NONE
     digest = _digest(folder, process, given.text, variables)
-    # Relative paths mean another file in each folder, so the folder becomes part of the socket's name.
-    relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
-    if relative:
+    # A relative path means another file in each folder, so the folder becomes part of the socket's name.
+    directory, name = os.sep, digest
+    if any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database")))):
         directory = os.getcwd()
-    else:
-        directory = os.sep
-    if directory == os.sep:
-        named = digest
-    else:
-        named = _hash([digest, directory])
+    if directory != os.sep:
+        name = _hash([digest, directory])
     hooks = hook_folder(folder, given.setting("database"))
-    return Launch(_choose_base(folder, named), hooks, directory, process, (own, own_variables))
+    return Launch(_choose_base(folder, name), hooks, directory, process, (own, own_variables))
 
 
 def hook_folder(folder: str, database: str) -> str:
-    """Where hooks hand over what happened, and what is known of it stands: a folder for each database of a data folder,
-    whatever its other settings. ``database``: its URL, "" for the file in the data folder."""
+    """The folder for the events of hooks and the state of their sessions: one for each database of a data folder, whatever
+    the other settings are. ``database``: its URL, "" for the file in the data folder."""
     return os.path.join(folder, "hooks", _hash(database) if database else "memory")
 
 
 class _LaunchOptions:
-    """The arguments and the environment of a launch: flags, variables by their names in capitals, and a settings file,
-    ``text``. Raises OSError or ValueError for a file that cannot be read."""
+    """The flags of a launch, its variables with their names in capitals, and the ``text`` of its settings file. Raises
+    OSError or ValueError for a file that cannot be read."""
 
     __slots__ = ("_file", "config", "flags", "text", "variables")
 
@@ -110,7 +107,7 @@ class _LaunchOptions:
         self._file = importlib.import_module("tomllib").loads(self.text) if self.text else {}
 
     def setting(self, name: str) -> str:
-        """The setting at the top level of that name; "" if it is not set."""
+        """The top-level setting of that name; "" if it is not set."""
         found = self.flags.get(name) or self.variables.get(_PREFIX + name.upper()) or self._file.get(name) or ""
         return str(found)
 
@@ -118,10 +115,7 @@ class _LaunchOptions:
     def shares_nothing(self) -> bool:
         """Whether the stored memory cannot or must not be shared."""
         local = self._file.get("local")
-        if isinstance(local, dict):
-            in_file = local.get("share", True)
-        else:
-            in_file = True
+        in_file = local.get("share", True) if isinstance(local, dict) else True
         share = self.variables.get("LAYERLORE_LOCAL__SHARE") or in_file
         if str(share).lower() in ("false", "0", "no", "off", "f", "n"):
             return True
@@ -135,7 +129,7 @@ def _part(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str
 
 
 def data_folder(environ: Mapping[str, str]) -> str:
-    """The platform's data folder, where no setting names another."""
+    """The platform's data folder, the default."""
     if sys.platform == "win32":
         return os.path.join(environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"), "layerlore")
     if sys.platform == "darwin":
@@ -144,7 +138,7 @@ def data_folder(environ: Mapping[str, str]) -> str:
 
 
 def _counts(value: str) -> bool:
-    """Whether a flag or variable counts as given: not if empty, or if the host passed on what it did not expand."""
+    """Whether a flag or variable counts as set: not if it is empty, or a placeholder that the host did not expand."""
     return bool(value) and not value.startswith("${")
 
 
@@ -156,7 +150,7 @@ def _read(config: str) -> str:
 
 
 def _is_relative(path: str) -> bool:
-    """Whether a path, or the database of a URL, is another one in another directory."""
+    """Whether a path or the database of a URL depends on the current directory."""
     if path.startswith("sqlite:"):
         return not path.startswith("sqlite:///")
     return bool(path) and "://" not in path and not os.path.isabs(os.path.expanduser(path))
@@ -182,8 +176,8 @@ def _hash(value: object) -> str:
 
 
 def socket_folders(folder: str) -> list[str]:
-    """Where the sockets for a data folder may be: beside the database or, where that path is too long for a socket's
-    address, in a folder for temporary files. That of the environment may be too long itself."""
+    """The folders for the sockets of a data folder, best first: beside the database or, if that path is too long for a
+    socket's address, in a folder for temporary files. The environment's own may be too long, too."""
     beside = os.path.join(folder, "local")
     if sys.platform == "win32":
         return [beside]

@@ -1,7 +1,7 @@
-"""The thin client: lines from the host to the shared server and back, whatever becomes of the server.
+"""The thin client: it passes lines between the host and the shared server, even when the server ends.
 
-One thread reads the host, another one the server. If the server ends, the second reaches another one, which is started
-if none exists, and sends again what was not answered. The host sees that it takes longer.
+One thread reads the host, another one the server. If the server ends, the second thread connects to another server, which
+it starts if necessary, and sends the unanswered requests again. The host only notices a delay.
 """
 
 import contextlib
@@ -22,35 +22,34 @@ from layerlore.server.relay.launch import Launch
 
 PARENT_POLL_SECONDS = 1.0
 MOST_UNSERVED = 3
-"""Servers in a row that end before they serve; then this host gets one of its own."""
+"""After this many servers in a row that end before they serve, the host gets a server of its own."""
 MOST_FAILURES = MOST_DEATHS
-"""Servers in a row that end soon and answer no call; then, too."""
+"""The same after this many servers in a row that end soon and answer no call."""
 GREETING_SECONDS = 60.0
-"""How long a server may take from a connection until it serves; it may have to load first."""
+"""How long a server may take from a connection to its greeting; it may have to load first."""
 FAILURE_SECONDS = 10.0
 _CHUNK_BYTES = 64 * 1024
 _LONGEST_PAUSE = 1.0
 
 
 def relay(launch: Launch, fds: tuple[int, int], arguments: Sequence[str]) -> None:
-    """Pass lines on until the host leaves, or SIGTERM or SIGINT comes, in the main thread of a process that ends
-    afterwards.
+    """Pass lines on until the host leaves or SIGTERM or SIGINT arrives, then end the process. Runs in the main thread.
 
     Args:
-        fds: what `claim_stdio` returned.
-        arguments: the command line, for a server of this host alone.
+        fds: the input and output that `claim_stdio` returned.
+        arguments: the command line for a server of this host alone.
 
     Returns:
-        None, with nothing read, if there can be no shared server; else it does not return.
+        Only if no shared server is possible; nothing was read then.
     """
     reached = None
     try:
-        # Before the threads begin: a running server serves without a stored answer.
+        # Tried before the threads begin, since a running server needs no stored answers.
         reached = connect(launch.base)
     except (OSError, ValueError):
         try:
             prepare_folder(launch.base)
-        # The folder cannot be used, for example because it belongs to another user; a server of its own is the way out.
+        # The folder may belong to another user. The host then needs a server of its own.
         except OSError:
             return
     session = os.urandom(6).hex()
@@ -71,30 +70,29 @@ class _Relay:
         self._session = session
         self._conversation = Conversation(KeptAnswers(launch, cold=cold))
         self._channel: SharedChannel | OwnChannel | None = None
-        self._served = False  # whether the server that is connected has said so
-        self._left = False  # whether the host sends no more
+        self._served = False  # whether the connected server has greeted
+        self._left = False  # whether the host has closed its input
         self._left_at = 0.0
-        self._met = False  # whether any server has said that it serves
+        self._met = False  # whether any server has greeted
         self._failures = 0
         self._unserved = 0
         self._attached = 0.0
         self._answered = 0
         self._code = 0
-        self._done = False  # whether the connection that ends now was the last
-        # The state changes under the first. A sender holds the second instead, so that no thread waits while it holds
-        # the first.
+        self._done = False  # whether the connection that ends now was the last one
+        # _state guards the fields above. Senders hold _sending instead, so that no thread waits while it holds _state.
         self._state = threading.Condition()
         self._sending = threading.Lock()
         self._writing = threading.Lock()
 
     def run(self, channel: SharedChannel | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            # Nothing has to be cleaned up, and a thread may be blocked in a read.
+            # There is nothing to clean up, and a thread may be blocked in a read.
             signal.signal(number, lambda *_: os._exit(self._code))
         threading.Thread(target=self._serve, args=(channel,), daemon=True).start()
         threading.Thread(target=self._watch_parent, daemon=True).start()
         self._read_host()
-        while True:  # a wait without an end would hold signals back on Windows
+        while True:  # an endless wait would hold back signals on Windows
             time.sleep(PARENT_POLL_SECONDS)
 
     def _read_host(self) -> None:
@@ -126,24 +124,24 @@ class _Relay:
             self._state.notify()
         # Written outside the lock: a host that reads slowly must not stop the other thread.
         if answer:
-            self._tell(answer)
+            self._write(answer)
         if channel is not None:
-            with self._sending, contextlib.suppress(OSError):  # what a server that has ended did not get is sent again
+            with self._sending, contextlib.suppress(OSError):  # a replay sends it again if the server has ended
                 channel.send(framed)
 
     def _serve(self, first: SharedChannel | None) -> None:
-        """Connect, and connect again, until no request waits. Then the process ends, also while the host sends
-        nothing and its input is being waited for."""
+        """Connect to servers until the host has left and no request waits, then end the process, even while the main
+        thread waits for input."""
         channel: SharedChannel | OwnChannel | None = first
         try:
             while not self._done:
                 channel = channel or self._reach()
-                with contextlib.suppress(OSError, ValueError):  # who answers at a port of old may be no server of ours
+                with contextlib.suppress(OSError, ValueError):  # another program may listen at an old port
                     self._attach(channel)
                     self._listen(channel)
                 self._end(channel)
                 channel = None
-        except Exception:  # noqa: BLE001 - a defect, which is shown; the host must not wait for a process that does nothing
+        except Exception:  # noqa: BLE001 - a defect: it is shown, and the process ends so that the host does not wait
             self._code = 1
             sys.excepthook(*sys.exc_info())
         finally:
@@ -163,7 +161,7 @@ class _Relay:
         return OwnChannel(self._arguments)
 
     def _attach(self, channel: SharedChannel | OwnChannel) -> None:
-        """Bring a server to where the last one was. Raises OSError."""
+        """Bring a server into the state of the last one. Raises OSError."""
         # Held until the replayed lines are sent, so that no new line overtakes them; _send_all releases it.
         self._sending.acquire()
         with self._state:
@@ -175,7 +173,7 @@ class _Relay:
         threading.Thread(target=self._send_all, args=(channel, lines, left), daemon=True).start()
 
     def _send_all(self, channel: SharedChannel | OwnChannel, lines: Sequence[bytes], left: bool) -> None:
-        """In a thread of its own: a server may take further lines only when its answers are read."""
+        """Send the lines of a replay, in a thread of its own: a server may only take more when its answers are read."""
         try:
             with contextlib.suppress(OSError):
                 channel.open()
@@ -188,7 +186,7 @@ class _Relay:
 
     def _listen(self, channel: SharedChannel | OwnChannel) -> None:
         greeted = not channel.greets
-        # A server that was started may load for long, but one that says nothing for a minute hangs.
+        # A new server may load for long, but one without a greeting for a minute hangs.
         if isinstance(channel, SharedChannel) and not channel.answers_within(GREETING_SECONDS):
             return
         while (lines := channel.receive()) is not None:
@@ -198,12 +196,12 @@ class _Relay:
                     return
             for line in lines:
                 with self._state:
-                    told = self._conversation.hear(line)
-                if told:
-                    self._tell(told)
+                    heard = self._conversation.hear(line)
+                if heard:
+                    self._write(heard)
 
     def _greet(self, greeting: object) -> bool:
-        """Read who answers. Returns whether it serves. Raises ValueError if it is not a server of ours."""
+        """Read the greeting. Returns whether the server serves. Raises ValueError if it is not a server of ours."""
         if not isinstance(greeting, dict):
             raise ValueError("no greeting")
         if "error" in greeting:
@@ -220,7 +218,7 @@ class _Relay:
         return True
 
     def _end(self, channel: SharedChannel | OwnChannel) -> None:
-        """After a connection: wait until another one is needed, if one is."""
+        """Close a connection, and wait until another one is needed."""
         with self._state:
             served = self._served
             self._channel, self._served = None, False
@@ -230,14 +228,14 @@ class _Relay:
             else:
                 answers = []
         for answer in answers:
-            self._tell(answer)
+            self._write(answer)
         code = channel.close()
         if self._done:
             return
-        if not channel.greets:  # a server of our own ends as it would if the host had launched it
+        if not channel.greets:  # this process ends with the code of its own server
             self._code, self._done = code if code >= 0 else 1, True
             return
-        # The next server is started only when it is needed.
+        # The next server starts only when it is needed.
         if not self._may_leave():
             self._count_failure(served=served)
             with self._state:
@@ -246,23 +244,29 @@ class _Relay:
         self._done = self._may_leave()
 
     def _count_failure(self, *, served: bool) -> None:
-        """A server that ends soon, with no call answered, has failed; before the next there is a pause."""
+        """Count a server that ended soon without an answer as failed, and pause before the next one."""
         late = time.monotonic() > self._attached + FAILURE_SECONDS
         if served and (late or self._conversation.answered > self._answered):
             self._failures = self._unserved = 0
             return
         self._failures += 1
-        self._unserved = 0 if served else MOST_UNSERVED if late else self._unserved + 1
+        if served:
+            self._unserved = 0
+        elif late:
+            self._unserved = MOST_UNSERVED
+        else:
+            self._unserved += 1
         # The pause grows from 80 ms to a second.
         time.sleep(min(_LONGEST_PAUSE, 0.02 * 4**self._failures))
 
     def _may_leave(self) -> bool:
-        """Whether the host has left and everything is answered, or takes longer than a server goes on without a host."""
+        """Whether the host has left, and all requests are answered or have taken too long for a server without a host."""
         with self._state:
             waited = time.monotonic() - max(self._attached, self._left_at)
             return self._left and self._met and (not self._conversation.owes or waited >= ANSWER_SECONDS)
 
-    def _tell(self, line: bytes) -> None:
+    def _write(self, line: bytes) -> None:
+        """Write a line to the host."""
         with self._writing:
             try:
                 while line:
@@ -272,7 +276,7 @@ class _Relay:
                 os._exit(self._code)
 
     def _watch_parent(self) -> None:
-        # Hosts that are killed close no pipe that a child of theirs holds open.
+        # A killed host closes no pipe that one of its children holds open.
         while os.getppid() == LAUNCHED_BY:
             time.sleep(PARENT_POLL_SECONDS)
         os._exit(self._code)

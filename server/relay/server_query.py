@@ -1,4 +1,4 @@
-"""One question to a running shared server: how it is, or that it should stop."""
+"""Requests to a running shared server from commands: its status, to stop it, or a recall."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from layerlore.server.relay.launch import read_launch, socket_folders
 from layerlore.server.settings.launch import FLAGS
 
 ServerAnswer = dict[str, object]
-"""What a shared server says of itself: its pid, version, hosts and data folder."""
+"""A shared server's description of itself: its pid, version, hosts and data folder."""
 
 LEAVING_SECONDS = 1.0
 ENDING_SECONDS = 20.0
@@ -31,7 +31,7 @@ def ask(base: str, want: str) -> ServerAnswer:
     """
     connection, key = connect(base)
     with contextlib.closing(connection):
-        # A server that stops first finishes its calls.
+        # A server finishes its calls before it stops.
         connection.settimeout(ENDING_SECONDS if want == "stop" else CONNECT_SECONDS)
         connection.sendall(json.dumps({"layerlore": VERSION, "key": key, "want": want}).encode() + b"\n")
         with connection.makefile("rb") as answers:
@@ -44,8 +44,8 @@ def ask(base: str, want: str) -> ServerAnswer:
 
 
 def end_idle(folder: str) -> None:
-    """Stop the servers of a data folder that no host is connected to, and wait for their end. One whose host is just
-    leaving is waited for."""
+    """Stop the servers of a data folder without a connected host, and wait for their end. A host that is just leaving gets
+    a moment to do so."""
     until = time.monotonic() + LEAVING_SECONDS
     for base, _ in find_servers(folder):
         with contextlib.suppress(OSError, ValueError):
@@ -65,10 +65,10 @@ def find_servers(folder: str) -> Iterator[tuple[str, ServerAnswer]]:
             names = sorted(os.listdir(place))
             for base in (os.path.join(place, name[:-5]) for name in names if name.endswith(_ENDINGS)):
                 with contextlib.suppress(OSError, ValueError):
-                    told = ask(base, "status")
+                    status = ask(base, "status")
                     # Several data folders share the folder for temporary files.
-                    if told.get("data_dir") == folder:
-                        yield base, told
+                    if status.get("data_dir") == folder:
+                        yield base, status
 
 
 COMMAND = "recall"
@@ -80,14 +80,14 @@ _PROTOCOL = "2026-07-28"
 _META = "io.modelcontextprotocol/"
 # Tabs and new lines are harmless. The other line breaks may move the cursor back or up, and become new lines.
 _LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85]")
-# Stored text may hold any character; none of them may move a terminal's cursor or colour what follows.
+# Stored text may hold any character, but must not move a terminal's cursor or change its colours.
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SHOWN_FOR_CONTROL = "\ufffd"
 
 
 def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Print what the shared server recalls. Returns the exit code; None where the whole command line must answer: no server
-    runs, it is not all there yet, or the arguments ask for more than hits or are wrong."""
+    """Print what the shared server recalls. Returns the exit code; None if the whole command line must answer: no server
+    runs, it has not loaded everything, or the arguments are wrong or ask for more than hits."""
     read = _read_arguments(arguments)
     if read is None:
         return None
@@ -97,7 +97,7 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
         return None
     try:
         connection, key = connect(launch.base)
-    # No server is started for a single question: the command answers it itself, which takes as long.
+    # Starting a server for one question would take as long as the command's own answer.
     except (OSError, ValueError):
         return None
     connection.settimeout(SECONDS)
@@ -114,12 +114,12 @@ def recall_shared(arguments: Sequence[str], environ: Mapping[str, str]) -> int |
 
 
 def mask_controls(text: str) -> str:
-    """The text, with a sign in place of each character that would control a terminal; tabs and lines stay."""
+    """The text with a sign for each character that would control a terminal; tabs and line ends stay."""
     return _CONTROL.sub(_SHOWN_FOR_CONTROL, _LINE_BREAK.sub("\n", text))
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:
-    """The launch's flags, the tool's arguments, and whether JSON is requested; None for anything else."""
+    """The launch's flags, the tool's arguments, and whether to print JSON; None for other arguments."""
     flags: dict[str, str] = {}
     request: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
     as_json = False
@@ -148,11 +148,11 @@ def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str,
     return None
 
 
-def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object] | None:
-    """The result of the tool; None where the server says that its answer lacks something, or does not serve."""
+def _call(channel: SharedChannel, arguments: dict[str, object]) -> dict[str, object] | None:
+    """The result of the tool; None if the server does not serve, or answers with an error."""
     client = {"name": "layerlore recall", "version": VERSION}
     meta = {f"{_META}protocolVersion": _PROTOCOL, f"{_META}clientInfo": client, f"{_META}clientCapabilities": {}}
-    params = {"name": "recall_memory", "arguments": asked, "_meta": meta}
+    params = {"name": "recall_memory", "arguments": arguments, "_meta": meta}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     channel.open()
     channel.send(framed_line(0, json.dumps(request).encode()))
@@ -165,7 +165,7 @@ def _call(channel: SharedChannel, asked: dict[str, object]) -> dict[str, object]
                 if isinstance(result, dict):
                     return result
                 return None
-            # The first line says who answers; without a pid it is a refusal.
+            # The first line is the greeting; without a pid it is a refusal.
             if not greeted and "pid" not in found:
                 return None
             greeted = True

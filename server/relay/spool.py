@@ -1,7 +1,6 @@
-"""The events that hooks hand over: a file for each event, written before the server gets it, and removed by the
-server that stored it.
+"""The events that hooks hand over, a file for each: the hook writes it, and the server removes it after storing the event.
 
-Nothing is lost if a process is killed or does not answer: the next server takes what is there.
+No event is lost if a process is killed or does not answer: the next server takes the files.
 """
 
 import contextlib
@@ -9,10 +8,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 HookEvent = dict[str, object]
-"""What a host says of an event, and what is handed over of it."""
+"""A host's report of an event, or the event as a hook hands it over."""
 
 SPOOL = "spool"
 _SUFFIX = ".json"
@@ -20,28 +19,24 @@ _PART = ".part"
 _UNFIT = ".unfit"
 _TRIES = ".tries"
 _MOST_BYTES = 64 * 1024 * 1024
-# A file that is still being written is not as old as this, in seconds.
+# A part file that is older than this, in seconds, belongs to a process that was killed.
 _ABANDONED_SECONDS = 3600.0
-# To the end of the text where nothing closes it: what was meant to be private stays so.
+# A tag that is never closed reaches to the end of the text, so that private words stay private.
 _PRIVATE = re.compile(r"<private\s*>.*?(?:</private\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def strip_private(text: str) -> str:
-    """The text without what stands between ``<private>`` and ``</private>``."""
+    """The text without the parts between ``<private>`` and ``</private>``."""
     if "<" in text:
         return _PRIVATE.sub("", text)
     return text
 
 
 def hand_over(folder: str, event: dict[str, object]) -> str:
-    """Write an event down for the server of this folder of hooks. Returns the file's name. Raises OSError."""
+    """Write an event for the server of this folder of hooks. Returns the file's name. Raises OSError."""
     spool, hooks = os.path.join(folder, SPOOL), os.path.dirname(folder)
-    for each in (
-        os.path.dirname(hooks),
-        hooks,
-        folder,
-        spool,
-    ):  # of folders that are made at once, only the last is closed
+    # Made one by one, since os.makedirs gives the mode only to the last folder.
+    for each in (os.path.dirname(hooks), hooks, folder, spool):
         os.makedirs(each, mode=0o700, exist_ok=True)
     # The time in fixed width makes the names sort by age.
     name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_SUFFIX}"
@@ -55,16 +50,12 @@ def hand_over(folder: str, event: dict[str, object]) -> str:
 
 
 def list_waiting(folder: str) -> list[str]:
-    """The names of what waits, oldest first."""
-    try:
-        names = os.listdir(os.path.join(folder, SPOOL))
-    except OSError:
-        return []
-    return sorted(name for name in names if name.endswith(_SUFFIX))
+    """The names of the waiting events, oldest first."""
+    return _list_names(folder, _SUFFIX)
 
 
 def read_event(folder: str, name: str) -> HookEvent:
-    """Raises OSError for an event that is there no more, ValueError for one that cannot be read."""
+    """The event of that name. Raises OSError if it is gone, ValueError if it cannot be read."""
     try:
         found = json.loads(read_text(folder, name))
     except RecursionError:
@@ -75,13 +66,13 @@ def read_event(folder: str, name: str) -> HookEvent:
 
 
 def read_text(folder: str, name: str) -> str:
-    """Raises OSError for an event that is there no more."""
+    """The text of an event. Raises OSError if it is gone."""
     with open(os.path.join(folder, SPOOL, name), encoding="utf-8", errors="replace") as file:
         return file.read(_MOST_BYTES)
 
 
 class Tries:
-    """How often the storing of an event was begun and has failed, as it stands beside the event."""
+    """How often servers began to store an event, and how often that failed. A file beside the event holds the counts."""
 
     def __init__(self, begun: int, failed: int) -> None:
         self.begun = begun
@@ -89,7 +80,7 @@ class Tries:
 
 
 def begin_try(folder: str, name: str) -> Tries:
-    """Count one more beginning: a server that ends during it says nothing more. Raises nothing."""
+    """Count one more attempt when it begins, since a server that ends during it cannot count it. Raises nothing."""
     tries = _read_tries(folder, name)
     return _write_tries(folder, name, Tries(tries.begun + 1, tries.failed))
 
@@ -101,7 +92,7 @@ def note_failure(folder: str, name: str) -> Tries:
 
 
 def forget_tries(folder: str, name: str) -> None:
-    """Begin to count anew: what kept the event from being stored was not the event."""
+    """Reset the counts, since the failure was not the event's fault."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, SPOOL, name + _TRIES))
 
@@ -126,14 +117,14 @@ def _write_tries(folder: str, name: str, tries: Tries) -> Tries:
 
 
 def drop(folder: str, name: str) -> None:
-    """Remove an event that is stored."""
+    """Remove a stored event."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, SPOOL, name))
     forget_tries(folder, name)
 
 
 def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
-    """Keep an event that cannot be stored, with its secrets masked, where it is not tried again. Raises OSError."""
+    """Set an event aside that cannot be stored: its secrets are masked, and no server tries it again. Raises OSError."""
     path = os.path.join(folder, SPOOL, name)
     with contextlib.suppress(FileNotFoundError):
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -148,42 +139,39 @@ def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
 
 
 def erase_set_aside(folder: str) -> None:
-    """Remove the events that could not be stored, and what a killed process left of one. Raises OSError."""
+    """Remove the events that were set aside, and the part files of killed processes. Raises OSError."""
     for name in list_set_aside(folder):
         drop(folder, name)
-    for path in _find_parts(os.path.join(folder, SPOOL)):
-        if path.endswith(_SUFFIX + _PART):
-            continue  # a hook may be writing it; an old one is removed when events are stored
+    for name in _list_names(folder, _PART):
+        if name.endswith(_SUFFIX + _PART):
+            continue  # a hook may be writing it; drop_abandoned removes an old one
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+            os.unlink(os.path.join(folder, SPOOL, name))
 
 
 def list_set_aside(folder: str) -> list[str]:
-    """The names of the events that could not be stored."""
-    with contextlib.suppress(OSError):
-        return sorted(name for name in os.listdir(os.path.join(folder, SPOOL)) if name.endswith(_UNFIT))
-    return []
+    """The names of the events that were set aside."""
+    return _list_names(folder, _UNFIT)
 
 
 def drop_abandoned(folder: str) -> None:
-    """Remove files whose writing was killed: their events were never confirmed."""
-    for path in _find_parts(os.path.join(folder, SPOOL)):
+    """Remove the part files of killed processes: their events were never confirmed."""
+    for name in _list_names(folder, _PART):
+        path = os.path.join(folder, SPOOL, name)
         with contextlib.suppress(OSError):
             if time.time() - os.path.getmtime(path) > _ABANDONED_SECONDS:
                 os.unlink(path)
-    for name in _list_names(folder):
+    for name in _list_names(folder, _TRIES):
+        event = name.removesuffix(_TRIES)
         # A server that was killed between two removals leaves the counts of an event.
-        if name.endswith(_TRIES) and not os.path.exists(os.path.join(folder, SPOOL, name.removesuffix(_TRIES))):
-            forget_tries(folder, name.removesuffix(_TRIES))
+        if not os.path.exists(os.path.join(folder, SPOOL, event)):
+            forget_tries(folder, event)
 
 
-def _list_names(folder: str) -> list[str]:
+def _list_names(folder: str, ending: str) -> list[str]:
+    """The names in the spool with that ending, in order."""
     try:
-        return os.listdir(os.path.join(folder, SPOOL))
+        names = os.listdir(os.path.join(folder, SPOOL))
     except OSError:
         return []
-
-
-def _find_parts(spool: str) -> Iterator[str]:
-    with contextlib.suppress(OSError):
-        yield from (os.path.join(spool, name) for name in os.listdir(spool) if name.endswith(_PART))
+    return sorted(name for name in names if name.endswith(ending))

@@ -1,4 +1,4 @@
-"""The kinds of resources: each with its texts, its place, what a URI may ask of it, and the tool that it is a view of."""
+"""The kinds of resources, each with its texts, its allowed query and the tool whose answer it shows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,14 +48,13 @@ _BOTH: tuple[Reader, ...] = ("user", "assistant")
 _PEOPLE: tuple[Reader, ...] = ("user",)
 # Threads, runs or entries in one resource.
 _MOST_LISTED = 100
-# In a resource that programs read: as much as the tool gives in one answer, since a URI cannot ask for more.
+# A resource for programs has as many tokens as the tool gives in one answer, since a URI cannot request more.
 _MOST_TOKENS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The target of a URI. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is not a run,
-    ``entry_id`` for what is not an entry."""
+    """The target of a URI. ``thread_id``, ``run_id`` and ``entry_id`` are "" for kinds without them."""
 
     kind: Kind
     thread_id: str = ""
@@ -70,11 +69,11 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """``read_by`` is for whom it is meant: a model, people and their programs, or both. ``priority`` is 0 to 1.
+    """A kind of resource. ``read_by``: its readers: a model, people with their programs, or both. ``priority``: 0 to 1.
 
-    ``source`` is the tool that answers with it, or, where no tool does, a function that takes a Call; ``arguments`` makes
-    what that takes from the address. ``rows`` is the key of the answer's list whose only row the resource is. ``query``
-    has what may follow a question mark in the URI: whole numbers, but for those in TEXT_QUERIES.
+    ``source``: the tool whose answer it shows, or a function that takes a Call; ``arguments`` makes the source's arguments
+    from the address. ``rows``: the key of a list in the answer whose only row is the resource. ``query``: the names that
+    the query of a URI may have, with whole numbers as values, except for those in TEXT_QUERIES.
     """
 
     title: str

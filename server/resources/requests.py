@@ -65,20 +65,17 @@ _LONGEST_SHOWN = 80
 
 
 def parse(uri: str) -> Address | None:
-    """The address of a URI; None when it is not an address of a resource here."""
-    # Subscriptions ask for URIs of other servers as well, which is no error there.
+    """The address of a URI; None if it is not the address of a resource here."""
+    # Subscriptions may name URIs of other servers, which is not an error.
     with contextlib.suppress(InvalidInput, NotFound):
         return address_of(uri)
     return None
 
 
 def address_of(uri: str) -> Address:
-    """The address of a URI. Raises NotFound, or InvalidInput for one that is badly written; they say what is allowed."""
+    """The address of a URI. Raises NotFound, or InvalidInput for an invalid URI; the errors name what is allowed."""
     path, _, raw_query = uri.removeprefix(SCHEME).partition("?")
-    if uri.startswith(SCHEME):
-        address = _place(path.split("/"))
-    else:
-        address = None
+    address = _place(path.split("/")) if uri.startswith(SCHEME) else None
     if address is None:
         raise NotFound(
             f"there is no resource {_shown(uri)}; there are {', '.join(map(template_of, KINDS))} (ids percent-encoded)"
@@ -116,14 +113,18 @@ def _decoded(text: str) -> str:
 def _query(kind: Kind, raw: str) -> Mapping[str, str]:
     allowed = KINDS[kind].query
     found: dict[str, str] = {}
-    for name, value in _pairs(raw):
+    try:
+        pairs = parse_qsl(raw, keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{_shown(raw)} is not percent-encoded UTF-8, as a query in a URI must be") from None
+    for name, value in pairs:
         if name not in allowed:
             if allowed:
                 takes = describe_choices(name, allowed)
             else:
                 takes = "this resource takes no query"
             raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
-        # Two values would let a proxy and this server read different ones.
+        # With two values, a proxy and this server might use different ones.
         if name in found:
             raise InvalidInput(f"{name}: comes twice; once is allowed")
         if name not in TEXT_QUERIES and not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
@@ -132,13 +133,6 @@ def _query(kind: Kind, raw: str) -> Mapping[str, str]:
             )
         found[name] = value
     return found
-
-
-def _pairs(raw: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(raw, keep_blank_values=True, errors="strict")
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{_shown(raw)} is not percent-encoded UTF-8, as a query in a URI must be") from None
 
 
 def _shown(text: str) -> str:
@@ -161,18 +155,12 @@ def uri_of_entry(entry_id: str) -> str:
 
 
 def template_of(kind: Kind) -> str:
-    """The URI template (RFC 6570) of a kind; of one that belongs to no thread and has no id, the URI
-    itself."""
+    """The URI template (RFC 6570) of a kind; a kind without a thread and an id has a plain URI."""
     if kind in _OF_IDS:
         return SCHEME + _OF_IDS[kind]
-    if kind in TEMPLATED:
-        names = KINDS[kind].query
-    else:
-        names = ()
-    if names:
-        query = f"{{?{','.join(names)}}}"
-    else:
-        query = ""
+    query = ""
+    if kind in TEMPLATED and KINDS[kind].query:
+        query = f"{{?{','.join(KINDS[kind].query)}}}"
     return _joined(kind, "" if kind in _ALONE else "{thread_id}") + query
 
 
@@ -186,17 +174,14 @@ def _joined(kind: Kind, thread: str) -> str:
 
 
 def make_result(answer: Any, most: int) -> CallToolResult:
-    """Text as it is; a structure as compact JSON, and beside it as itself, each complete on its own."""
+    """The result of a tool: a text, or a structure together with the same as compact JSON."""
     if isinstance(answer, str):
         return CallToolResult(content=[TextContent(type="text", text=cut_text(answer, most))])
-    if isinstance(answer, AnswerWithMedia):
-        structure = answer.structure
-    else:
-        structure = answer
+    structure = answer.structure if isinstance(answer, AnswerWithMedia) else answer
     if isinstance(structure, str):
         shown = TextContent(type="text", text=cut_text(structure, most))
         return CallToolResult(content=[shown, _block(answer.media, answer.thread_id)])
-    # The text is checked as it is sent, escaped once more inside the JSON of the answer.
+    # Its size counts as sent: escaped once more inside the JSON of the answer.
     text = write_answer(structure)
     if count_sent_bytes(text) > most:
         text = f"[the answer has {len(text.encode()):,} bytes of JSON: it is in the structured content alone]"
@@ -209,18 +194,15 @@ def make_result(answer: Any, most: int) -> CallToolResult:
 def make_contents(
     uri: str, media_type: str, answer: Any, most: int
 ) -> list[TextResourceContents | BlobResourceContents]:
-    """A resource: its text, or one image or file as it is."""
+    """The contents of a resource: a text, or an image or file."""
     if isinstance(answer, AnswerWithMedia):
         return [BlobResourceContents(uri=uri, mime_type=answer.media.media_type, blob=answer.media.data)]
-    if isinstance(answer, str):
-        text = answer
-    else:
-        text = write_answer(answer)
+    text = answer if isinstance(answer, str) else write_answer(answer)
     return [TextResourceContents(uri=uri, mime_type=media_type, text=cut_text(text, most))]
 
 
 def cut_text(text: str, most: int) -> str:
-    """The text, cut where it has more bytes than that as JSON; the last line says so."""
+    """The text, cut if it has more than ``most`` bytes as JSON. The last line of a cut text says so."""
     size = _bytes(text)
     if size <= most:
         return text
@@ -238,7 +220,7 @@ def cut_text(text: str, most: int) -> str:
 
 
 def _bytes(text: str) -> int:
-    # Half of a surrogate pair counts as it is sent.
+    # Half of a surrogate pair is sent, too, so it counts.
     return len(json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
@@ -257,22 +239,22 @@ def _block(media: Media, thread_id: str) -> ContentBlock:
 PAGE = 50
 # The templates change with the server's version only.
 _HOUR_MS = 3_600_000
-# It loads nothing, and calls no server: a host that knows this gives it no network.
+# The page loads nothing and calls no server, so a host need not give it the network.
 _PAGE_META = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBorder": False}}
 
 
 async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
-    """The resources that always exist and those of the current thread, then every thread of the caller, newest update
-    first. Those who may not read get none."""
+    """The resources that always exist and those of the current thread, then every thread of the caller, the last updated
+    first. A caller that may not read gets none."""
     if "read" not in principal_of(ctx).rights:
         return ListResourcesResult(resources=[])
     if settings_of(ctx).memory == "off":
-        return ListResourcesResult(resources=[_of_nobody_in_particular("status")])
+        return ListResourcesResult(resources=[_of_caller("status")])
     cursor = params.cursor or ""
     try:
         page = await call_tool(ctx, list_threads, {"limit": PAGE, "cursor": cursor})
     except InvalidInput as error:
-        # The page is made by the tool of the same cursor; only the name in its message is wrong here.
+        # The cursor is that of the tool, whose error would name the tool.
         if not str(error).startswith("cursor"):
             raise
         raise InvalidInput(
@@ -285,53 +267,41 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
 
 
 def _always(ctx: RequestContext) -> list[Resource]:
-    fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "entries", "threads", "status")]
+    fixed = [_of_caller(kind) for kind in ("profile", "entries", "threads", "status")]
     caller = caller_of(ctx)
     own = check_id(caller.default_thread, "thread_id", Limits().thread_id_chars)
-    # A conversation that would begin with this request has nothing to read.
-    if caller.default == "new":
-        current = []
-    else:
+    current, page = [], []
+    # A conversation that begins with this request has nothing to read.
+    if caller.default != "new":
         current = [_of_current_thread(kind, own) for kind in OF_A_THREAD]
     if client_supports_apps(ctx):
-        page = [_explorer()]
-    else:
-        page = []
+        explorer = Resource(
+            uri=EXPLORER_URI,
+            name="explorer",
+            title="Memory explorer",
+            description="A page that shows what is remembered, and mends it.",
+            mime_type=APP_MIME_TYPE,
+            _meta=_PAGE_META,
+        )
+        page = [explorer]
     return fixed + current + page
 
 
-def _explorer() -> Resource:
-    """The page that hosts show, which is the same for everybody."""
-    return Resource(
-        uri=EXPLORER_URI,
-        name="explorer",
-        title="Memory explorer",
-        description="A page that shows what is remembered, and mends it.",
-        mime_type=APP_MIME_TYPE,
-        _meta=_PAGE_META,
-    )
-
-
 async def list_templates(ctx: RequestContext, _: PaginatedRequestParams) -> ListResourceTemplatesResult:
-    """The URI templates: all of them for those who may read, none for others."""
-    on = settings_of(ctx).memory != "off" and "read" in principal_of(ctx).rights
-    return ListResourceTemplatesResult(
-        resource_templates=_templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="private"
-    )
+    """The URI templates. A caller that may not read gets none."""
+    templates = []
+    if settings_of(ctx).memory != "off" and "read" in principal_of(ctx).rights:
+        templates = [ResourceTemplate(uri_template=template_of(kind), **describe_kind(kind)) for kind in TEMPLATED]
+    return ListResourceTemplatesResult(resource_templates=templates, ttl_ms=_HOUR_MS, cache_scope="private")
 
 
-def _templates() -> list[ResourceTemplate]:
-    """The templates, the same for everybody."""
-    return [ResourceTemplate(uri_template=template_of(kind), **describe_kind(kind)) for kind in TEMPLATED]
-
-
-def _of_nobody_in_particular(kind: Kind) -> Resource:
-    """A resource that is there for every caller, if empty."""
+def _of_caller(kind: Kind) -> Resource:
+    """A resource that every caller has, even if it is empty."""
     return Resource(uri=uri_of(kind), **describe_kind(kind))
 
 
 def _of_current_thread(kind: Kind, thread_id: str) -> Resource:
-    """A resource of the thread that a call means when it names none."""
+    """A resource of the caller's default thread."""
     record = describe_kind(kind)
     record["name"] = f"current-{kind}"
     record["title"] = f"{KINDS[kind].title} of the current conversation"
@@ -339,7 +309,7 @@ def _of_current_thread(kind: Kind, thread_id: str) -> Resource:
 
 
 def _of_listed_thread(row: Mapping[str, Any]) -> Resource:
-    """A stored thread, from its row as list_threads has it."""
+    """A stored thread, from its row in list_threads."""
     thread_id = row["thread_id"]
     return Resource(
         uri=uri_of("thread", thread_id),
@@ -352,7 +322,7 @@ def _of_listed_thread(row: Mapping[str, Any]) -> Resource:
 
 
 async def read_resource(ctx: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
-    """One resource as one text. A part that a thread does not have yet is empty. Raises LayerloreError, ToolError."""
+    """Read a resource. A part that a thread does not have yet is empty. Raises LayerloreError, ToolError."""
     uri = str(params.uri)
     if uri == EXPLORER_URI:
         html = read_page().html.decode()

@@ -1,6 +1,6 @@
-"""Engines as the settings describe them: opened for a server, or for a command.
+"""Opens the engine that the settings describe, for a server or a command.
 
-A command loads this without the SDK, which takes half a second.
+It does not import the SDK, which would cost a command half a second.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ from layerlore.server.settings.sections import shard_urls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.installation import hmac_key
-from layerlore.storage.core.records import Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.dialect import OpenOptions, dialect_of
 from layerlore.storage.index.vectors import dimension_of
@@ -62,8 +61,8 @@ def _check_documents(rules: WorkingMemoryRules, place: str) -> None:
 
 
 def window_rules(settings: Settings, counter: TokenCounter, agent: str = "") -> WindowRules:
-    """The windows' policies, what goes together and the predefined messages checked; ``agent`` is whose settings they are,
-    if not the server's. Raises SettingsError."""
+    """The windows' policies, with their options and predefined messages checked. ``agent``: the agent that the settings
+    belong to, "" for the server's own. Raises SettingsError."""
     return WindowRules(
         default=_policy(settings.window, f"{_place(agent)}window", settings, counter),
         named={name: _policy(each, f"windows.{name}", settings, counter) for name, each in settings.windows.items()},
@@ -71,30 +70,27 @@ def window_rules(settings: Settings, counter: TokenCounter, agent: str = "") -> 
 
 
 def _policy(given: WindowSettings, where: str, settings: Settings, counter: TokenCounter) -> WindowPolicy:
-    # An empty prompt is the one that is built in.
+    # An empty prompt means the built-in one.
     options = {name: value for name, value in given.model_dump(exclude_unset=True).items() if value != ""}
     try:
-        return read_policy(options, where, WindowPolicy(), counter, settings.limits, _as_written)
+        # As in the rest of the settings, the operator's texts are not searched for secrets.
+        return read_policy(options, where, WindowPolicy(), counter, settings.limits, lambda parts: (parts, 0))
     except LayerloreError as error:
         raise SettingsError(str(error)) from None
 
 
-def _as_written(parts: list[Json]) -> tuple[list[Json], int]:
-    """The operator's texts are not searched for secrets, as in the rest of the settings."""
-    return parts, 0
-
-
 async def close_engine(engine: Engine) -> None:
-    """The database first: an embedder's last batch may take its time, and no caller waits for it any more."""
+    """Close the database and the embedder."""
+    # The database comes first, since an embedder's last batch may take a while.
     await engine.database.close()
     if engine.embedding is not None:
         await engine.embedding.close()
 
 
 async def open_engine(settings: Settings) -> Engine:
-    """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
+    """Open the engine that the settings describe: with an open database and an unloaded embedder. Raises LayerloreError."""
     mask_logs(mask_without_key)
-    check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
+    check_rules(settings, TokenCounter(None))  # so that no database is created for wrong settings
     if settings.memory != "off":
         url = settings.database.get_secret_value()
     else:
@@ -117,7 +113,7 @@ async def open_engine(settings: Settings) -> Engine:
         key = await database.read_installation(hmac_key)
         embedding = await _embedding(settings, database)
         counter = await counting
-    # Also for a cancellation, or the file stays open.
+    # BaseException, since the file must also be closed after a cancellation.
     except BaseException:
         await database.close()
         raise
@@ -160,10 +156,10 @@ def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
 
 
 def _embedder_folders(settings: Settings) -> list[Path]:
-    """Where the built-in embedder's tables may be unpacked: once for all data folders of a user, else in the data folder.
-    They may be deleted at any time."""
+    """The folders where the built-in embedder may unpack its tables, best first: one for all data folders of a user, then
+    the data folder. The user may delete the tables at any time."""
     shared = platformdirs.user_cache_path("layerlore", appauthor=False)
-    # A user without a home folder has no cache either: its path would be below the working directory.
+    # Without a home folder the path of the cache is relative.
     bases = [shared, settings.data_dir] if shared.is_absolute() else [settings.data_dir]
     return [base / "embedder" for base in bases]
 

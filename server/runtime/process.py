@@ -1,4 +1,4 @@
-"""The process behind the tools: what the first calls need is loaded in a thread while ``initialize`` is answered."""
+"""The process behind the tools: while the server answers ``initialize``, a thread loads the modules for the first calls."""
 
 import contextlib
 import logging
@@ -31,7 +31,7 @@ STARTING = "starting"
 
 
 class Process:
-    """The value that a lifespan yields: the settings at once, the runtime when it is there."""
+    """The value that a lifespan yields: it has the settings at once, and the runtime once the database is open."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Process:
     ) -> None:
         self.settings = settings
         self._describe = describe
-        # One new thread a session, for clients of the older protocol; on stdio the process is the session.
+        # A new thread for each session of the older protocol; on stdio the process is the session.
         self.session_threads: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
         self._hub = hub
         self._stop = stop
@@ -56,8 +56,8 @@ class Process:
         return find_conversation(os.environ)
 
     async def unready(self) -> str:
-        """Why this server cannot serve calls now that another could, in words that any caller may read; "": none. Takes
-        seconds at most."""
+        """The reason why this server cannot serve calls now while another one could; "" without one. Any caller may read it.
+        Takes seconds at most."""
         if self._runtime is None:
             return STARTING
         health = self._runtime.engine.database.health
@@ -67,13 +67,14 @@ class Process:
         return reason
 
     async def find_database_fault(self) -> str:
-        """Why nobody can write the database now; "": it can be written, or it is not open yet. Takes seconds at most."""
+        """The reason why the database cannot be written now; "" without one, or if it is not open yet. Takes seconds at
+        most."""
         if self._runtime is None:
             return ""
         return await self._runtime.engine.database.health.ask()
 
     def mask(self, text: str) -> str:
-        """An error's text, its secrets masked once the patterns are loaded: it may repeat what a caller sent."""
+        """An error's text, which may quote the caller, with secrets masked once the patterns are loaded."""
         if self._runtime is not None:
             return self._runtime.mask(text)
         return text
@@ -91,7 +92,7 @@ class Process:
         return await (await self.runtime()).act(name, function, caller, values, given, self.settings)
 
     async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
-        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+        """Record a refused call in the journal. Raises StorageUnavailable."""
         await (await self.runtime()).record_refusal(principal, tool=tool, client=client, error=error)
 
     async def is_captured(self, client: str) -> bool:
@@ -99,7 +100,7 @@ class Process:
         return False
 
     async def begin_watching(self, scope: Scope) -> None:
-        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        """Begin to watch the scope from its current state. Raises StorageUnavailable."""
         await (await self.runtime()).watcher.begin(scope)
 
     @contextlib.asynccontextmanager
@@ -115,8 +116,8 @@ class Process:
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
-            # Only now has an opening that was under way come to its end.
-            # The cancellation that ends the server would also cut off the closing of the database.
+            # By now an opening that was under way has finished. The shield protects the closing of the database from the
+            # cancellation that ends the server.
             with anyio.CancelScope(shield=True):
                 if self._runtime is not None:
                     await self._runtime.close()
@@ -126,7 +127,7 @@ class Process:
             share_one_heap()
             with pause_collection():
                 await load_for(_open_runtime)
-                # Not interrupted half way: what is opened must be closed.
+                # Shielded, so that an opened database is always closed.
                 with anyio.CancelScope(shield=True):
                     runtime = await _open_runtime(self.settings, self._hub)
                     runtime.describe = self._describe or runtime.describe
@@ -139,7 +140,7 @@ class Process:
                 self._stop.ask(1)
             return
         finally:
-            # Also after a failure, so that waiting calls get an error and do not hang.
+            # Set also after a failure, so that waiting calls get an error.
             self._settled.set()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runtime.watcher.run)

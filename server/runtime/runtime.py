@@ -1,6 +1,6 @@
-"""The composition root: opens what the settings name, and runs the tools on it.
+"""The composition root: opens the memory that the settings describe, and runs the tools on it.
 
-Loaded in a thread after the server began to answer: everything heavy is imported from here.
+It imports everything heavy, so it is loaded in a thread after the server has begun to answer.
 """
 
 import asyncio
@@ -53,32 +53,32 @@ if TYPE_CHECKING:
 
 
 FRESH_MS = 5_000
-"""How long a count is used; a fifth of that once it exceeds half the limit."""
+"""A count is valid this long, and a fifth of it once it exceeds half the limit."""
 MOST_TENANTS = 1000
 
 
 class QueueRoom:
-    """At most ``most`` jobs of a tenant may be due, of the kinds that a worker does by itself; 0: any number.
+    """Refuses writes of a tenant with ``most`` due jobs of the kinds that a worker does by itself; 0: any number.
 
-    They are not counted for each write, so a tenant may exceed the limit by what it makes due in between. Jobs that wait
-    for their own time, for a host's model, or for the next day's budget are no backlog, and are not counted.
+    The jobs are not counted at each write, so a tenant may exceed the limit between two counts. Jobs that wait for their
+    time, for a host's model or for the next day's budget do not count.
     """
 
     def __init__(self, engine: Engine, kinds: Callable[[], Collection[Kind]], most: int) -> None:
         self._engine = engine
         self._kinds = kinds
         self._most = most
-        # By tenant: the jobs at the last count, and until when the count is used.
+        # By tenant: the jobs at the last count, and until when the count is valid.
         self._counts = LRUCache[str, tuple[int, int]](MOST_TENANTS)
 
     async def check(self, tenant_id: str) -> None:
-        """Raises TooMuch when no room exists, StorageUnavailable."""
+        """Raises TooMuch if the tenant has too many due jobs, StorageUnavailable."""
         if not self._most:
             return
         now = self._engine.now()
         count, until = self._counts.get(tenant_id, (0, 0))
         if now >= until:
-            # Other requests use the old count meanwhile, so that only one request counts.
+            # Meanwhile other requests use the old count, so that only one request counts.
             self._counts[tenant_id] = count, now + FRESH_MS
             count = await self._engine.database.read(
                 job_rows.count_due, Tenant(tenant_id), self._kinds(), most=self._most, now=now
@@ -92,22 +92,23 @@ class QueueRoom:
 
 
 RECENT_MS = 30 * MINUTE_MS
-"""A conversation that was changed longer ago is not offered to go on with."""
+"""The hint only offers a conversation that changed within this time."""
 _CHOOSE = "thread_id chooses another"
 _GO_ON = "give it as thread_id to go on in it"
 _MOST_KNOWN = 10_000
 
 
 class DefaultThreads:
-    """Knows of which threads something is stored, so that no lookup is needed for a thread that is in use."""
+    """Adds the name of a default thread to answers. It remembers stored threads, so that a thread in use needs no
+    lookup."""
 
     def __init__(self) -> None:
         self._known: set[tuple[Scope, str]] = set()
 
     async def add_note(self, answer: Any, call: Call) -> Any:
-        """The answer; if it is of a thread that nothing named, with what is to be said of that: text has a last line
-        more, what is made of several texts a last line in the first, a structure ``thread_id`` and ``note``."""
-        # Only a call that came to a thread by default needs to say which one it was.
+        """The answer; if the call used a default thread, with a note about it. A text gets one more line, the first of
+        several texts gets that line, and a structure gets ``thread_id`` and ``note``."""
+        # Only the answer of a call that used a default thread needs to name it.
         thread = call.default_use.thread_id
         if not thread:
             return answer
@@ -116,7 +117,7 @@ class DefaultThreads:
         how = hint or (_GO_ON if is_new else _CHOOSE)
         if isinstance(answer, AnswerWithMedia):
             return replace(answer, structure=await self.add_note(answer.structure, call))
-        # A model that is not told how to go on would begin a new thread with each of its messages.
+        # If the thread is new, the model must learn how to continue it, or it would begin a new one with each message.
         if isinstance(answer, dict) and call.default_use.brief and not is_new:
             return {**answer, "thread_id": thread}
         if isinstance(answer, dict):
@@ -130,15 +131,12 @@ class DefaultThreads:
         return [f"{first}\n{line}", *rest]
 
     async def _hint(self, call: Call, thread: str) -> str:
-        """How to go on with another conversation of minutes ago; "" if none exists or this one has begun."""
+        """How to continue another recent conversation; "" if there is none, or if this one has begun."""
         known, now = (call.scope, thread), call.engine.now()
-        # A write makes the thread, so there is no need to look whether it exists.
+        # A write creates the thread, so only a read needs the lookup.
         if call.default_use.reads and known not in self._known:
-            if call.caller.client != UNKNOWN_CLIENT:
-                client = call.caller.client
-            else:
-                # Without a client's name nothing shows whose conversation it was, so there is no hint.
-                client = ""
+            # Without the client's name it is unknown whose conversation it was, so the caller gets no hint.
+            client = call.caller.client if call.caller.client != UNKNOWN_CLIENT else ""
             found = await call.engine.database.read(
                 threads.find_elsewhere, call.scope, thread, client, since=now - RECENT_MS
             )
@@ -147,7 +145,7 @@ class DefaultThreads:
                 if found.thread_id:
                     return f"go on with thread_id={shown} if this is the conversation of {age}"
                 return ""
-        # The set is a cache: forgetting all of it costs one lookup for each thread.
+        # The set is a cache, so clearing it costs one lookup for each thread.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known.add(known)
@@ -157,13 +155,11 @@ class DefaultThreads:
 log = logging.getLogger(__name__)
 
 LOAD_AFTER_SECONDS = 1.0
-"""The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
-query needs it: what such a process writes is embedded by the next that stays."""
+"""Background work begins this long after the start, so that the first calls have the cores to themselves. A process that
+ends before never loads the embedder unless a query needs it; a later process embeds its texts."""
 _ANSWERED_SECONDS = 10.0
 _JOURNALED = list_writers() | {list_all_threads.name, explore_memories.name}
-"""What writes its own lines in the journal."""
-
-
+"""Tools that write their own lines in the journal."""
 _ADDING = (add_messages.function, store_messages)
 _OF_PAGES = frozenset(each.name for each in OF_PAGES)
 _LAST_WRITE_SECONDS = 2.0
@@ -171,7 +167,7 @@ _LAST_WRITE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class _MeasuredCall:
-    """A call that is under way; once it was answered, what a model was shown of it."""
+    """A call under way: whether it has failed, and the tokens of its answer to a model."""
 
     failed: bool = True
     tokens: int = 0
@@ -184,7 +180,7 @@ class Runtime:
         self.engine = engine
         self.settings = settings
         self.watcher = watcher
-        self.describe = _describe_alone
+        self.describe: Callable[[], ProcessState] = lambda: {"pid": os.getpid(), "shared": False}
         self._worker: JobWorker | None = None
         self._room: QueueRoom | None = None
         self._defaults = DefaultThreads()
@@ -201,7 +197,7 @@ class Runtime:
         return self._worker
 
     async def worker_of(self, engine: Engine) -> "JobWorker":
-        """The worker of this process, or, for the engine of another cluster, one for that."""
+        """The worker of this process; for the engine of another cluster a new worker."""
         if engine is self.engine:
             return await self.worker()
         await load_for(_make_worker)
@@ -213,14 +209,14 @@ class Runtime:
         """Run the function of a tool, a resource or a prompt, with the settings of its connection. Raises LayerloreError, or
         a defect."""
         with use_zone(caller.zone), self._counted(), self._measured(name, caller) as measured:
-            # Only messages make background jobs in numbers, and only other tenants have a quota of them.
+            # Only messages create many background jobs, and only other tenants have a limit on them.
             if function in _ADDING and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)
             # Imports happen in a thread before the call, so that no other call waits for them.
             await load_for(function)
             agent = caller.scope.agent_id
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
-            # An operator may look at what was stored before the memory was switched off.
+            # An operator may read a memory that is switched off.
             if settings.memory == "off" and function is not memory_status.function and not caller.operates:
                 raise MemoryClosed(settings.describe_closed(agent))
             tools = self._tools_for(settings, caller.principal.rights)
@@ -229,10 +225,10 @@ class Runtime:
                 name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
             )
             answer = await function(call, **values)
-            # Set at the end: a call that raises stays marked as failed.
+            # Set at the end, so that a call that raises stays marked as failed.
             measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:
-                # An operator reads other people's memories, so each look is in the journal.
+                # An operator reads other people's memories, so the journal records each read.
                 line = make_line(engine.hmac_key, caller.scope, call.sent().origin, "done", engine.now())
                 await journal_lines.append(engine.database, caller.scope, line)
             return await self._defaults.add_note(answer, call)
@@ -244,7 +240,7 @@ class Runtime:
         return self._tools[key]
 
     async def first_calls_answered(self) -> None:
-        """Return when a while has passed and no call is under way; a call that takes long is not waited for."""
+        """Return after LOAD_AFTER_SECONDS, as soon as no call is under way. A call that takes too long does not delay it."""
         await anyio.sleep(LOAD_AFTER_SECONDS)
         with anyio.move_on_after(_ANSWERED_SECONDS):
             while self._under_way:
@@ -263,12 +259,12 @@ class Runtime:
 
     @contextlib.contextmanager
     def _measured(self, name: str, caller: Caller) -> Iterator[_MeasuredCall]:
-        """Count a call and how long it takes, unless a page makes it."""
+        """Count a call and its duration, unless a page makes it."""
         measured, began = _MeasuredCall(), perf_counter()
         try:
             yield measured
         finally:
-            # A page asks for many things at once, which would hide what models do.
+            # A page makes many calls at once, which would hide those of models.
             if not caller.by_page and name not in _OF_PAGES:
                 took, now = (perf_counter() - began) * 1000, self.engine.now()
                 self.engine.counts.count_call(
@@ -282,7 +278,7 @@ class Runtime:
         await self._room.check(tenant)
 
     async def api_key(self, digest: str) -> ApiKey | None:
-        """The stored key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
+        """The stored key with this digest, if its tenant may be served. Raises StorageUnavailable."""
         key = await self.engine.database.read_installation(api_keys.by_digest, digest)
         # The serving role could bypass row-level security, so only this machine's own tenant may be served.
         if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := self.engine.database.unfit):
@@ -293,9 +289,9 @@ class Runtime:
     async def record_refusal(
         self, principal: Principal, *, tool: str, client: str, error: Exception, resource: str = ""
     ) -> None:
-        """Have the journal say that a call was refused; ``resource`` is the one that it named. Raises nothing.
+        """Record a refused call in the journal. ``resource``: the one that the call named. Raises nothing.
 
-        Where the principal may act for several agents, none is named: which one the caller meant is its own text.
+        If the principal may act for several agents, the line names none, since the caller's choice is unchecked text.
         """
         if principal.agents is not None and len(principal.agents) == 1:
             agent = next(iter(principal.agents))
@@ -306,11 +302,11 @@ class Runtime:
         await report_denial(self.engine, Denial(scope, origin, type(error).__name__))
 
     async def report_denials(self) -> None:
-        """Have the journal report refused calls that were only counted, until cancelled. Raises nothing."""
+        """Report refused calls that were only counted to the journal, until cancelled. Raises nothing."""
         await keep_reporting_denials(self.engine)
 
     async def keep_counts(self) -> None:
-        """Write what was counted of calls once a minute, until cancelled. Raises nothing."""
+        """Write the counts of calls once a minute, until cancelled. Raises nothing."""
         while True:
             await anyio.sleep(WRITE_SECONDS)
             await self._write_counts()
@@ -319,16 +315,16 @@ class Runtime:
         try:
             await self.engine.counts.write(self.engine.database, self.engine.now())
         except StorageUnavailable as error:
-            log.debug("how often tools were called is not written yet: %s", error)
+            log.debug("the counts of calls could not be written yet: %s", error)
         except Exception:
-            log.exception("how often tools were called is not written")
+            log.exception("the counts of calls could not be written")
 
     def mask(self, text: str) -> str:
-        """The text of an error, its secrets masked."""
+        """The text of an error with its secrets masked."""
         return self.engine.derived_text(text)
 
     async def close(self) -> None:
-        # The database is still open here, so counts of the last minute are not lost.
+        # Written while the database is still open, so that the counts of the last minute are not lost.
         await report_counted_denials(self.engine)
         with anyio.move_on_after(_LAST_WRITE_SECONDS):
             await self._write_counts()
@@ -339,10 +335,6 @@ def _make_worker(engine: Engine, settings: Settings) -> "JobWorker":
     from layerlore.extraction.jobs.registry import make_worker
 
     return make_worker(engine, settings.llm, tenant_daily_tokens=settings.rates.tenant_model_tokens_per_day)
-
-
-def _describe_alone() -> ProcessState:
-    return {"pid": os.getpid(), "shared": False}
 
 
 async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:

@@ -92,7 +92,8 @@ TRACE_ID_META = "layerlore/trace_id"
 _ID_CHARS = 64
 
 Outcome = Literal["ok", "error", "refused", "unavailable", "failed", "cancelled"]
-"""``error``: the caller can mend it. ``refused``: a limit. ``unavailable``: the database. ``failed``: a defect."""
+"""``error``: the caller can correct it. ``refused``: a limit is exceeded. ``unavailable``: the database is away. ``failed``: a
+defect."""
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ _ended: ContextVar[_Ended | None] = ContextVar("_ended", default=None)
 
 @contextmanager
 def noted_errors() -> Iterator[None]:
-    """Record why the current call fails: its answer does not say whether the caller can mend that."""
+    """Record the outcome of a failing call, since its answer does not show whether the caller can correct it."""
     try:
         yield
     except Exception as error:
@@ -132,7 +133,7 @@ def _outcome_of(error: BaseException) -> Outcome:
 
 
 class CallRecords:
-    """Middleware of the MCP server that records each call. ``names``: of the tools, since others are texts of callers."""
+    """Middleware of the MCP server that records each call. ``names``: the tools; other names are unchecked text of callers."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -171,7 +172,7 @@ class CallRecords:
 
 
 def _add_trace_id(result: HandlerResult) -> None:
-    """Name the trace in an error, so that its reader can say which one it was."""
+    """Name the trace in an error, so that its reader can report it."""
     trace_id = find_trace_id()
     if trace_id and isinstance(result, CallToolResult):
         result.meta = {**(result.meta or {}), TRACE_ID_META: trace_id}
@@ -188,8 +189,8 @@ def _record(tool: str, outcome: Outcome, seconds: float) -> None:
 class ToolServer(MCPServer[Lifespan]):
     """An MCPServer whose tools are declarations; the process behind it runs their functions.
 
-    A call with an argument that the tool does not have is refused. Errors are ToolErrors that a model can act on;
-    what is raised unexpectedly stays in the log. ``for_pages``: the tools that only pages have.
+    It refuses a call with an unknown argument. Its errors are ToolErrors that a model can act on; unexpected exceptions
+    only go to the log. ``for_pages``: the tools that only pages have.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class ToolServer(MCPServer[Lifespan]):
         add_middleware(self, CallRecords(self._declarations))
 
     async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
-        """The tools that the caller has the right to."""
+        """The listed tools that the caller's rights allow."""
         rights = principal_of(ctx).rights
         by_name = {tool.name: tool for tool in await self.list_tools()}
         # The list depends on the request: an agent may have settings of its own, and a page gets more tools.
@@ -221,13 +222,13 @@ class ToolServer(MCPServer[Lifespan]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend, and MCPError
-        for a tool that is not there, which in both eras is a protocol error."""
+        """Check, run and answer one call. Raises ToolError for a failed call, and MCPError for an unknown tool, which is a
+        protocol error in both eras."""
         assert context is not None
         process = context.request_context.lifespan_context
         offered = self._offered(context.request_context)
         if name not in offered:
-            # A tool that the memory's mode removes deserves a reason, not "there is no such tool".
+            # If the memory's mode removes the tool, the error says so instead of "there is no such tool".
             self._refuse_closed(context.request_context, name)
             near = suggest_name(name, offered)
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
@@ -242,20 +243,20 @@ class ToolServer(MCPServer[Lifespan]):
         except LayerloreError as error:
             raise ToolError(process.mask(str(error))) from error
         except ToolError as error:
-            # The cause stays, but the text is masked: it may repeat what the caller sent.
+            # The cause stays, but the text is masked, since it may quote the caller.
             raise ToolError(process.mask(str(error))) from error.__cause__
         except Exception as error:
-            # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
+            # The SDK would answer with the exception's own text, which may hold SQL or stored content.
             log.exception("%s failed unexpectedly", name)
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
 
     def _offered(self, ctx: RequestContext) -> list[str]:
-        """The names of the tools that the agent or the page of a request has, whatever its rights."""
+        """The names of the tools for the agent or the page of a request, regardless of its rights."""
         listed, beside = self._chosen(ctx)
         return [*listed, *beside]
 
     def _chosen(self, ctx: RequestContext) -> tuple[list[str], list[str]]:
-        """The tools that models are listed, and those that the page has beside them, if one asks."""
+        """The names of the listed tools, and of the further ones for a page if the request is a page's."""
         page = is_for_page(ctx)
         if not ctx.lifespan_context.settings.agents:
             return self._listed, self._for_pages if page else []
@@ -267,7 +268,7 @@ class ToolServer(MCPServer[Lifespan]):
         return [each.name for each in choose_tools(settings)], [each.name for each in beside]
 
     def _refuse_closed(self, ctx: RequestContext, name: str) -> None:
-        """Raises ToolError for a tool that the mode of the agent's memory takes away."""
+        """Raises ToolError for a tool that the mode of the agent's memory removes."""
         settings = settings_of(ctx)
         if settings.memory == "on" or name not in ALL_TOOLS:
             return
@@ -284,7 +285,7 @@ class ToolServer(MCPServer[Lifespan]):
         needs = declaration.needs(arguments)
         caller = await admit(context.request_context, needs, name, of_tenant=declaration.of_tenant)
         settings = process.settings.for_agent(caller.scope.agent_id)
-        # Some tools both read and write, so it depends on the arguments whether the call is allowed.
+        # Some tools both read and write, so the arguments decide whether the call is allowed.
         if settings.memory == "read-only" and declaration.changes(arguments):
             raise ToolError(f"{name} cannot be called so: {settings.describe_closed(caller.scope.agent_id)}")
         values, given = check_arguments(self._declared[name], arguments)
@@ -294,7 +295,7 @@ class ToolServer(MCPServer[Lifespan]):
 
 
 def _operation(declaration: Declaration, arguments: dict[str, Any]) -> str:
-    """What a call does to the memory, as OpenTelemetry's conventions for generative AI name it."""
+    """The operation of a call in OpenTelemetry's conventions for generative AI."""
     if not declaration.changes(arguments):
         return "search_memory"
     if "forget" in declaration.needs(arguments):
@@ -305,7 +306,7 @@ def _operation(declaration: Declaration, arguments: dict[str, Any]) -> str:
 
 
 def _described_for(tools: Sequence[ListedTool], default: Default) -> list[ListedTool]:
-    """The tools, their texts saying what thread_id means on the connection."""
+    """The tools, with texts that say what thread_id means on the connection."""
 
     def described(tool: ListedTool) -> ListedTool:
         properties = tool.input_schema.get("properties", {})
@@ -322,7 +323,7 @@ def _described_for(tools: Sequence[ListedTool], default: Default) -> list[Listed
 
 # The lists change with the server's version and the caller's rights only.
 _HOUR_MS = 3_600_000
-# How a client of each era asks what the server is.
+# By these methods a client of each era asks for the server's description.
 _ASKING = ("initialize", "server/discover")
 CACHE_HINTS: dict[Any, CacheHint] = {
     "tools/list": CacheHint(ttl_ms=_HOUR_MS, scope="private"),
@@ -331,7 +332,7 @@ CACHE_HINTS: dict[Any, CacheHint] = {
 
 
 class Pages(Extension):
-    """Tells clients that there is a page to show, with its tools."""
+    """Announces to clients that this server has a page."""
 
     identifier = EXTENSION_ID
 
@@ -340,7 +341,7 @@ class Pages(Extension):
 
 
 def build_server(settings: Settings, *, stop: StopRequest | None = None, **options: Any) -> ToolServer:
-    """A server of either era, one lifespan for all its connections. ``stop`` is requested when it cannot start."""
+    """A server of both eras, with one lifespan for all its connections. ``stop``: requested if the server cannot start."""
     hub = NotificationHub(RULES)
 
     @contextlib.asynccontextmanager
@@ -358,8 +359,8 @@ def build_server(settings: Settings, *, stop: StopRequest | None = None, **optio
 
 
 def assemble_server(settings: Settings, hub: NotificationHub, **options: Any) -> ToolServer:
-    """A server with the tools that the settings choose and the news of the hub; without a lifespan, the code that
-    serves a connection gives its requests the value of one."""
+    """A server with the tools that the settings choose and the news of the hub. Without a lifespan, the code that serves a
+    connection provides its value."""
     server = ToolServer(
         "layerlore",
         choose_declared(settings),
@@ -379,7 +380,7 @@ def assemble_server(settings: Settings, hub: NotificationHub, **options: Any) ->
 
 
 def _serve_methods(mcp: ToolServer) -> None:
-    """Make ``mcp`` answer for the memory of its caller: tools, resources and their templates, completion and prompts."""
+    """Register the methods of the memory: tools, resources and their templates, completion, prompts and hooks."""
     serve_method(mcp, "tools/list", PaginatedRequestParams, convert_errors(mcp.list_permitted))
     serve_method(mcp, "resources/list", PaginatedRequestParams, convert_errors(list_resources))
     serve_method(mcp, "resources/templates/list", PaginatedRequestParams, convert_errors(list_templates))
@@ -393,7 +394,7 @@ def _serve_methods(mcp: ToolServer) -> None:
 
 
 async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-    """Answer who asks what the server is with instructions, too: for their rights, on their connection."""
+    """Add instructions to the server's description, according to the caller's rights and connection."""
     # The SDK makes the answer; only the instructions are added.
     result = await call_next(ctx)
     if ctx.method not in _ASKING or not isinstance(result, dict):
@@ -411,7 +412,7 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
 
 
 def _name_client(ctx: RequestContext) -> str:
-    """The client's own name. During ``initialize`` its session does not know that yet."""
+    """The client's own name. During ``initialize`` the session does not know it yet, so the request has it."""
     given = (ctx.params or {}).get("clientInfo")
     if isinstance(given, dict):
         return str(given.get("name", ""))

@@ -1,10 +1,10 @@
-"""The work of a server that no call asks for: erasing, keeping the index, background jobs.
+"""The background work of a server: erasing, the index, and jobs.
 
-Loaded and begun after the first calls: on a busy machine each of them would wait for everything that is loaded before.
+It is loaded after the first calls, which would otherwise wait for it on a busy machine.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
@@ -36,11 +36,11 @@ OURS = Tenant(LOCAL_TENANT)
 OPEN_STATES: tuple[State, ...] = ("due", "running", "later")
 CHECK_SECONDS = 5.0
 LOADED_SECONDS = 10.0
-"""After so long everything is loaded that a server ever loads, an embedder included."""
+"""By then a server has loaded everything, including an embedder."""
 
 
 async def keep_up(runtime: Runtime) -> None:
-    """Do all of it, until cancelled. Raises nothing."""
+    """Do all background work, until cancelled. Raises nothing."""
     engine = runtime.engine
     # The embedder loads in a thread of its own.
     if engine.embedding is not None:
@@ -51,30 +51,32 @@ async def keep_up(runtime: Runtime) -> None:
             tasks.start_soon(_report_jobs, engine)
         for of_cluster in engine.for_clusters():
             tasks.start_soon(_look_at_database, of_cluster)
-            tasks.start_soon(_erase_now_and_then, of_cluster)
+            failure = "what was deleted long ago could not be erased"
+            tasks.start_soon(_repeat, ERASE_EVERY_SECONDS, _erase, of_cluster, failure)
             # Without such rules the search for old messages would find nothing.
             if engine.retention.deletes:
-                tasks.start_soon(_retain_now_and_then, of_cluster)
+                failure = "old messages could not be removed"
+                tasks.start_soon(_repeat, RETAIN_EVERY_SECONDS, _retain, of_cluster, failure)
             if runtime.settings.memory != "off":
                 tasks.start_soon(_keep_index, of_cluster)
                 tasks.start_soon(_do_jobs, runtime, of_cluster)
-        # The modules of all tools are loaded now, so that no later call waits for an import.
+        # Load the modules of all tools now, so that no later call waits for an import.
         for tool in DECLARATIONS:
             await load_for(tool.function)
-        # Everything loaded by then stays, so the collector need not look at it again.
+        # Everything loaded by now stays, so the garbage collector need not look at it again.
         await anyio.sleep(LOADED_SECONDS)
         freeze_objects()
 
 
 async def _look_at_database(engine: Engine) -> None:
-    """So that the log says soon that nothing can be written, also without a write."""
+    """Check again and again that the database can be written, so that the log soon reports a failure."""
     while True:
         await engine.database.health.ask()
         await anyio.sleep(LOOK_EVERY_SECONDS)
 
 
 async def _check_database(engine: Engine) -> None:
-    """A damaged file is noticed at the start, and not when its content is needed."""
+    """Check the file for damage, so that the log reports it at the start."""
     try:
         await engine.database.check_quickly(CHECK_SECONDS)
     except LayerloreError as error:
@@ -82,7 +84,7 @@ async def _check_database(engine: Engine) -> None:
 
 
 async def _report_jobs(engine: Engine) -> None:
-    """Keep the numbers of background jobs fresh. They are not counted in full: that would take longer the more there are."""
+    """Update the metrics of background jobs. At most MOST_COUNTED jobs are counted, since a full count could take long."""
     while True:
         try:
             now = engine.now()
@@ -98,7 +100,7 @@ async def _report_jobs(engine: Engine) -> None:
 def _set_job_levels(found: Sequence[JobCount], now: int) -> None:
     counts = {(each.kind, each.state): each.jobs for each in found}
     since = {each.kind: each.due_at for each in found if each.state == "due"}
-    # Kinds without jobs are set as well, since a level stays what it was.
+    # Kinds without jobs are set as well, since a metric keeps its last value.
     for kind in KINDS:
         for state in OPEN_STATES:
             metrics.JOBS.set(counts.get((kind, state), 0), kind, state)
@@ -111,15 +113,11 @@ async def _do_jobs(runtime: Runtime, engine: Engine) -> None:
 
 
 async def _keep_index(engine: Engine) -> None:
-    """Keep words and vectors of what is stored up to date."""
-    if engine.embedding is None:
-        await _rebuild_old(engine)
+    """Keep the words and the vectors of stored texts up to date."""
+    if engine.embedding is not None:
+        # It begins with all texts without a vector, also those written meanwhile.
+        await VectorWriter(engine, engine.embedding, engine.new_id()).run()
         return
-    # It begins with all that lacks a vector, also what was written meanwhile.
-    await VectorWriter(engine, engine.embedding, engine.new_id()).run()
-
-
-async def _rebuild_old(engine: Engine) -> None:
     try:
         await rebuild_old(engine)
     except LayerloreError as error:
@@ -128,34 +126,28 @@ async def _rebuild_old(engine: Engine) -> None:
         log.exception("some messages are still indexed by older rules, until the next start")
 
 
-async def _erase_now_and_then(engine: Engine) -> None:
+async def _repeat(seconds: float, work: Callable[[Engine], Awaitable[None]], engine: Engine, failure: str) -> None:
+    """Do work on the engine again and again. ``failure``: the text for the log if it raises."""
     while True:
         try:
-            await _erase(engine)
+            await work(engine)
         except LayerloreError as error:
-            log.warning("what was deleted long ago could not be erased; it is tried again: %s", error)
+            log.warning("%s; it is tried again: %s", failure, error)
         except Exception:
-            log.exception("what was deleted long ago could not be erased; it is tried again")
-        await anyio.sleep(ERASE_EVERY_SECONDS)
+            log.exception("%s; it is tried again", failure)
+        await anyio.sleep(seconds)
 
 
-async def _retain_now_and_then(engine: Engine) -> None:
-    while True:
-        try:
-            gone = await retain(engine)
-            if gone:
-                log.info("retention took %d messages away", gone)
-        except LayerloreError as error:
-            log.warning("what retention leaves no place for is still there; it is tried again: %s", error)
-        except Exception:
-            log.exception("what retention leaves no place for is still there; it is tried again")
-        await anyio.sleep(RETAIN_EVERY_SECONDS)
+async def _retain(engine: Engine) -> None:
+    gone = await retain(engine)
+    if gone:
+        log.info("retention took %d messages away", gone)
 
 
 async def _erase(engine: Engine) -> None:
-    """Erase what an interrupted erasure left, what was deleted long enough ago and runs that have expired, and, on
-    SQLite, the bytes that erased rows left in the file."""
-    # Interrupted erasures first: what a user has erased must not survive a crash.
+    """Finish interrupted erasures, erase expired deletes and runs, and, on SQLite, the bytes that erased rows left in the
+    file."""
+    # Interrupted erasures come first, since erased data must not survive a crash.
     rows = await finish_erasures(engine)
     if rows:
         log.info("finished an erasure that was interrupted: %d rows", rows)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -83,13 +84,11 @@ def choose_project(wanted: str, folder: str, data_dir: str) -> str:
     if found.claimed:
         # A thin client may have no standard error, and a warning must not stop the launch.
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"layerlore: {describe_claim(found)}; `{CONFIRM}` confirms it\n")
+            command = f"layerlore --data-dir {shlex.quote(data_dir)} project --confirm"
+            sys.stderr.write(f"layerlore: {describe_claim(found)}; `{command}` confirms it\n")
     if found.name:
         return project_resource(found.name)
     return ""
-
-
-CONFIRM = "layerlore project --confirm"
 
 
 def describe_claim(found: FoundProject) -> str:

@@ -34,7 +34,7 @@ from pydantic_settings import (
 )
 
 from layerlore.memory.rules.time_zones import LONGEST_NAME, local_zone, read_zone
-from layerlore.memory.rules.validation import Limits
+from layerlore.memory.rules.validation import Limits, is_blank
 from layerlore.memory.settings.context_settings import (
     ContextRules,
     EmbeddingSettings,
@@ -354,7 +354,7 @@ class Settings(BaseSettings):
     @classmethod
     def _has_audience(cls, jwt: JwtSettings, info: ValidationInfo) -> JwtSettings:
         http: HttpSettings | None = info.data.get("http")
-        # The same issuer makes tokens for other services, which an audience tells apart.
+        # The same issuer makes tokens for other services. Only the audience distinguishes them.
         if jwt.issuer and not jwt.audience and http is not None and not http.public_url:
             raise ValueError(
                 "issuer needs audience or http.public_url: without them, tokens that were made for others would be accepted"
@@ -480,6 +480,19 @@ def load_launched(flags: Mapping[str, Any], environ: Mapping[str, str] | None = 
     SettingsError."""
     given = {name: value for name, value in flags.items() if name not in ("config", ALONE)}
     return load_settings(given, config=flags.get("config"), environ=environ)
+
+
+def load_served(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a launch that serves agents, and so stores under its names. Commands take any name, since people read
+    and erase with them what an older version stored. Raises SettingsError."""
+    found = load_launched(flags, environ)
+    for name, value in (("agent", found.agent), ("resource", found.resource), ("thread", found.thread)):
+        # The empty thread is none.
+        if value and is_blank(value):
+            raise SettingsError(
+                f"{name}: has blanks and invisible characters only; at least one character must be visible"
+            )
+    return found
 
 
 def _spelled_out(environ: Mapping[str, Any]) -> dict[str, Any]:

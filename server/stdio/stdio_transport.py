@@ -28,7 +28,7 @@ from layerlore.server.process.sdk_private import Messages, Replies, add_middlewa
 from layerlore.server.process.shutdown import ExitDeadline, StopRequest
 from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
 from layerlore.server.runtime.tool_server import build_server
-from layerlore.server.settings.settings import SettingsError, load_launched
+from layerlore.server.settings.settings import SettingsError, load_served
 from layerlore.server.stdio.streams import ByteSink, ByteSource, open_streams
 
 logger = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class LineConnection:
             try:
                 await self._sink.write(line)
             except OSError:
-                self._stop.ask()  # nobody reads any more
+                self._stop.ask()  # the host has stopped reading
 
     async def _end_when_asked(self) -> None:
         await self._stop.wait()
@@ -295,7 +295,7 @@ async def _watch_parent(stop: StopRequest) -> None:
 def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
     """Serve until the client leaves. Returns the exit code: 2 for invalid settings."""
     try:
-        settings = load_launched(flags)
+        settings = load_served(flags)
     except SettingsError as error:
         sys.stderr.write(f"layerlore: {error}\n")
         return 2

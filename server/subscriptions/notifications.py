@@ -1,8 +1,8 @@
-"""News of changes for the clients that asked for it, in both protocol eras.
+"""Sends news of changes to the clients that subscribed to it, in both protocol eras.
 
-A client of the modern era opens a `subscriptions/listen` stream, which the SDK feeds from the bus. One of the handshake
-era subscribes to resources and keeps a channel open; the SDK leaves it to the server to remember whom to notify. The bus
-feeds each stream in the scope of the client that opened it.
+A client of the modern era opens a `subscriptions/listen` stream, which the SDK feeds from the bus. A client of the
+handshake era subscribes to resources and keeps a channel open; the SDK does not remember whom to notify, so this module
+does. The bus feeds each stream in the scope of its client.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExc
 from layerlore.storage.core.records import Scope
 
 LIST = ""
-"""Stands for the list of resources, which is watched as a URI is."""
+"""Stands for the list of resources, which clients watch like a URI."""
 
 
 class Interest:
-    """Counts who watches what, in which scope. ``changed`` is called when the first begins to watch something in a
-    scope, and when the last one has stopped."""
+    """Counts the watchers of each URI in each scope. ``changed`` is called when a URI gets its first watcher, and when it
+    loses the last one."""
 
     def __init__(self) -> None:
         self.changed: Callable[[Scope, str], None] = lambda scope, uri: None
@@ -58,18 +58,18 @@ class Interest:
         return self._watched.keys()
 
     def uris(self, scope: Scope) -> Collection[str]:
-        """The URIs, each as its watchers wrote it, and perhaps LIST."""
+        """The watched URIs of a scope, as the watchers wrote them, and LIST if it is watched."""
         return self._watched.get(scope, {}).keys()
 
     def add(self, scope: Scope, uri: str) -> None:
         counts = self._watched.setdefault(scope, Counter())
         counts[uri] += 1
-        # Only the first and the last watcher matter: the database is watched once for all of them.
+        # Only the first and the last watcher matter, since the database is watched once for all of them.
         if counts[uri] == 1:
             self._notify(scope, uri)
 
     def drop(self, scope: Scope, uri: str) -> None:
-        """One less. It must have been added."""
+        """Count one watcher less. It must have been added."""
         counts = self._watched[scope]
         counts[uri] -= 1
         if counts[uri] == 0:
@@ -80,7 +80,7 @@ class Interest:
 
     @contextmanager
     def hold(self, scope: Scope, uris: Collection[str]) -> Iterator[None]:
-        """Watched while the context is entered."""
+        """Watch the URIs while the context is entered."""
         for uri in uris:
             self.add(scope, uri)
         try:
@@ -89,10 +89,10 @@ class Interest:
             for uri in uris:
                 self.drop(scope, uri)
 
-    async def until(self, *, somebody: bool) -> None:
-        """Wait until a client watches something, or none does anything."""
-        # Checked again after each change, as another one may have come meanwhile.
-        while bool(self._watched) != somebody:
+    async def until(self, *, watched: bool) -> None:
+        """Wait until a client watches something, or until none watches anything."""
+        # Checked again after each wait, since there may have been another change meanwhile.
+        while bool(self._watched) != watched:
             await self._turned.wait()
 
     def _notify(self, scope: Scope, uri: str) -> None:
@@ -102,7 +102,7 @@ class Interest:
 
 
 SEND_SECONDS = 1.0
-"""How long a client of the handshake era may keep one piece of news waiting."""
+"""Sending one piece of news to a client of the handshake era may take this long."""
 
 MAX_WATCHED_URIS = 1000
 
@@ -113,7 +113,7 @@ _SAME_FOR_ALL = Scope("", "", "")
 logger = logging.getLogger(__name__)
 
 EVERYBODY: Scope | None = None
-"""In place of a scope: news that is the same for all, such as that of the list of tools."""
+"""Stands for all scopes, for news such as a change of the list of tools."""
 
 Listener = Callable[[ServerEvent], None]
 
@@ -121,21 +121,20 @@ _scope_of_request: ContextVar[Scope | None] = ContextVar("scope_of_request", def
 
 
 async def _permit_all(ctx: Ctx) -> None:
-    """Anybody may watch."""
+    """Every caller may watch."""
 
 
 async def _begin_nothing(ctx: Ctx, scope: Scope) -> None:
-    """Nothing looks for changes."""
+    """Watch nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The scope of each request, and the resources to subscribe to; by default all requests share one scope and any
-    URI is accepted.
+    """The rules for subscriptions. By default all requests share one scope, and every URI can be watched.
 
-    ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that cannot be watched.
-    ``begin`` is awaited once the hub's interest has what is requested, before the request is answered; it raises
-    LayerloreError if it cannot be watched.
+    ``scope_of``: returns the scope of a request. ``permit`` raises LayerloreError for a caller that may not watch, and
+    ``check`` for a URI that cannot be watched. ``begin`` is awaited when the hub's interest has the URIs, before the
+    request is answered; it raises LayerloreError if they cannot be watched now.
     """
 
     scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL
@@ -146,7 +145,7 @@ class Rules:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """The resources that one handshake-era client watches, and the news that waits for it."""
+    """The resources that a handshake-era client watches, and its waiting news."""
 
     uris: set[tuple[Scope, str]] = field(default_factory=set)
     list_of: Scope | None = None
@@ -156,11 +155,11 @@ class _Watch:
 
 
 class NotificationHub:
-    """Notifies clients of what changed: `MCPServer(subscriptions=hub.bus)`, `hub.install(mcp)`, and `hub.run` as a task of
-    the lifespan; then `await hub.publish(scope, event)` from any task on the event loop.
+    """Notifies clients of changes: `MCPServer(subscriptions=hub.bus)`, `hub.install(mcp)`, and `hub.run` as a task of the
+    lifespan; then `await hub.publish(scope, event)` from any task on the event loop.
 
-    News is a cue to read again, not a message: the same news waits for a client once. URIs are compared as strings.
-    A handshake-era client gets news of the list of resources once it has asked for the list. One on stateless HTTP has
+    News tells a client to read again, so the same news waits for a client only once. URIs are compared as strings. A
+    handshake-era client gets news of the list of resources after its first request for the list. On stateless HTTP it has
     no channel and gets no news.
     """
 
@@ -180,14 +179,14 @@ class NotificationHub:
         announce_list_changes(mcp)
 
     async def publish(self, scope: Scope, event: ServerEvent) -> None:
-        """Notify those who watch it in a scope."""
+        """Notify the watchers of the event in a scope."""
         await self.bus.publish_to(scope, event)
 
     async def run(self) -> None:
-        """Deliver to handshake-era clients, until cancelled."""
+        """Deliver news to handshake-era clients, until cancelled."""
         while True:
             await self._awake.wait()
-            # Cleared before the watches are read: an event during the sends wakes the loop again.
+            # Cleared before the watches are read, so that an event during the sends wakes the loop again.
             self._awake.clear()
             async with anyio.create_task_group() as sends:
                 for connection, watch in self._watches.items():
@@ -196,7 +195,7 @@ class NotificationHub:
 
     @property
     def connections(self) -> int:
-        """How many handshake-era clients are connected."""
+        """The number of connected handshake-era clients."""
         return len(self._watches)
 
     def _take(self, scope: Scope | None, event: ServerEvent) -> None:
@@ -211,9 +210,9 @@ class NotificationHub:
             if ctx.method == "subscriptions/listen":
                 return await self._listen(ctx, call_next)
         elif connection_of(ctx.session).has_standalone_channel:
-            # On stateless HTTP there is no channel for news.
+            # Stateless HTTP has no channel for news.
             watch = self._watch_of(ctx)
-            if watch.stalled:  # who asks also reads
+            if watch.stalled:  # a client that sends requests also reads again
                 watch.stalled = False
                 self._awake.set()
             if ctx.method == "resources/list":
@@ -224,17 +223,17 @@ class NotificationHub:
         try:
             request = SubscriptionsListenRequestParams.model_validate(ctx.params or {}, by_name=False)
         except ValidationError:
-            return await call_next(ctx)  # the server's own check answers it
+            return await call_next(ctx)  # the SDK's own check answers with the error
         with contextlib.ExitStack() as while_open:
 
             async def begin(ctx: Ctx, params: SubscriptionsListenRequestParams) -> EmptyResult:
                 await self._rules.permit(ctx)
                 scope, uris = self._rules.scope_of(ctx), self._uris(ctx, params)
-                # Entered in the stack, so that everything ends with the stream.
+                # The stack ends everything together with the stream.
                 while_open.enter_context(listening_in(scope))
                 while_open.enter_context(self.interest.hold(scope, uris))
                 if uris:
-                    # The mark is set before the client's request is acknowledged: every later change is news.
+                    # The mark is set before the request is acknowledged, so that every later change is news.
                     await self._rules.begin(ctx, scope)
                 return EmptyResult()
 
@@ -253,7 +252,7 @@ class NotificationHub:
         connection = connection_of(ctx.session)
         if connection not in self._watches:
             self._watches[connection] = _Watch()
-            # The SDK unwinds this when the session ends, however it ends.
+            # The SDK calls this when the session ends, for whatever reason.
             connection.exit_stack.callback(self._forget, connection)
         return self._watches[connection]
 
@@ -269,7 +268,7 @@ class NotificationHub:
         await self._rules.permit(ctx)
         uri, scope, watch = params.uri, self._rules.scope_of(ctx), self._watch_of(ctx)
         self._rules.check(ctx, uri)
-        # Watched meanwhile, because begin marks only what is being watched.
+        # Watched meanwhile, because begin only marks watched URIs.
         with self.interest.hold(scope, [uri]):
             await self._rules.begin(ctx, scope)
             # The client may have left while the mark was being set.
@@ -284,13 +283,13 @@ class NotificationHub:
         scope, watch = self._rules.scope_of(ctx), self._watch_of(ctx)
         if (scope, params.uri) in watch.uris:
             watch.uris.discard((scope, params.uri))
-            # News that waits would reach a client that has just unsubscribed.
+            # Waiting news must not reach a client that has unsubscribed.
             watch.waiting.pop(ResourceUpdated(uri=params.uri), None)
             self.interest.drop(scope, params.uri)
         return EmptyResult()
 
     async def _watch_list(self, ctx: Ctx, watch: _Watch) -> None:
-        """Before the list is read. If it cannot be watched, it cannot be read either, and the answer says so."""
+        """Begin to watch the list before it is read. If that fails, reading fails, too, and the answer says so."""
         with contextlib.suppress(LayerloreError):
             await self._rules.permit(ctx)
             scope = self._rules.scope_of(ctx)
@@ -310,7 +309,7 @@ def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
         case ResourceUpdated(uri=uri):
             if scope:
                 return (scope, uri) in watch.uris
-            # News for everybody names no scope, so any watcher of the URI gets it.
+            # News for all scopes concerns every watcher of the URI.
             return any(uri == watched for _, watched in watch.uris)
         case ResourcesListChanged():
             return scope is None or scope == watch.list_of
@@ -326,7 +325,7 @@ async def _send_waiting(connection: Connection, watch: _Watch) -> None:
         with anyio.move_on_after(SEND_SECONDS) as sending:
             await _send(connection, event)
         if sending.cancelled_caught:
-            # Every further event would wait as long: no more of them until the client is heard of again.
+            # Each further event would wait as long, so the client gets no more until its next request.
             watch.stalled = True
             watch.waiting[event] = None
             return
@@ -346,7 +345,7 @@ async def _send(connection: Connection, event: ServerEvent) -> None:
 
 @contextmanager
 def listening_in(scope: Scope) -> Iterator[None]:
-    """Each subscription to a bus while the context is entered belongs to the scope."""
+    """Subscriptions to a bus while the context is entered belong to the scope."""
     token = _scope_of_request.set(scope)
     # The SDK subscribes inside the request, without a place for the scope.
     try:
@@ -356,15 +355,15 @@ def listening_in(scope: Scope) -> Iterator[None]:
 
 
 class ScopedBus:
-    """The SDK's ``SubscriptionBus``. A URI such as ``memory://profile`` is written alike by everybody, so news of it
-    goes to one scope only. A listener that was subscribed in no scope hears only what is for everybody."""
+    """The SDK's ``SubscriptionBus`` with scopes. A URI such as ``memory://profile`` is the same in every scope, so its news
+    goes to one scope only. A listener without a scope only gets news for all scopes."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, tuple[Scope | None, Listener]] = {}
         self._observers: list[Callable[[Scope | None, ServerEvent], None]] = []
 
     async def publish(self, event: ServerEvent) -> None:
-        """Notify everybody, whatever their scope."""
+        """Notify all listeners, whatever their scope."""
         await self.publish_to(EVERYBODY, event)
 
     async def publish_to(self, scope: Scope | None, event: ServerEvent) -> None:
@@ -381,11 +380,11 @@ class ScopedBus:
         await anyio.lowlevel.checkpoint()  # so that listen streams can send between the events of a burst
 
     def observe(self, observer: Callable[[Scope | None, ServerEvent], None]) -> None:
-        """Pass everything on to ``observer``, with the scope that it is for, for good. It must not raise."""
+        """Pass all news on to ``observer``, with its scope, from now on. The observer must not raise."""
         self._observers.append(observer)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """As the SDK wants it: returns what ends the subscription, however often it is called."""
+        """Subscribe, as the SDK does. Returns a function that ends the subscription and may be called again."""
         token = object()
         self._listeners[token] = (_scope_of_request.get(), listener)
 
@@ -401,7 +400,7 @@ def scope_of(ctx: RequestContext) -> Scope:
 
 
 def check(ctx: RequestContext, uri: str) -> None:
-    """A thread, run or entry may be watched before it is there, so that the answer does not show whether it is.
+    """Check that a URI can be watched. A thread, run or entry need not exist, so that the answer does not reveal whether it does.
 
     Raises InvalidInput, LimitExceeded.
     """
@@ -422,7 +421,7 @@ async def begin(ctx: RequestContext, scope: Scope) -> None:
 
 
 async def may_watch(ctx: RequestContext) -> None:
-    """Return if the caller may watch. Raises NotPermitted."""
+    """Check that the caller may watch. Raises NotPermitted."""
     await permit(ctx, READ, ctx.method)
 
 

@@ -1,4 +1,4 @@
-"""The watcher: it finds changes of any process, and notifies the clients that watch them."""
+"""The watcher: it finds the changes of all processes, and notifies the clients that watch them."""
 
 import asyncio
 import logging
@@ -22,13 +22,13 @@ from layerlore.storage.threads.events import Found, ThreadMark, Watched
 _KeyT = TypeVar("_KeyT")
 
 Change = tuple[Kind | None, str]
-"""A kind of resource (None: the list of them) that changed, and of which thread, run or entry; ANY: of whichever."""
+"""A kind of resource that changed (None: the list of resources), and its thread, run or entry; ANY: all of them."""
 
 _LIST_CHANGED: Change = (None, "")
 ANY = "*"
-"""In the place of an id, which no entry has: entries have UUIDs."""
+"""Stands for every id. No entry has it, since entries have UUIDs."""
 
-# Which resource of a thread an event concerns, beside the thread itself and its events.
+# The resource of a thread that an event concerns, beside the thread itself and its events.
 _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
     ("messages_", "messages"),
     ("observations_", "observations"),
@@ -39,27 +39,22 @@ _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
 
 
 _ALONE: set[Change] = {("profile", ""), ("entries", ""), ("entry", ANY), ("recall", ""), ("threads", "")}
-"""What belongs to the resource, and to no thread of it."""
+"""The resources outside of threads."""
 
 
 def kinds_of(types: Collection[str] | None) -> set[Kind]:
-    """The resources of a thread that events of these types change; all of them if the types are not known."""
-    # A redaction changes texts everywhere, and no type of event says where.
+    """The resources of a thread that events of these types change; all of them if the types are unknown."""
+    # A redaction may change texts everywhere.
     if types is None or "memory_redacted" in types:
         return {"thread", *OF_A_THREAD}
     return {"thread", "events", *(kind for prefix, kind in _OF_PREFIX for type_ in types if type_.startswith(prefix))}
 
 
 def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Change]:
-    """The resources that an event of the resource changes: the profile and the entries, with them what a recall finds,
-    or which threads there are and what they are called."""
+    """The resources that events outside of threads change: the profile, the entries, recalls, and the list of threads."""
     if happened is None:
         return {*_ALONE, ("status", ""), _LIST_CHANGED}
-    found: set[Change]
-    if happened:
-        found = {("status", "")}
-    else:
-        found = set()
+    found: set[Change] = {("status", "")} if happened else set()
     for type_, payload in happened:
         found |= _changes_of_event(type_, payload)
     return found
@@ -69,20 +64,19 @@ def _changes_of_event(type_: str, payload: Json) -> set[Change]:
     if type_.startswith("profile_"):
         return {("profile", ""), ("recall", "")}
     if type_.startswith("entries_"):
-        # A change of many entries names no ids, so each watched entry may be meant.
+        # A change of many entries names no ids, so it may concern each watched entry.
         ids = payload.get("ids") or [ANY]
         return {("entries", ""), ("recall", ""), *(("entry", str(entry_id)) for entry_id in ids)}
     if type_.startswith("thread_"):
         # Lists show titles, but not metadata, so other updates do not concern them.
         lists = type_ != "thread_updated" or "title" in payload.get("changed", ())
         return {("threads", ""), *([_LIST_CHANGED] if lists else [])}
-    # Erased, redacted, or of a newer version: all may have changed.
+    # After an erasure, a redaction or an event of a newer version, anything may have changed.
     return {*_ALONE, _LIST_CHANGED}
 
 
 class ScopeWatch:
-    """The URIs that are watched in a scope, and marks. An unwatched resource has no mark: the next watcher begins
-    anew."""
+    """The watched URIs of a scope, and marks of their current states. An unwatched resource has no mark."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, Address | None] = {}
@@ -98,7 +92,7 @@ class ScopeWatch:
         return bool(self._addresses)
 
     def add(self, uri: str) -> None:
-        """Watch a URI that is not watched yet, or the list. Raises InvalidInput for what is not an address."""
+        """Watch a URI that is not watched yet, or the list. Raises InvalidInput for a text that is not an address."""
         address = self._addresses[uri] = None if uri == LIST else address_of(uri)
         if address is not None and address.thread_id:
             self._threads[address.thread_id] += 1
@@ -108,7 +102,7 @@ class ScopeWatch:
             self._alone[address.kind if address else None] += 1
 
     def drop(self, uri: str) -> None:
-        """Watch it no more."""
+        """Stop watching a URI."""
         address = self._addresses.pop(uri)
         if address is not None and address.thread_id:
             if _counted_out(self._threads, address.thread_id):
@@ -118,13 +112,13 @@ class ScopeWatch:
                 self._run_marks.pop(address.run_id, None)
         else:
             _counted_out(self._alone, address.kind if address else None)
-            # Without a watcher the mark would grow old, and the next one would get old news.
+            # Without a watcher the mark would become stale, and the next watcher would get old news.
             self._resource_seq = self._resource_seq if self._alone else None
             self._totals = self._totals if self._needs_totals else None
 
     @property
     def _needs_totals(self) -> bool:
-        # Totals cost a query of their own, so they are only read for these kinds.
+        # Totals need a query of their own, so they are only read for these kinds.
         return bool(self._alone.keys() & {"threads", "status", "recall"})
 
     def unmarked(self) -> Watched | None:
@@ -143,9 +137,8 @@ class ScopeWatch:
         return Watched(dict(self._thread_marks), list(self._run_marks), resource, self._resource_seq, totals)
 
     def mark(self, request: Watched, found: Found) -> None:
-        """Where things were found is what they are marked with. A watch that was dropped since the query stays
-        dropped."""
-        # Only what is still watched gets a mark; the query ran without a lock on the watches.
+        """Set the marks to the states that were found. A watch that was dropped since the query stays dropped."""
+        # Only watched resources get a mark, since a watch may have ended during the query.
         self._thread_marks |= {thread_id: mark for thread_id, mark in found.marks.items() if thread_id in self._threads}
         self._run_marks |= {run_id: found.runs.get(run_id) for run_id in request.run_ids if run_id in self._runs}
         if request.resource and self._alone:
@@ -154,9 +147,8 @@ class ScopeWatch:
             self._totals = found.totals
 
     def news(self, request: Watched, found: Found) -> list[ServerEvent]:
-        """The resources that differ from their marks; moves the marks on. Each URI is spelled as the client watches
-        it."""
-        # The changes are computed before the marks move.
+        """The news of resources that differ from their marks, and set the marks anew. URIs are as the client wrote them."""
+        # The changes are computed before the marks are set.
         changed = set(self._changed(request, found))
         self.mark(request, found)
         events: list[ServerEvent] = []
@@ -164,19 +156,18 @@ class ScopeWatch:
             if address is None:
                 if _LIST_CHANGED in changed:
                     events += [ResourcesListChanged()]
-            elif _is_among(address, changed):
-                events.append(ResourceUpdated(uri=uri))
+            else:
+                id_ = address.thread_id or address.run_id or address.entry_id
+                if (address.kind, id_) in changed or (address.kind, ANY) in changed:
+                    events.append(ResourceUpdated(uri=uri))
         return events
 
     def _changed(self, request: Watched, found: Found) -> Iterator[Change]:
         for thread_id, before in request.threads.items():
             mark = found.marks[thread_id]
             if before is not None and before != mark:
-                if before.uid == mark.uid:
-                    # Another uid is a new thread under the same name, so the types of its events say nothing.
-                    known = found.types.get(thread_id)
-                else:
-                    known = None
+                # With another uid it is a new thread of the same name, so everything may have changed.
+                known = found.types.get(thread_id) if before.uid == mark.uid else None
                 yield from ((kind, thread_id) for kind in kinds_of(known))
         for run_id in request.run_ids:
             if run_id in self._run_marks and self._run_marks[run_id] != found.runs.get(run_id):
@@ -184,11 +175,6 @@ class ScopeWatch:
         yield from changes_of_resource(found.resource_events)
         if request.totals and self._totals is not None and self._totals != found.totals:
             yield from (("threads", ""), ("status", ""), ("recall", ""))
-
-
-def _is_among(address: Address, changed: Collection[Change]) -> bool:
-    id_ = address.thread_id or address.run_id or address.entry_id
-    return (address.kind, id_) in changed or (address.kind, ANY) in changed
 
 
 def _counted_out(counts: Counter[_KeyT], key: _KeyT) -> bool:
@@ -203,18 +189,19 @@ def _counted_out(counts: Counter[_KeyT], key: _KeyT) -> bool:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05
-"""The least time between two looks, however many hints there are: a resource makes at most one piece of news a look."""
+"""The least time between two looks, regardless of the number of hints. A look makes at most one piece of news for each
+resource."""
 REST = 4
-"""How many times as long as a look took nothing is looked at afterwards."""
+"""After a look the watcher rests this many times as long as the look took."""
 AGAIN_SECONDS = 5.0
-"""How long to wait when the database could not be read."""
+"""The time to wait after the database could not be read."""
 
 Publish = Callable[[Scope, ServerEvent], Awaitable[None]]
 
 
 class Watcher:
-    """It looks at each hint, and only while a client watches something. ``begin`` marks where things are, so that
-    what is committed after it is news; each look publishes what is past the marks and moves them on."""
+    """Looks for changes after hints, while a client watches something. ``begin`` marks the current states, so that later
+    commits are news. Each look publishes the changes since the marks, and sets the marks anew."""
 
     def __init__(self, database: Database, interest: Interest, publish: Publish) -> None:
         self._database = database
@@ -230,53 +217,49 @@ class Watcher:
         interest.changed = self._follow
 
     async def run(self) -> None:
-        """Look until cancelled. Raises nothing: what goes wrong is in the log, and is tried again."""
+        """Look until cancelled. Raises nothing: failures are logged and tried again."""
         while True:
-            await self._interest.until(somebody=True)
+            await self._interest.until(watched=True)
             # Hints come from this process's own commits and from other processes through the database.
             with self._database.hints(self.hint):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._look_when_hinted)
-                    await self._interest.until(somebody=False)
+                    await self._interest.until(watched=False)
                     tasks.cancel_scope.cancel()
 
     def hint(self, concerns: Concerns) -> None:
-        """Something may have been committed."""
+        """Note that something may have been committed."""
         self._due |= {scope for scope in self._watches if concerns(scope)}
         if self._due:
             self._hinted.set()
 
     async def begin(self, scope: Scope) -> None:
-        """Mark what is watched in a scope and has no mark yet. Commits after this are news.
+        """Mark the watched resources of a scope that have no mark yet. Commits after this are news.
 
         Raises StorageUnavailable.
         """
-        # One look at a time: a look that reads older marks would report a change twice.
+        # One look at a time, since a look with older marks would report a change twice.
         async with self._looking:
             watch = self._watches.get(scope)
-            if watch is not None:
-                unmarked = watch.unmarked()
-            else:
-                unmarked = None
-            if watch is not None and unmarked is not None:
+            if watch is not None and (unmarked := watch.unmarked()) is not None:
                 watch.mark(unmarked, await self._database.read(events.look, scope, unmarked))
 
     async def look(self, scope: Scope) -> None:
-        """Publish what is past the marks of a scope. Raises StorageUnavailable."""
+        """Publish the changes since the marks of a scope. Raises StorageUnavailable."""
         async with self._looking:
             watch = self._watches.get(scope)
             if watch is None:
                 return
             marked = watch.marked()
             news = watch.news(marked, await self._database.read(events.look, scope, marked))
-        # Outside the lock, since a listener may be slow.
+        # Published outside the lock, since a listener may be slow.
         for event in news:
             await self._publish(scope, event)
 
     async def _look_when_hinted(self) -> None:
         while True:
             await self._hinted.wait()
-            # Cleared before the look: a hint during it leads to another look.
+            # Cleared before the look, so that a hint during it leads to another look.
             self._hinted.clear()
             began = time.monotonic()
             failed = await self._look_at_due()
@@ -288,7 +271,7 @@ class Watcher:
             self._hinted.set()
 
     async def _look_at_due(self) -> set[Scope]:
-        """Returns the scopes that could not be looked at."""
+        """Look at all due scopes. Returns those that failed."""
         # Taken as a whole, so that new hints go into a new set.
         due, self._due = self._due, set()
         failed = set()

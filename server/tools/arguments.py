@@ -1,10 +1,9 @@
-"""The arguments of a call: what counts as left out, and whether the rest is what the tool takes.
+"""Checks the arguments of a call, and decides which of them count as left out.
 
-Some clients make every argument required, since their provider wants it so (OpenAI's strict mode), or send each one
-that they know of: for what they do not mean comes null, ``""``, ``0``, ``[]`` or ``{}``. So an optional argument is left
-out when it is null, when it is its default, and when it is empty. Where an empty value says something (``title: ""``
-removes a title), it does so in a call that leaves another argument out, and is left out of one that gives all of them:
-who sends that fills them in.
+Some clients send every argument, because their provider requires it (OpenAI's strict mode) or because they know no
+better: null, ``""``, ``0``, ``[]`` or ``{}`` then stands for an argument that they do not mean. So an optional argument
+counts as left out when it is null, equal to its default, or empty. An empty value that has a meaning (``title: ""``
+removes a title) keeps it only in a call that leaves out another argument: a call with all of them fills them in.
 """
 
 import difflib
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 """The arguments of a call, by name."""
 
-EMPTY_SAYS = "the empty value of this argument says something"
+EMPTY_SAYS = "the empty value of this argument has a meaning"
 """Annotates such an argument."""
-NULL_SAYS = "null says something for this argument"
-"""Annotates an argument for which null is a value, in a call that leaves another argument out."""
+NULL_SAYS = "null has a meaning for this argument"
+"""Annotates an argument for which null is a value, in a call that leaves out another argument."""
 UNLISTED = "no model needs this argument"
-"""Annotates an argument that is taken and not listed."""
-NESTED = "objects in this argument are filled in as calls are"
-"""Annotates an argument whose objects, by its schema, are treated as a call's arguments are: an empty value is left out
-of one that gives every key, and says what it says in any other."""
+"""Annotates an argument that a tool accepts but does not list."""
+NESTED = "a client may fill in the objects of this argument"
+"""Annotates an argument whose objects follow the same rule as calls: an empty value counts as left out of an object that
+has every key of its schema, and keeps its meaning in any other."""
 
 _DATE = linear_re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
 _MOST_PROBLEMS = 5
-# What is shown of a name that does not exist, in characters.
+# An error shows at most this many characters of an unknown name.
 _LONGEST_NAME = 64
 _EMPTY: dict[str, Any] = {"integer": 0, "array": [], "object": {}}
 _HUMP = linear_re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -85,7 +84,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("memory_scope",), ("scope",)),
     **dict.fromkeys(("memory_type", "types", "kind", "type"), ("kinds", "types")),
 }
-"""Names that other systems have for an argument, and ours: the first of them that the tool has."""
+"""Other systems' names for an argument, each with ours. The first of ours that the tool has is meant."""
 
 _OF_CALLER = "no argument names a user or an agent: they come from the credential, or from how the server is launched"
 _IN_SETTINGS = "it is a setting of the server, not of a call"
@@ -153,12 +152,12 @@ _SAME_VALUES: dict[str, dict[str, str]] = {
     "detail": {"full": "high", "brief": "low", "short": "low"},
     "order_by": {"created": "created_at", "updated": "updated_at"},
 }
-"""For arguments by name, the values of other systems, and ours."""
+"""By argument, other systems' values and ours."""
 
 
 def check_arguments(tool: "Tool", arguments: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
-    """The arguments as the tool's function takes them, with defaults for what is left out, and the names of those that
-    are not. Raises ToolError."""
+    """The arguments for the tool's function, with defaults for those that are left out, and the names of the others.
+    Raises ToolError."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     schemas: Mapping[str, Any] = tool.parameters.get("properties", {})
@@ -175,7 +174,7 @@ def check_arguments(tool: "Tool", arguments: dict[str, Any]) -> tuple[dict[str, 
     named = {name: _rename_value(name, value, schemas[name]) for name, value in arguments.items()}
     given = drop_left_out(tool, named)
     try:
-        # JSON text was read for what is left out already: the SDK's own function would try it again.
+        # drop_left_out has read JSON text already, and the SDK's own function would read it again.
         return tool.fn_metadata.arg_model.model_validate(given).model_dump_one_level(), frozenset(given)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
@@ -198,7 +197,7 @@ def _rename(arguments: Mapping[str, Any], allowed: Collection[str]) -> Arguments
 
 
 def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value of an argument under our name for it; one text stands for a list of it."""
+    """The value of an argument with other systems' values replaced by ours. A single text stands for a list."""
     items: Mapping[str, Any] = schema.get("items", {})
     if schema.get("type") != "array" or items.get("type") != "string":
         return _find_same(name, value, schema)
@@ -227,7 +226,7 @@ def _find_same(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _find_hint(name: str, allowed: Collection[str]) -> str:
-    """The end of an error about an argument that other systems have, and that is something else here."""
+    """The hint of an error about an argument of other systems that has another place here; "" without one."""
     snake = _HUMP.sub("_", name[:_LONGEST_NAME]).lower()
     hints = next((hints for names, hints in _ELSEWHERE if snake in names), {})
     hint = next((text for argument, text in hints.items() if not argument or argument in allowed), "")
@@ -235,20 +234,18 @@ def _find_hint(name: str, allowed: Collection[str]) -> str:
         ours = next((each for each in _COUNTERPARTS.get(snake, ()) if each in allowed), "")
         if ours:
             hint = f"it is the same as {ours}, which is given, too"
-        else:
-            hint = ""
     if hint:
         return f"; {hint}"
     return ""
 
 
 def quote_name(name: str) -> str:
-    """A name that does not exist, as an error repeats it."""
+    """An unknown name as an error quotes it, cut if it is long."""
     return repr(name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…")
 
 
 def suggest_name(name: str, allowed: list[str]) -> str:
-    """What an error adds if one of the allowed names is like the name."""
+    """The hint of an error if an allowed name is similar to this one; "" otherwise."""
     near = difflib.get_close_matches(name[:_LONGEST_NAME], allowed, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
@@ -256,7 +253,7 @@ def suggest_name(name: str, allowed: list[str]) -> str:
 
 
 def _write_number(value: Any) -> Any:
-    # A bool is an int for Python, but no time.
+    # For Python a bool is an int, but it is not a time.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number:
         return str(value)
@@ -282,15 +279,15 @@ def parse_until(text: str) -> int:
 
 
 def drop_left_out(tool: "Tool", arguments: Mapping[str, Any]) -> Arguments:
-    """The arguments that say something, JSON text read where it stands for a list or an object."""
+    """The arguments that do not count as left out, with JSON text read where it stands for a list or an object."""
     schemas: Mapping[str, Any] = tool.parameters["properties"]
     fields = tool.fn_metadata.arg_model.model_fields
     # Objects and lists may come as JSON text, and an empty one inside it counts as left out.
     sent = tool.fn_metadata.pre_parse_json(dict(arguments))
-    # Who fills in everything knows of what is listed.
+    # A client that fills in everything knows only the listed arguments.
     listed = {name: each for name, each in schemas.items() if UNLISTED not in fields[name].metadata}
     filled_in = _fills_in(sent, listed)
-    # A client that names every argument fills in what it does not mean.
+    # A client that names every argument sends null for those that it does not mean.
     names_all = listed.keys() <= sent.keys()
     kept: Arguments = {}
     for name, raw in sent.items():
@@ -319,8 +316,8 @@ def _is_left_out(value: Any, field: FieldInfo, schema: Mapping[str, Any], filled
 
 
 def _is_empty(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether it is the empty text, which stands for every type, or the empty value of the schema's type."""
-    # False equals 0 for Python, but as an argument it says something.
+    """Whether it is the empty text, which is empty for every type, or the empty value of the schema's type."""
+    # For Python False equals 0, but as an argument it has a meaning.
     return not isinstance(value, bool) and value in ("", _EMPTY.get(schema.get("type", ""), ""))
 
 

@@ -1,4 +1,4 @@
-"""Background work as its owner sees it: what waits, what failed, who thinks, and what that may cost today."""
+"""The state of the memory and its background work: waiting and failed jobs, models, and today's budget."""
 
 import hashlib
 import math
@@ -17,7 +17,6 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal_lines import WriteOutcome
 from layerlore.memory.engine.status_answers import (
     Budget,
-    CallerStatus,
     FailedJob,
     Jobs,
     KeptMessages,
@@ -33,7 +32,7 @@ from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.model_usage import NANO, present_lines
-from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS, Principal
+from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS
 from layerlore.server.process.version import VERSION
 from layerlore.server.tools.declaration import Call
 from layerlore.storage.audit import stored_bytes, usage_rows
@@ -51,18 +50,18 @@ from layerlore.storage.removal import retention
 from layerlore.storage.threads import threads
 
 MOST_DEAD = 20
-"""So many of the jobs that failed too often are shown one by one, the newest."""
+"""The most dead jobs that an answer lists, the newest first."""
 MOST_FAILING = 20
-"""So many of those that failed and are tried again, the most often failed first."""
+"""The most failing jobs that an answer lists, those with the most failures first."""
 RESUME = "layerlore jobs --resume"
 _STATES: tuple[Literal["due", "running", "later", "dead"], ...] = ("due", "running", "later", "dead")
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The background work of a scope now: its jobs, what the models of the installation spent today, the tokens that its tenant
-    spent today, and the current conversation, if it is stored. ``of_all``: the jobs of all tenants, for the person whose
-    database it is."""
+    """The background work of a scope: its unfinished jobs, the model tokens that the installation and its tenant spent
+    today, and the current conversation if it is stored. ``of_all``: the jobs of all tenants, for the owner of the
+    database."""
 
     rows: Sequence[JobRow]
     spent: OfDay
@@ -83,7 +82,7 @@ class Background:
 
 
 async def read_background(call: Call) -> Background:
-    """The background work of the caller's scope; nothing while memory is off."""
+    """The background work of the caller's scope; empty while memory is off."""
     if call.settings.memory == "off":
         return Background([], OfDay(), 0, None)
     database, now = call.engine.database, call.engine.now()
@@ -117,23 +116,23 @@ async def read_jobs(call: Call) -> list[JobRow]:
 
 
 def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[WaitingJobs]:
-    """How many jobs there are of each kind (None: of all) in each state, the due ones first."""
+    """The number of jobs of each kind and state, the due ones first. ``kinds``: count only these; None: all."""
     counts = Counter((row.state, row.kind) for row in rows if kinds is None or row.kind in kinds)
     ordered = sorted(counts.items(), key=lambda each: (_STATES.index(each[0][0]), each[0][1]))
     return [{"kind": kind, "state": state, "jobs": count} for (state, kind), count in ordered]
 
 
 def count_due(rows: Sequence[JobRow], kinds: Collection[str]) -> int:
-    """How many jobs of the kinds are due, those about one turn of a conversation counted once."""
+    """The number of due jobs of these kinds. Jobs about one turn of a conversation count once."""
     due = [row for row in rows if row.state == "due" and row.kind in kinds]
     # The jobs of one turn are offered as one, so a model needs one call for them.
     return len({(row.thread_uid, "" if row.kind in TURN_KINDS else row.kind) for row in due})
 
 
 def name_holder(call: Call) -> str:
-    """Who holds the jobs that a caller's model takes: the client, and its session where there is one."""
+    """The name of the holder of the jobs that a caller's model takes: the client, and its session if it has one."""
     caller = call.caller
-    # Without a session the next call has another thread, and must still be of the same holder.
+    # Without a session each call has a new thread, and the holder must stay the same.
     thread = "" if caller.default == "new" else caller.default_thread
     # The principal's name is hashed: the holder is visible to others who look at the jobs.
     whose = hashlib.sha256(f"{caller.principal.name}\0{thread}".encode(errors="replace"))
@@ -148,7 +147,7 @@ class Return(TypedDict, total=False):
 
 
 def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Return:
-    """When it is worth asking for a job again: the number of seconds, or the event to wait for."""
+    """When the caller should ask for a job again: the number of seconds, or the event to wait for."""
     now = call.engine.now()
     times = [
         row.lease_until if row.state == "running" else row.due_at
@@ -175,7 +174,7 @@ def present_count(count: JobCount, now: int) -> TenantsJobs:
 
 
 def describe_jobs(found: Background, now: int) -> Jobs:
-    """The jobs that wait, counted, and those that failed, one by one."""
+    """The counts of waiting jobs, and a list of the failed ones."""
     answer: Jobs = {"waiting": count_jobs(found.rows)}
     # Most installations have one tenant.
     if any(each.of_others for each in found.of_all):
@@ -196,7 +195,7 @@ def _failed(row: JobRow) -> FailedJob:
 
 
 def describe_thinking(call: Call, found: Background) -> ModelStatus:
-    """Which models are asked, what that may cost today, and whether it is paused."""
+    """The models that the background work calls, their budget of today, and whether the calls are paused."""
     llm = call.settings.llm
     chosen = choose_models(llm.model, llm.by_kind, os.environ)
     if call.worker is not None:
@@ -215,7 +214,7 @@ def describe_thinking(call: Call, found: Background) -> ModelStatus:
 
 
 def _budget(call: Call, found: Background) -> Budget:
-    """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
+    """The tokens spent and allowed today: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
     # The person at this machine pays for all tenants and sees the sums.
     local = call.caller.principal.tenant == LOCAL_TENANT
@@ -233,7 +232,7 @@ def _budget(call: Call, found: Background) -> Budget:
 
 
 def describe_observation(call: Call, found: Background) -> ObservationState:
-    """How far the current conversation is observed; empty if none exists yet."""
+    """How far the current conversation is observed; empty if it is not stored yet."""
     thread = found.thread
     if thread is None:
         return {}
@@ -246,8 +245,8 @@ def describe_observation(call: Call, found: Background) -> ObservationState:
     }
 
 
-def find_problems(call: Call, found: Background) -> list[str]:
-    """What of the background work does not go as it should, and how to mend it."""
+def _find_job_problems(call: Call, found: Background) -> list[str]:
+    """The problems of the background work, each with its remedy."""
     wrong = []
     if dead := len(found.dead):
         wrong.append(
@@ -264,7 +263,7 @@ def find_problems(call: Call, found: Background) -> list[str]:
 
 
 async def resume_dead(engine: Engine, scope: Scope, origin: Origin) -> int:
-    """Make the jobs of a scope due again that failed too often. Returns how many there were."""
+    """Make the dead jobs of a scope due again. Returns their number."""
     now = engine.now()
 
     async def again(tx: Tx) -> tuple[int, WriteOutcome]:
@@ -275,7 +274,7 @@ async def resume_dead(engine: Engine, scope: Scope, origin: Origin) -> int:
 
 
 async def memory_status(call: Call) -> MemoryStatus:
-    """The answer, as MemoryStatus has it."""
+    """The answer of the tool memory_status."""
     # Memory off has an empty database, which is not worth a query.
     if call.settings.memory == "off":
         held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
@@ -286,12 +285,20 @@ async def memory_status(call: Call) -> MemoryStatus:
         retired = await call.engine.database.read(retention.read_count, call.scope)
     found = await read_background(call)
     embedded = await _vectors(call)
+    signals = ["lexical"]
+    if embedded["state"] == "ready":
+        signals.append("semantic")
     backend = call.engine.database.backend
+    principal = call.caller.principal
     answer: MemoryStatus = {
         "memory": call.settings.memory,
         "version": VERSION,
         "database": {"kind": backend.name, **backend.describe()},
-        "caller": _asking(call.caller.principal),
+        "caller": {
+            "principal": principal.name,
+            "tenant": principal.tenant,
+            "rights": [right for right in RIGHTS if right in principal.rights],
+        },
         "scope": _describe_scope(call.scope),
         "counts": {
             "threads": held.threads,
@@ -303,16 +310,16 @@ async def memory_status(call: Call) -> MemoryStatus:
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": present_lines(spent),
         "vectors": embedded,
-        "recall": {"signals": _signals(call)},
+        "recall": {"signals": signals},
         "jobs": describe_jobs(found, call.engine.now()),
         "thinking": describe_thinking(call, found),
         "observation": describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
-    if call.caller.principal.local:  # what runs on this machine is its own person's business
+    if principal.local:  # only the person at this machine learns about its processes
         answer["server"] = call.describe_server()
     own = call.settings.agents.get(call.scope.agent_id)
-    if own is not None:  # the settings that differ from those of other agents
+    if own is not None:  # this agent's settings differ from those of the others
         answer["agent_settings"] = own.describe()
     if call.engine.retention.deletes or retired:
         answer["retention"] = _describe_retention(call, retired)
@@ -320,7 +327,8 @@ async def memory_status(call: Call) -> MemoryStatus:
 
 
 def _describe_scope(scope: Scope) -> dict[str, str]:
-    """Whose memory it is; in a project the person's, and that of the project, whose counts the rest of the answer has."""
+    """The owner of the memory. In a project that is the person, with the project beside it; all counts in the answer are
+    the project's."""
     own = {"agent": scope.agent_id, "resource": scope.person or scope.resource_id}
     if scope.person:
         return {**own, "project": scope.resource_id}
@@ -328,7 +336,7 @@ def _describe_scope(scope: Scope) -> dict[str, str]:
 
 
 def _describe_retention(call: Call, retired: int) -> KeptMessages:
-    """The rules by which messages go by themselves, and how many went."""
+    """The rules by which old messages expire, and how many have expired."""
     rules = call.engine.retention
     shown: KeptMessages = {"distilled": rules.distilled, "messages_gone": retired}
     if rules.thread_messages:
@@ -350,13 +358,8 @@ def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:
     return shown
 
 
-def _asking(principal: Principal) -> CallerStatus:
-    rights: list[str] = [right for right in RIGHTS if right in principal.rights]
-    return {"principal": principal.name, "tenant": principal.tenant, "rights": rights}
-
-
 async def _vectors(call: Call) -> Vectors:
-    """How far what is indexed in the scope has vectors of the model; ``model`` is empty without an embedder."""
+    """How many of the indexed texts of the scope have vectors of the model; ``model`` is empty without an embedder."""
     embedding = call.engine.embedding
     if embedding is None:
         return {"model": "", "dimension": 0, "total": 0, "pending": 0, "state": "off"}
@@ -381,14 +384,8 @@ async def _vectors(call: Call) -> Vectors:
     return answer
 
 
-def _signals(call: Call) -> list[str]:
-    """What ranks the hits of a recall now."""
-    embedding = call.engine.embedding
-    return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
-
-
 def _find_missing_vectors(embedded: Vectors) -> list[str]:
-    """What recall cannot find by its meaning now. Without an embedder, and with memory off, that is said elsewhere."""
+    """Why recall finds some texts by words only at the moment. ``_find_problems`` handles the case without an embedder."""
     found = []
     if embedded["state"] == "failed":
         found.append(f"recall finds words only for now, since the embedder failed: {embedded['reason']}")
@@ -403,8 +400,8 @@ def _find_missing_vectors(embedded: Vectors) -> list[str]:
 
 
 async def _find_problems(call: Call, work: Background, embedded: Vectors) -> list[str]:
-    """What does not work as it should, and how to mend it."""
-    found = find_problems(call, work)
+    """All problems of the memory, each with its remedy."""
+    found = _find_job_problems(call, work)
     if unwritable := await call.engine.database.health.ask():
         # First in the list, since nothing else matters while nothing can be stored.
         found.insert(0, f"nothing can be stored now: {unwritable}")

@@ -35,7 +35,7 @@ class MemoryJob(TypedDict):
     again_after: NotRequired[str]
 
 
-# The result of each item of an answer. ``open``: the parts that may be mended and submitted again.
+# The result for each item of an answer. ``open``: the parts that may be mended and submitted again.
 class SubmittedJob(TypedDict):
     kind: str
     kept: list[str]
@@ -102,7 +102,7 @@ async def memory_status(call: Call) -> MemoryStatus:
 
 
 def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
-    # Listing shows what was done, which is stored content.
+    # The list of past acts is stored content.
     return frozenset({"write"} if arguments.get("undo_id") else {"read", "write"})
 
 
@@ -141,11 +141,11 @@ async def undo(
 async def erase_memory(
     call: Call,
     thread_id: Annotated[str, Field(description="Only this conversation; left out: everything.")] = "",
-    dry_run: Annotated[bool, Field(description="Only tell how much would go.")] = True,
+    dry_run: Annotated[bool, Field(description="Only count what would go.")] = True,
     confirm: Annotated[str, Field(description="The token of the dry run.")] = "",
 ) -> ErasedMemory:
-    """Erase for good everything remembered of whom this memory serves, or one conversation; nothing can be restored. A
-    dry run tells how much that is, with a token; ask the user, then call again with dry_run=false and confirm."""
+    """Erase for good everything remembered about this user, or one conversation; nothing can be restored. A dry run
+    counts it and gives a token; ask the user, then call again with dry_run=false and confirm."""
     from layerlore.memory.removal import erasure
 
     # Never the current conversation: left out, it means everything.
@@ -166,7 +166,7 @@ async def erase_memory(
 
 
 async def _erase_files(call: Call, thread: str) -> None:
-    """Erase the files of hooks in the data folder, which belong to the tenant of this machine. Raises StorageUnavailable."""
+    """Erase the files of hooks in the data folder. Raises StorageUnavailable."""
     from layerlore.server.capture import hook_sessions
 
     scope = call.scope

@@ -1,5 +1,5 @@
-"""How a tool is declared: ``@tool`` above the one function that it is; and one call of it, as the function sees it, and how a
-resource or a prompt makes one."""
+"""Declares tools: ``@tool`` stands above a tool's function. A Call is one call as the function sees it; resources and
+prompts make calls, too."""
 
 import copy
 import inspect
@@ -14,7 +14,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from layerlore.memory.engine.status_answers import ProcessState
 from layerlore.memory.rules.answers import STORED
-from layerlore.memory.rules.validation import check_id
+from layerlore.memory.rules.validation import check_id, check_new_id
 from layerlore.server.access.caller import Caller, RequestContext, admit, new_thread
 from layerlore.server.access.credentials import READ, Right
 from layerlore.server.settings.settings import Settings
@@ -34,24 +34,20 @@ if TYPE_CHECKING:
 
 
 def holds_stored(answer: Any) -> bool:
-    """Whether an answer of this type may hold what is stored."""
+    """Whether an answer of this type may hold stored content."""
     return any(_is_stored(hint) or holds_stored(_inner(hint)) for hint in _keys(answer).values())
 
 
-def drop_stored(answer: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An answer of this type as those may see it who may not read: without the keys that hold what is stored."""
-    keys = _keys(answer)
-    # Filtered by type, not by name, so that a new field cannot be forgotten.
-    return {key: _reduced(keys.get(key), value) for key, value in given.items() if not _is_stored(keys.get(key))}
-
-
-def _reduced(hint: Any, value: Any) -> Any:
+def drop_stored(hint: Any, answer: Any) -> Any:
+    """An answer of the type ``hint`` without the keys that hold stored content, for a caller that may not read."""
     inner = _inner(hint)
     if not is_typeddict(inner):
-        return value
-    if isinstance(value, list):
-        return [drop_stored(inner, each) for each in value]
-    return drop_stored(inner, value)
+        return answer
+    if isinstance(answer, list):
+        return [drop_stored(inner, each) for each in answer]
+    # Filtered by type, not by name, so that a new field cannot be forgotten.
+    keys = _keys(inner)
+    return {key: drop_stored(keys.get(key), value) for key, value in answer.items() if not _is_stored(keys.get(key))}
 
 
 def _keys(answer: Any) -> Mapping[str, Any]:
@@ -78,20 +74,21 @@ Action = Callable[..., Awaitable[Any]]
 Schema = dict[str, Any]
 
 CURRENT = "the current one"
-"""In the texts of arguments, the conversation that a call means without one; each connection gets the text that names it."""
+"""Stands in the texts of arguments for the conversation that a call without thread_id means. ``name_current`` replaces it
+on each connection."""
 OF_DEFAULT = {"thread_id": {"type": "string"}, "note": {"type": "string"}}
-"""What an answer has if no argument named a conversation."""
+"""The keys that an answer adds if no argument named a conversation."""
 ThreadId = Annotated[str, Field(description=f"Default: {CURRENT}.")]
 
 UNLISTED_META = "layerlore/unlisted-arguments"
-"""Where a tool's ``_meta`` has the schemas of the arguments that are not listed: programs see them, no model does."""
+"""The key in a tool's ``_meta`` of the schemas of its unlisted arguments: programs see them, models do not."""
 TextOrJson = Annotated[
     Literal["text", "json"], UNLISTED, Field(description="json: the same as a structure, for programs.")
 ]
 
 OBJECT_OR_TEXT = {"anyOf": [{"type": "object"}, {"type": "string"}]}
-"""An object of any keys: as JSON text too, since Gemini and OpenAI's strict mode give no object whose keys they do not
-know."""
+"""An object of any keys, or the same as JSON text: Gemini and OpenAI's strict mode cannot send an object whose keys the
+schema does not name."""
 FreeObject = Annotated[dict[str, Any], WithJsonSchema(OBJECT_OR_TEXT)]
 
 _VALUES: list[dict[str, Any]] = [{"type": type_} for type_ in ("object", "string", "number", "boolean")]
@@ -105,7 +102,7 @@ _KEYS = ("description", "enum", "items", "anyOf", "required", "type")
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a call of the tool does, for clients: MCP's annotations of the same names."""
+    """Tell clients how a call of the tool behaves. MCP's annotations have the same names."""
 
     only_reads: bool
     is_destructive: bool
@@ -114,23 +111,23 @@ class Hints:
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """A tool: the function that it is, and what else clients and the server know of it.
+    """A tool: its function, and everything else that clients and the server know about it.
 
     The function takes a Call and then the tool's arguments; its name and docstring are the tool's. ``answers`` is the
-    type of a structured answer; None: it is text for a model to read.
+    type of a structured answer; None: the answer is text for a model to read.
 
-    ``right`` is what it takes to do what the tool does. An answer that is text, or has a key marked as Stored, holds what
-    is stored: to get it takes ``read``, too. ``reduced`` says what the tool answers to those who may not read; a structure
-    loses the marked keys by itself, and a tool that answers with text leaves them out itself.
+    A caller needs the right ``right``. An answer that is text, or has a key marked as Stored, holds stored content, and
+    its caller needs ``read``, too. ``reduced`` describes the answer to a caller that may not read: the server drops the
+    marked keys of a structure, and a tool that answers with text leaves stored content out itself.
 
-    ``rights_of`` is, for one that can do several things, what a call with these arguments takes, as they were sent;
-    ``ways`` are then arguments of one call of each.
+    A tool with several uses has ``rights_of``, which returns the rights for a call with the arguments as sent, and
+    ``ways``, the arguments of an example call for each use.
 
-    ``of_tenant``: it is about the whole tenant, and is called without naming an agent and a resource. ``opens``: the URI of
-    the page that a host shows with its answer.
+    ``of_tenant``: the tool is about the whole tenant, and a call names no agent and no resource. ``opens``: the URI of
+    the page that a host shows with the answer.
 
-    ``known_by``: the arguments by which a call of it differs from one of another server's tool of the same name. None:
-    those that it requires. `make docs` writes them down for the memory, which keeps our own calls out of what was said.
+    ``known_by``: the arguments that distinguish a call from one of another server's tool of the same name. None: the
+    required ones. `make docs` lists them for the memory, which leaves calls of its own tools out of conversations.
     """
 
     function: Action
@@ -158,11 +155,11 @@ class Declaration:
 
     @cached_property
     def shows_stored(self) -> bool:
-        """Whether its answer may hold what is stored."""
+        """Whether its answer may hold stored content."""
         return self.text or holds_stored(self.answers)
 
     def needs(self, arguments: Mapping[str, Any]) -> frozenset[Right]:
-        """The rights that a call takes, all of them."""
+        """All the rights that a call with these arguments needs."""
         if self.rights_of is None:
             acts = frozenset({self.right})
         else:
@@ -174,22 +171,22 @@ class Declaration:
 
     def changes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call with these arguments may change what is stored."""
-        # A tool that can do both changes nothing in a call that only needs the right to read.
+        # A tool that can both read and write changes nothing in a call that only needs the right to read.
         return not self.hints.only_reads and bool(self.needs(arguments) - READ)
 
     def open_to(self, rights: Collection[Right]) -> bool:
-        """Whether it can be called in any way with these rights."""
+        """Whether a caller with these rights can use the tool in at least one way."""
         return any(self.needs(way) <= frozenset(rights) for way in self.ways)
 
     def hide_stored(self, answer: Any, rights: Collection[Right]) -> Any:
-        """The answer without what is stored, for those whose rights do not include ``read``."""
+        """The answer, without stored content if the rights do not include ``read``."""
         if "read" in rights or not isinstance(answer, dict) or self.text:
             return answer
         return drop_stored(self.answers, answer)
 
     @cached_property
     def unlisted(self) -> frozenset[str]:
-        """The names of the arguments that are taken and not listed."""
+        """The names of the arguments that the tool accepts but does not list."""
         fields = self.tool.fn_metadata.arg_model.model_fields
         return frozenset(name for name, field in fields.items() if UNLISTED in field.metadata)
 
@@ -206,7 +203,7 @@ class Declaration:
         )
 
     def show(self, listed: "ListedTool") -> "ListedTool":
-        """The tool as a client is shown it, its unlisted arguments in ``_meta``."""
+        """The tool as clients list it, with its unlisted arguments in ``_meta``."""
         if not self.unlisted:
             return listed
         schemas = listed.input_schema["properties"]
@@ -221,7 +218,7 @@ class Declaration:
 
     @cached_property
     def tool(self) -> "Tool":
-        """As the SDK has it, with schemas that every client takes and all arguments. Servers share it."""
+        """The SDK's form of the tool, with all arguments and schemas that every client accepts. Servers share it."""
         # The command line calls the functions alone, and does not wait for the SDK.
         from mcp.server.mcpserver.tools import Tool
 
@@ -243,7 +240,9 @@ class Declaration:
             meta=meta or None,
             structured_output=False if self.text else None,
         )
-        tool.parameters = _listed_input(tool.parameters)
+        described = {name: {**each, **_described(each)} for name, each in tool.parameters["properties"].items()}
+        schema = {**tool.parameters, "properties": described}
+        tool.parameters = _listed(schema, schema.get("$defs", {}))
         if tool.fn_metadata.output_schema is not None:
             output = tool.fn_metadata.output_schema
             tool.fn_metadata.output_schema = _listed(output, output.get("$defs", {}))
@@ -272,9 +271,9 @@ def tool(
 ) -> Callable[[Action], Declaration]:
     """Make a function the tool of its name; the arguments are those of a Declaration.
 
-    A client gets all four hints: what needs the right ``read`` only reads, unless ``reads`` says it, what needs ``forget`` or ``admin`` is
-    destructive, unless ``destructive`` says otherwise, and nothing reaches beyond this server. What only reads is
-    idempotent; of the rest it is said.
+    A client gets all four hints. By default a tool with the right ``read`` only reads, one with ``forget`` or ``admin``
+    is destructive unless it only reads, and one that only reads is idempotent. ``reads``, ``destructive`` and
+    ``idempotent`` override this. No tool reaches beyond this server.
     """
     if reads is None:
         reads = right == "read"
@@ -305,7 +304,7 @@ def tool(
 
 
 def _without_call(function: Action, answers: type) -> Callable[..., Any]:
-    """A function with the name and the arguments of the tool, for the SDK to make a schema of."""
+    """A function with the name and the arguments of the tool. The SDK makes the schemas from it."""
     signature = inspect.signature(function)
     _, *arguments = signature.parameters.values()
 
@@ -319,21 +318,14 @@ def _without_call(function: Action, answers: type) -> Callable[..., Any]:
     return shown
 
 
-# What every client's converter takes, in few tokens. Where converters differ, the narrowest decides: every node has a
-# type (AutoGen, Gemini), nothing refers to elsewhere (Gemini), nothing stands beside anyOf (Vertex), no true stands for
-# a schema (google-genai), no argument is a union with null (AutoGen, Gemini), and there is no default, bound or length
-# (OpenAI's strict mode, as Azure has it): a default that nobody would expect is said in words, and an error names the
-# bounds.
-
-
-def _listed_input(schema: Schema) -> Schema:
-    definitions = schema.get("$defs", {})
-    described = {name: {**each, **_described(each)} for name, each in schema["properties"].items()}
-    return _listed({**schema, "properties": described}, definitions)
+# Listed schemas must pass the converter of every client, in few tokens. Where converters differ, the strictest decides:
+# every node has a type (AutoGen, Gemini), no node is a reference (Gemini), no key stands beside anyOf (Vertex), true never
+# stands for a schema (google-genai), no argument is a union with null (AutoGen, Gemini), and no node has a default, a bound
+# or a length (OpenAI's strict mode, as Azure has it). The description names a surprising default, an error the bounds.
 
 
 def _described(argument: Schema) -> Schema:
-    """Its description, with a default that nobody would expect."""
+    """The description of an argument, which names a surprising default."""
     default = argument.get("default")
     # A bool is an int too, so a true default is named as well.
     if default and isinstance(default, int):
@@ -366,7 +358,8 @@ def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def _union(node: Schema, branches: list[Schema]) -> Schema:
-    """A union, its description in the first branch; or the one branch beside null, which any argument may be."""
+    """A union with its description in the first branch. Of a union with null only the other branch is listed, since any
+    argument may be null."""
     typed = [each for each in branches if each != {"type": "null"}]
     first = {**typed[0], **node}
     if len(typed) == 1:
@@ -375,7 +368,7 @@ def _union(node: Schema, branches: list[Schema]) -> Schema:
 
 
 DEFAULT_LINE_TOKENS = 40
-"""What the line costs at most that names a default thread in an answer, where something is kept of the thread."""
+"""The line that names a default thread in an answer costs at most this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,14 +380,10 @@ class AnswerWithMedia:
     thread_id: str
 
 
-def _describe_nothing() -> ProcessState:
-    return {}
-
-
 @dataclass(slots=True)
 class DefaultUse:
-    """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
-    nothing there. ``brief``: a structure names the thread and says no more of it."""
+    """The default thread that a call used because no argument named one; "" if it used none. ``reads``: the call does not
+    change the thread. ``brief``: a structured answer only names the thread."""
 
     thread_id: str = ""
     reads: bool = False
@@ -403,9 +392,12 @@ class DefaultUse:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
-    background work of this process, once it has begun, and ``tools`` are the names of those that the caller's model can
-    call; ``describe_server`` tells of the process, ``openings`` which connections had theirs (None: no answer gets one)."""
+    """One call of a tool: the tool's name, the caller, and the engine and settings that serve it.
+
+    ``given``: the names of the arguments that were really sent. ``worker``: does the background work of this process; None
+    until it has begun. ``tools``: the names of the tools that the caller's model can call. ``describe_server``: returns the
+    state of the process. ``openings``: records which connections got their opening; None: no answer gets one.
+    """
 
     tool: str
     engine: "Engine"
@@ -414,7 +406,7 @@ class Call:
     given: frozenset[str]
     worker: "JobWorker | None" = None
     tools: frozenset[str] = frozenset()
-    describe_server: Callable[[], ProcessState] = _describe_nothing
+    describe_server: Callable[[], ProcessState] = ProcessState
     default_use: DefaultUse = field(default_factory=DefaultUse)
     openings: "Openings | None" = None
 
@@ -424,19 +416,19 @@ class Call:
 
     @property
     def may_read(self) -> bool:
-        """Whether the answer may hold what is stored."""
+        """Whether the answer may hold stored content."""
         return "read" in self.caller.principal.rights
 
     def sent(self, thread_id: str = "", *, key: str = "") -> "WriteRequest":
-        """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
+        """The request of a write: its origin, key and quota. ``thread_id`` and ``key`` are arguments of the call."""
         from layerlore.memory.engine.engine import WriteRequest
 
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
-        # The idempotency key of the call goes before that of the request's envelope.
+        # The idempotency key of the call overrides that of the request's envelope.
         return WriteRequest(origin, key or self.caller.idempotency_key, thread_id, self.quota)
 
     def claim_opening(self) -> bool:
-        """Whether this answer is the first of its connection that shows memories. It runs once a call."""
+        """Whether this answer is the first of its connection that shows memories. A call may ask once."""
         return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     def claim_advice(self) -> bool:
@@ -445,7 +437,7 @@ class Call:
 
     @property
     def quota(self) -> "Quota | None":
-        """How much may be stored; None for the person at this machine, and where nothing is limited."""
+        """How much may be stored; None for the person at this machine, and without limits."""
         from layerlore.storage.audit.stored_bytes import Quota
 
         # The local person has no quota, so that no setting for others limits them.
@@ -456,12 +448,12 @@ class Call:
 
     @property
     def reserved_tokens(self) -> int:
-        """The tokens of an answer that the line on its default thread takes."""
+        """The tokens that an answer reserves for the line about its default thread."""
         if self.default_use.thread_id:
             return DEFAULT_LINE_TOKENS
         return 0
 
-    def thread(self, argument: str, *, reads: bool = False, key: str = "") -> str:
+    def thread(self, argument: str, *, reads: bool = False, deletes: bool = False, key: str = "") -> str:
         """The thread that the call means, its name checked. ``key``: the idempotency key among the arguments. Raises
         InvalidInput."""
         default = self.caller.default_thread
@@ -470,11 +462,13 @@ class Call:
         if not argument and self.caller.default != "named":
             # The thread of a launch is checked here as well, at its first use.
             self.default_use.thread_id, self.default_use.reads = default, reads
-        return check_id(argument or default, "thread_id", self.engine.limits.thread_id_chars)
+        # What older versions stored under a blank name can still be read and deleted.
+        check = check_id if reads or deletes else check_new_id
+        return check(argument or default, "thread_id", self.engine.limits.thread_id_chars)
 
 
 async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> Any:
-    """What the tool, one that only reads, would answer, listed or not. Raises LayerloreError, ToolError."""
+    """Call a tool that only reads, listed or not, and return its answer. Raises LayerloreError, ToolError."""
     # A resource or a prompt needs the right to read, whatever its tool would need.
     caller = await admit(ctx, READ, ctx.method)
     values, given = check_arguments(tool.tool, arguments)

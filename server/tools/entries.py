@@ -11,7 +11,7 @@ from layerlore.server.access.credentials import Right
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.declaration import Call, TextOrJson, ThreadId, tool
 
-# A list is listed as text, which costs a tenth of its tokens: a JSON list as text is read as one.
+# The schema only shows text, which costs a tenth of the tokens. A list may come as JSON text.
 Evidence = Annotated[
     str | list[str],
     WithJsonSchema({"type": "string", "description": "A message's exact words, or a list."}),

@@ -1,4 +1,4 @@
-"""The tools of the explorer's page: what it shows that no model needs, and the one by which a model has it shown."""
+"""The tools of the explorer's page that no model needs, and the tool that opens the page for the user."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
@@ -53,7 +53,7 @@ async def open_explorer(call: Call, thread_id: ThreadId = "") -> str:
 
 
 def _rights_to_mark(arguments: Mapping[str, Any]) -> frozenset[Right]:
-    # A mark as wrong hides an entry from everybody, like forgetting.
+    # An entry that is marked as wrong is hidden everywhere, as a forgotten one is.
     return frozenset({"write"} if arguments.get("wrong") is None else {"write", "forget"})
 
 
@@ -65,8 +65,8 @@ async def explore_entries(
     cursor: str = "",
     wrong: Annotated[bool, Field(description="Those alone that are marked as wrong, on one page.")] = False,
 ) -> EntryPage:
-    """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
-    trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
+    """List the notes about the user, the newest first, as memory://entries has them: the evidence of each, its trust, its
+    author, and the note that it replaced. `next_cursor` continues, also after a page without any."""
     from layerlore.memory.entries import entry_curation
 
     if wrong:
@@ -88,12 +88,12 @@ async def explore_entries(
 async def mark_entry(
     call: Call,
     entry_id: Annotated[str, Field(min_length=1, max_length=200)],
-    pinned: Annotated[bool | None, Field(description="Whether it is told whatever is asked.")] = None,
+    pinned: Annotated[bool | None, Field(description="Whether every conversation sees it.")] = None,
     wrong: Annotated[bool | None, Field(description="Whether what it says is not true.")] = None,
     accepted: Annotated[bool, Field(description="The user takes over what a shared file brought.")] = False,
 ) -> MarkedEntry:
-    """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
-    the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
+    """Pin a note about the user, so that every conversation sees it, or mark it as wrong, so that none does and only the
+    user can say it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
     from layerlore.memory.entries import entry_curation
 
     return await entry_curation.mark_entry(
@@ -168,10 +168,10 @@ async def explore_journal(
     limit: Annotated[int, Field(ge=1, le=500)] = 100,
     cursor: str = "",
 ) -> JournalPage:
-    """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
+    """List who wrote to this memory and when, the newest first: numbers and names, no messages."""
     from layerlore.memory.engine import journal_lines
 
-    # The digits of a 64-bit number at most, since it goes into a query.
+    # It goes into a query, so it must fit into 64 bits.
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
     engine = call.engine
@@ -198,8 +198,8 @@ async def explore_memories(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
 ) -> MemoryPage:
-    """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
-    what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
+    """List the memories of all users and agents, for an operator to choose one: their owners and sizes, never their
+    content. The journal records each call. `next_cursor` continues, also after a page without any."""
     from layerlore.memory.messages import tenants
 
     principal = call.caller.principal
@@ -233,6 +233,6 @@ async def resume_jobs(call: Call) -> ResumedJobs:
 
 
 def show_to_page(listed: "ListedTool") -> "ListedTool":
-    """The tool as a page is listed it: hidden from models, unless it is the one that shows the page."""
+    """The tool as a page lists it: hidden from models, except for the one that opens the page."""
     meta = listed.meta or {}
     return listed.model_copy(update={"meta": {**meta, "ui": {"visibility": ["app"], **meta.get("ui", {})}}})

@@ -1,7 +1,6 @@
-"""Hooks of hosts whose memory this server is: they store messages here, and ask what to show to the model.
+"""Answers the hooks of hosts that use this server as their memory: they store messages, and ask for text for the model.
 
-Not tools: a model calls neither. Both are methods of the protocol, so that all that holds for a call of a tool holds for
-them, too.
+Both are methods of the protocol rather than tools, since no model calls them. All rules for calls of tools hold.
 """
 
 import logging
@@ -29,9 +28,8 @@ _WRITE: frozenset[Right] = frozenset({"write"})
 
 
 class StoreParams(RequestParams):
-    """``host``: the name that ``layerlore install`` has for it; ``messages`` as the tool add_messages takes them, each with
-    an id, and with its time or null as ``created_at``. Without messages nothing is stored, and the answer says which thread
-    there is."""
+    """``host``: its name in ``layerlore install``; ``messages``: as the tool add_messages takes them, each with an id, and
+    with its time or null as ``created_at``. Without messages the answer only describes the thread."""
 
     host: str = ""
     thread_id: str
@@ -39,8 +37,8 @@ class StoreParams(RequestParams):
 
 
 class ShowParams(RequestParams):
-    """``question``: the user's prompt, "" at the start of a session. ``told``: marks of the lines that the model was shown.
-    ``gone``: up to this seq the host no longer shows its model the conversation itself."""
+    """``question``: the user's prompt, "" at the start of a session. ``told``: marks of the lines that the model has seen.
+    ``gone``: the host no longer shows its model the messages up to this seq."""
 
     host: str
     thread_id: str
@@ -57,13 +55,13 @@ class HookResult(Result):
 
 
 async def answer_store(ctx: RequestContext, params: StoreParams) -> HookResult:
-    """Store what a hook sends. Raises LayerloreError."""
+    """Store the messages of a hook. Raises LayerloreError."""
     values = {"host": params.host, "thread_id": params.thread_id, "messages": params.messages}
     return await _answer(ctx, STORE_METHOD, _WRITE, store_messages, values)
 
 
 async def answer_show(ctx: RequestContext, params: ShowParams) -> HookResult:
-    """Answer what a hook may show. Raises LayerloreError."""
+    """Answer with the text that a hook may show. Raises LayerloreError."""
     values = {
         "host": params.host,
         "thread_id": params.thread_id,
@@ -82,7 +80,7 @@ async def _answer(
     try:
         found = await ctx.lifespan_context.act(method, function, caller, values, frozenset(values))
     except MemoryClosed as closed:
-        # No error: the hook of a memory that is off has nothing to try again.
+        # This is not an error, since the hook need not try again while the memory is off.
         found = {"closed": str(closed)}
     return HookResult.model_validate(found)
 
@@ -117,11 +115,12 @@ async def show_memory(
     found = await memory.show(host, thread, question, max_tokens=max_tokens, told=told, gone=gone)
     if found.text:
         memory.count_shown(host, found.tokens)
-    return {"text": found.text, "tokens": found.tokens, "told": sorted(found.told)}
+    return {"text": found.text, "tokens": found.tokens, "told": sorted(found.marks)}
 
 
 def _read_messages(messages: list[Any], id_chars: int) -> Iterator["CapturedMessage"]:
-    """The messages that can be stored: one that cannot must not keep the others out, as it would be sent again each time."""
+    """The messages that can be stored. An invalid one must not block the others, since the hook would send it again each
+    time."""
     for message in messages:
         said_at = message.get("created_at")
         try:

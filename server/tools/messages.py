@@ -139,7 +139,7 @@ async def get_messages(
                 "turn: takes thread_id, limit, max_tokens and detail=normal or high beside it, nothing else"
             )
         page = await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, request)
-    # Without a conversation a time range means all of them, which is how "yesterday" is read.
+    # A time range without a conversation means all of them, as for "yesterday".
     elif (since or until) and not thread_id:
         page = await reader.get_messages_of_all(call.engine, call.scope, request)
     else:
@@ -166,13 +166,13 @@ async def delete_messages(
     from layerlore.memory.messages import reader
     from layerlore.memory.removal import deletion
 
-    # The default thread is easily meant by mistake, and this deletes all of it.
+    # A caller can easily mean the default thread by mistake, and would lose all of it.
     if which == "all" and not thread_id:
         raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
     return await deletion.delete_messages(
         call.engine,
         call.scope,
-        call.thread(thread_id),
+        call.thread(thread_id, deletes=True),
         which,
         ids=ids,
         roles=reader.check_roles(roles),

@@ -1,4 +1,4 @@
-"""The tool that keeps a conversation's plan."""
+"""The tool for the plan of a conversation."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -102,9 +102,9 @@ async def plan(
             expected_revision=expected_revision,
             sent=call.sent(thread_id),
         )
-        if call.default_use.thread_id:  # a request that is sent again means the thread of the first
+        if call.default_use.thread_id:  # a repeated request means the thread of the first one
             call.default_use.thread_id = answer["thread_id"]
-        # A credential that may write but not read gets the states alone.
+        # A credential that may write but not read only gets the states.
         if not call.may_read:
             if format == "text":
                 return plans.render_states(answer)
@@ -117,7 +117,7 @@ async def plan(
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | AllOpenWork:
     from layerlore.memory.work import plan as plans
 
-    # These arguments are about one conversation, and ignoring them silently would mislead.
+    # These arguments concern one conversation, and ignoring them silently would mislead.
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
     found = await plans.list_open(call.engine, call.scope, call.caller.default_thread)

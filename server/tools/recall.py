@@ -1,4 +1,4 @@
-"""The tools that find what was said, and give what the next model call should see."""
+"""The tools that search the memory and make the context of the next model call."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -37,13 +37,13 @@ async def get_context(
         format=format,
         reserved=call.reserved_tokens,
     )
-    # It has the same blocks: a recall after it does not repeat them.
+    # The context has the blocks of an opening, so a later recall need not repeat them.
     call.claim_opening()
     return answer
 
 
 _FEWEST_TOKENS = 100
-# In fewer tokens further hits are worth more than what explains the best ones.
+# In fewer tokens, further hits are worth more than an explanation of the best ones.
 _ROOM_TO_EXPLAIN = 1_000
 
 MinScore = Annotated[
@@ -99,7 +99,7 @@ async def recall_memory(
     subject: Subject = "",
     format: TextOrJson = "text",
 ) -> str | RecallAnswer:
-    """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
+    """Search all conversations and notes. Call it before you answer about the user, the past, or anything
     said before. Lines stand in time order with speaker and day, the best marked; a line says where it is unsure. If nothing
     fits, try other short wordings."""
     from layerlore.memory.messages import reader
@@ -110,11 +110,11 @@ async def recall_memory(
     request = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
-        thread_id=call.thread(thread_id) if thread_id else None,
+        thread_id=call.thread(thread_id, reads=True) if thread_id else None,
         since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         roles=reader.check_roles(roles, ROLES),
-        # A role is a message's: who asks for some, and not for entries by name, wants messages.
+        # Only messages have roles, so a call with roles and without kinds means messages.
         kinds=kinds or (("message",) if roles else scopes.RECALL_KINDS),
         neighbours=neighbours,
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
@@ -122,7 +122,7 @@ async def recall_memory(
         min_score=min_score or None,
         subject=check_text(subject, "subject").strip(),
     )
-    # The caller's own thread may be one that nobody wrote to yet.
+    # The caller's own thread may not be stored yet.
     if request.thread_id is not None and request.thread_id != call.caller.default_thread:
         # A wrong id must be an error; an empty answer would look as if nothing was known.
         await call.engine.database.read(threads.find, call.scope, request.thread_id)
@@ -133,8 +133,8 @@ async def recall_memory(
         begins = ""
     advice = ""
     # A caller that gave several wordings needs no advice. In few tokens a further hit is worth more.
-    is_alone = sum(bool(text.strip()) for text in request.queries) == 1
-    if request.explained and is_alone and recall_text.leaves_doubt(found) and call.claim_advice():
+    has_one_query = sum(bool(text.strip()) for text in request.queries) == 1
+    if request.explained and has_one_query and recall_text.leaves_doubt(found) and call.claim_advice():
         advice = recall_text.ADVICE
     now, counter = call.engine.now(), call.engine.tokens
     most = count_entry_bytes(call.engine.limits.answer_bytes)
@@ -175,7 +175,7 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
 
 def _put_around(opening: str, answer: str | RecallAnswer, advice: str) -> str | RecallAnswer:
     if isinstance(answer, str):
-        # The advice is no line of its own: hosts that store line ends escaped would leave half of such an echo.
+        # The advice shares the answer's last line. Hosts that escape line ends would store half of a separate line.
         advised = " ".join(filter(None, (answer, advice)))
         return "\n".join(filter(None, (opening, advised)))
     if opening:

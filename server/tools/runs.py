@@ -35,8 +35,8 @@ RunId = Annotated[str, Field(min_length=1)]
 ClaimArgument = Annotated[str, Field(min_length=1, description="From start_run or resume_run.")]
 Lease = Annotated[int, Field(ge=1, le=86_400)]
 
-# Any JSON, as it was sent: only what is declared as just `str` is not searched for JSON by the SDK, so that a state
-# that is text stays that text. Null and "" are values, too.
+# Any JSON, as it was sent. The SDK reads JSON text in every argument that is not declared as plain `str`, and a state
+# that is text must stay that text. Null and "" are values, too.
 State = Annotated[str, SkipValidation, WithJsonSchema({**ANY_JSON, "description": "Comes back exactly so."})]
 Data = Annotated[
     str,
@@ -159,7 +159,7 @@ async def suspend_run(
     from layerlore.memory.work import runs
 
     given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
-    # A run that is suspended again has its thread, whichever the current one is.
+    # A run that is suspended again keeps its thread, whatever the current one is.
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:
@@ -179,16 +179,13 @@ async def resume_run(
     decisions (resumed) and a new claim. data answers a call at once: {"approved": true} or false."""
     from layerlore.memory.work import runs
 
-    brings = "data" in call.given
-    if tool_call_id and not brings:
+    if "data" in call.given:
+        answer = runs.ResumeData(data, tool_call_id)
+    elif tool_call_id:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
-    if brings:
-        brought = runs.ResumeData(data, tool_call_id)
     else:
-        brought = None
-    return await runs.resume_run(
-        call.engine, call.scope, run_id, brought, lease_seconds=lease_seconds, sent=call.sent()
-    )
+        answer = None
+    return await runs.resume_run(call.engine, call.scope, run_id, answer, lease_seconds=lease_seconds, sent=call.sent())
 
 
 @tool("Decide run", "runs", "write", answers=DecidedRun, idempotent=True)
@@ -216,12 +213,9 @@ async def complete_run(
     """End a run that you run. Its checkpoint is removed for good, its output kept."""
     from layerlore.memory.work import run_changes
 
-    if output == "":
-        kept = None
-    else:
-        kept = output
+    kept = None if output == "" else output
     given = run_changes.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
-    # A run that is known by its claim has its thread already.
+    # A run with a claim has its thread already.
     if thread_id or not claim:
         thread = call.thread(thread_id)
     else:
@@ -270,7 +264,7 @@ async def list_runs(
     request = run_lists.RunListing(
         statuses=list(status),
         workflow_id=workflow_id,
-        thread_id=call.thread(thread_id) if thread_id else "",
+        thread_id=call.thread(thread_id, reads=True) if thread_id else "",
         since=parse_since(since) if since else None,
         until=parse_until(until) if until else None,
         metadata=metadata,

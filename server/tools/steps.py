@@ -1,4 +1,4 @@
-"""Tools about the steps of an agent, the log of what changed, the attempts at a task, and the briefing for the next one."""
+"""Tools about the steps of an agent, the log of changes, the attempts at a task, and the briefing for a sub-agent."""
 
 from typing import Annotated, Any, Literal
 

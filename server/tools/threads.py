@@ -38,9 +38,9 @@ async def list_threads(
     """List conversations, those with this metadata, or one: title, metadata and counts. `next_cursor` continues."""
     from layerlore.memory.messages import threads
 
-    # With an id it is a lookup, which also finds threads beyond the first page.
+    # With an id this is a lookup, which also finds threads beyond the first page.
     if thread_id:
-        return await threads.get_thread(call.engine, call.scope, call.thread(thread_id))
+        return await threads.get_thread(call.engine, call.scope, call.thread(thread_id, reads=True))
     return await threads.list_threads(
         call.engine,
         call.scope,
@@ -102,7 +102,8 @@ async def delete_thread(
     """Delete a conversation with all kept about it."""
     from layerlore.memory.removal import deletion
 
-    return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
+    thread = call.thread(thread_id, deletes=True)
+    return await deletion.delete_thread(call.engine, call.scope, thread, sent=call.sent(thread_id))
 
 
 @tool("List all conversations", "admin", "admin", answers=TenantThreadPage, reads=True, of_tenant=True)
@@ -119,11 +120,11 @@ async def list_all_threads(
     cursor: str = "",
 ) -> TenantThreadPage:
     """List the conversations of all users and agents, for the operator of this memory: owner, title, metadata and
-    counts, never what was said. Each look is kept in the journal. `next_cursor` continues."""
+    counts, never messages. The journal records each call. `next_cursor` continues."""
     from layerlore.memory.messages import tenants
 
     principal = call.caller.principal
-    # Outside the credential's grant there is nobody.
+    # For names outside the credential's grant this raises NotFound.
     granted = scope_of(principal, _named(call, agent, "agent"), _named(call, resource, "resource"), of_tenant=True)
     search = tenants.TenantSearch(
         agents=principal.agents,

@@ -1,5 +1,5 @@
-"""Which tools a server lists, and the instructions about them that it gives to a model: only of tools that the model can
-call, and true on its connection."""
+"""Chooses the tools that a server lists, and writes the instructions for a model: only about tools that it can call, and
+true on its connection."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -40,8 +40,7 @@ _STORE = (
 )
 _CAPTURED = "This host stores its conversations by itself: do not store their messages with add_messages."
 _CLOSED = "Nothing can be stored here: say so to a user who wants something kept."
-# Each line with the tools of which it needs one; {thread}, {storing} and {planning} are said as they are true on the
-# connection.
+# Each line, and the tools of which it needs at least one. {thread}, {storing} and {planning} depend on the connection.
 _LINES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("recall_memory",),
@@ -85,8 +84,8 @@ OFF = "layerlore is switched off (memory = off): nothing is stored and nothing i
 
 
 def write_instructions(tools: Collection[str], default: Default, *, writable: bool, captured: bool = False) -> str:
-    """For a model that can call these tools, on a connection whose calls get to their thread so. ``writable``: whether it may
-    store anything; ``captured``: hooks of the host store its conversations."""
+    """The instructions for a model that can call these tools. ``default``: how calls on its connection find their thread;
+    ``writable``: the model may store something; ``captured``: hooks of the host store its conversations."""
     # A host with hooks stores the messages itself, and a model would store them twice.
     words = {"thread": _THREAD[default], "storing": _CAPTURED if captured else _STORE}
     words["planning"] = "Keep long work in plan. " if writable else ""
@@ -97,7 +96,7 @@ def write_instructions(tools: Collection[str], default: Default, *, writable: bo
 
 
 def name_current(text: str, default: Default) -> str:
-    """The text of an argument, as it is true on such a connection."""
+    """The text of an argument, with the conversation that calls on such a connection mean by default."""
     return text.replace(CURRENT, _CURRENT[default])
 
 
@@ -107,10 +106,10 @@ DECLARATIONS: tuple[Declaration, ...] = tuple(
     for declared in vars(module).values()
     if isinstance(declared, Declaration)
 )
-"""Every tool: in the order of these modules, and in each of them in the order in which they stand."""
+"""Every tool, in the order of these modules and of their code."""
 
 OF_PAGES: tuple[Declaration, ...] = tuple(each for each in vars(explorer).values() if isinstance(each, Declaration))
-"""The tools that only pages are listed."""
+"""The tools that only pages list."""
 
 PRESETS: Mapping[ToolChoice, frozenset[Declaration]] = {
     # A client that can delete can also undo.
@@ -126,7 +125,7 @@ _WRITERS = (working_memory.update_working_memory, working_memory.clear_working_m
 
 
 def choose_tools(settings: Settings) -> list[Declaration]:
-    """The tools of the toolsets and presets that the settings name; with memory off, only the one that says so."""
+    """The tools of the toolsets and presets in the settings; with memory off, only memory_status."""
     if settings.memory == "off":
         return [curation.memory_status]
     # A preset must not bring back a tool that another setting has switched off.
@@ -143,7 +142,7 @@ def _may_be_called(tool: Declaration, settings: Settings) -> bool:
 
 
 def choose_for_pages(settings: Settings) -> list[Declaration]:
-    """The tools that a page has beside those: of every toolset, since no model pays for them."""
+    """The further tools that a page gets: of every toolset, since no model pays for them."""
     if settings.memory == "off":
         return []
     # A model's list costs tokens in each call; a page's does not.
@@ -152,12 +151,12 @@ def choose_for_pages(settings: Settings) -> list[Declaration]:
 
 
 def choose_declared(settings: Settings) -> list[Declaration]:
-    """The tools that a server has for some agent or other."""
+    """The tools that a server lists for at least one agent."""
     return _of_any_agent(settings, choose_tools)
 
 
 def choose_declared_for_pages(settings: Settings) -> list[Declaration]:
-    """The tools that a server has beside those, for the pages of some agent or other."""
+    """The further tools that a server has for the pages of at least one agent."""
     return _of_any_agent(settings, choose_for_pages)
 
 
@@ -175,10 +174,10 @@ def _switched_off(settings: Settings) -> set[Declaration]:
 
 
 def list_callable(settings: Settings, rights: Collection[Right]) -> frozenset[str]:
-    """The names of those that a credential with these rights can call."""
+    """The names of the listed tools that a caller with these rights can call."""
     return frozenset(each.name for each in choose_tools(settings) if each.open_to(rights))
 
 
 def list_writers() -> frozenset[str]:
-    """The names of all tools that may write, listed or not."""
+    """The names of all tools that may write, listed or unlisted."""
     return frozenset(each.name for each in (*DECLARATIONS, *OF_PAGES) if not each.annotations.read_only_hint)

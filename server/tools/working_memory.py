@@ -1,6 +1,6 @@
 """Tools about working memory."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
@@ -10,21 +10,16 @@ from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Call, TextOrJson,
 from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
 
-
-def _as_sent(value: Any) -> Any:
-    return value
-
-
-# Whether text that looks like JSON is meant as text depends on the document's format. The SDK does not read a string
-# argument as JSON; an object arrives unchanged.
+# The document's format decides whether text that looks like JSON is text or an object, so the value arrives as sent: the
+# SDK reads no JSON in a string argument.
 Content = Annotated[
     str,
-    PlainValidator(_as_sent),
+    PlainValidator(lambda value: value),
     WithJsonSchema({**OBJECT_OR_TEXT, "description": "An object if the document is JSON."}),
 ]
 Scope = Literal["thread", "resource"]
 
-_NO_LINES = "how many lines are gone, not which"
+_NO_LINES = "the number of lines that are gone, not their text"
 
 ExpectedVersion = Annotated[
     int | None, EMPTY_SAYS, UNLISTED, Field(description="Refuse if this is not the current version.")
@@ -43,7 +38,6 @@ async def get_working_memory(
     form to fill in."""
     from layerlore.memory.documents import working_memory
 
-    # The profile belongs to the person, also when the conversation is a project's.
     owner, thread = _owner(call, scope), _thread(call, scope, thread_id, reads=True)
     document, kept = await working_memory.read_document(call.engine, owner, scope, thread, version=version)
     if format == "json":
@@ -108,7 +102,7 @@ async def update_working_memory(
     except working_memory.StoredDocumentInvalid:
         if call.may_read:
             raise
-        # Those who may not read learn that something stored does not fit, and no more.
+        # A caller that may not read only learns that the stored document does not fit.
         raise InvalidInput(
             "the document that this would make with what is stored is not allowed by its format or schema; what is "
             "wrong is shown to credentials with the right read; mode='replace' does not look at what is stored"
@@ -126,25 +120,25 @@ async def clear_working_memory(
         call.engine,
         _owner(call, scope),
         scope,
-        _thread(call, scope, thread_id),
+        _thread(call, scope, thread_id, deletes=True),
         expected_version=expected_version,
-        # A new conversation has no document, and clearing the default one is no error.
+        # A new conversation has no document yet; clearing it is allowed if it is the default one.
         may_be_new=not thread_id,
         sent=call.sent(thread_id),
     )
 
 
 def _owner(call: Call, scope: str) -> records.Scope:
-    """Whose document is meant: the profile is the person's, also in a project."""
+    """The scope of the document: the profile belongs to the person, also in a project."""
     if scope == "resource":
         return call.scope.of_person
     return call.scope
 
 
-def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False) -> str:
-    """The thread whose document is meant; none for the profile."""
+def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False, deletes: bool = False) -> str:
+    """The thread of the document; "" for the profile."""
     if scope == "thread":
-        return call.thread(thread_id, reads=reads)
+        return call.thread(thread_id, reads=reads, deletes=deletes)
     if thread_id:
         raise InvalidInput("thread_id: the user profile (scope='resource') belongs to no conversation; leave it out")
     return ""

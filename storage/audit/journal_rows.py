@@ -9,6 +9,7 @@ from sqlalchemy import Select, bindparam, delete, insert, select
 
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.statements import parameters
 from layerlore.storage.core.tables import journal
 from layerlore.storage.core.transaction import Act, Row, Tx
 
@@ -45,8 +46,8 @@ class Journaled:
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included; ``before`` is the number of the
-    row that they were appended before."""
+    """A filter of rows. Fields that are None do not restrict it. ``since`` and ``until`` are both included; only rows
+    appended before the row with the number ``before`` are read."""
 
     tenant_id: str | None = None
     agent_id: str | None = None
@@ -61,12 +62,11 @@ class JournalFilter:
 
 _given = [column.name for column in journal.c if column.name != "row_id"]
 # Inline: without RETURNING. A role that may only append may not read the number of its row.
-_APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
-_FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
+_APPEND = insert(journal).inline().values(**parameters(*_given))
 
 
 async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
-    """Write a row. Asks for no right but that to append."""
+    """Write a row. It needs only the right to append."""
     row = {
         "tenant_id": scope.tenant_id,
         "agent_id": scope.agent_id,
@@ -98,7 +98,11 @@ def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
 
 async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journaled]:
     """The newest rows of all tenants, or of one, in the order in which they were appended, the newest last."""
-    given = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
+    given = {
+        name: value
+        for name in ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
+        if (value := getattr(wanted, name)) is not None
+    }
     rows = await tx.all(
         _page(tuple(given), wanted.before is not None),
         **given,
@@ -142,7 +146,7 @@ def _journaled(row: Row) -> Journaled:
 
 
 async def may(tx: Tx, act: Act) -> bool:
-    """Whether who is connected may read, or prune, the journal."""
+    """Whether the connected role may read, or prune, the journal."""
     return await tx.backend.may_change_journal(tx, act)
 
 

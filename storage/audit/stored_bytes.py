@@ -1,4 +1,4 @@
-"""How many bytes of content are stored of a tenant, and of each resource of it, and whether more may be.
+"""The stored bytes of content of a tenant and of each of its resources, and the quota for them.
 
 The database counts by itself, in the transaction that stores or erases (triggers of the schema): the UTF-8 bytes of the
 columns in COUNTED, and ROW_BYTES for each row, for its ids and its place in the index. Deleted rows count until they
@@ -37,10 +37,10 @@ COUNTED: dict[str, tuple[str, ...]] = {
 """By table, the columns whose bytes count."""
 
 _PLENTY = 256 * 1024 * 1024
-"""With so many bytes free, even 64 writers at one moment with 4 MiB each do not exceed a quota."""
+"""With this many bytes free, even 64 writers at one moment with 4 MiB each do not exceed a quota."""
 
 _TENANT = ""
-"""Stands for no resource: the sum of all of a tenant's."""
+"""The resource id of the sum over all resources of a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ async def read_used(tx: Tx, owner: Scope) -> Used:
 
 
 async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitable[T]]) -> T:
-    """Run a unit of the transaction, whose end comes with it: one that stores more than it erases must leave no more than
-    the quota allows. Near the quota, writers of a tenant come to the count one after the other, so that two cannot exceed
+    """Run a unit as the last part of the transaction. If it stores more than it erases, the quota must allow all that
+    is stored then. Near the quota, writers of a tenant come to the count one after the other, so that two cannot exceed
     it together. Far from it they do not wait for each other's commits.
 
     Raises QuotaExceeded, and what the unit raises.

@@ -11,13 +11,14 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
 from layerlore.storage.core.tables import daily_usage, spending, tenant_spending, threads, usage
+from layerlore.storage.core.tables.columns import SCOPE, THREAD
 from layerlore.storage.core.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those
-    whose price is not known, whose cost is counted as none."""
+    """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those whose
+    price is not known, and count as free."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -53,9 +54,8 @@ class OfOwner:
 
 
 _COUNTS = ("calls", "input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "model", "source")
-
-_DAY_MS = 86_400_000
+_KEY = (*THREAD, "model", "source")
+DAY_MS = 86_400_000
 DAYS_KEPT = 400
 """How long the sums and counts of a day are kept."""
 
@@ -73,7 +73,7 @@ _ADD = insert_or_update(
 _ADD_TO_DAY = insert_or_update(
     daily_usage,
     {column.name: bindparam(column.name) for column in daily_usage.c},
-    keys=("tenant_id", "agent_id", "resource_id", "day", "source"),
+    keys=(*SCOPE, "day", "source"),
     changes=_raised(daily_usage),
 )
 _DROP_OLD_DAYS = delete(daily_usage).where(in_scope(daily_usage), daily_usage.c.day < bindparam("oldest"))
@@ -105,7 +105,7 @@ _BY_AGENT = _sums_by(usage.c.agent_id, *_by_model).where(_of_tenant)
 
 
 def _spent(sums: Sequence[Any]) -> Spent:
-    """Postgres sums to decimals."""
+    """Sums as integers, since Postgres gives decimals."""
     return Spent(*map(int, sums))
 
 
@@ -134,7 +134,7 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
         for (model, source), spent in sorted(sums.items())  # in one order, so that no two writers wait for each other
     ]
     await tx.many(_ADD, rows)
-    day = now // _DAY_MS
+    day = now // DAY_MS
     of_day = [
         {**of_scope(scope), "day": day, "source": source, **{name: getattr(spent, name) for name in _COUNTS}}
         for source, spent in sorted(by_source.items())
@@ -178,9 +178,6 @@ async def by_agent(tx: Tx, tenant: Tenant) -> list[OfOwner]:
     """The cost of each agent of a tenant, all its resources together: an operator's view, across scopes."""
     rows = await tx.all(_BY_AGENT, tenant_id=tenant.tenant_id)
     return [OfOwner(owner, _line(*line)) for owner, *line in rows]
-
-
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

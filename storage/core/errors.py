@@ -52,7 +52,7 @@ class StorageBusy(StorageUnavailable):
 
 
 class TenantElsewhere(StorageBusy):
-    """The cluster that was asked does not serve this tenant, or not now, while the tenant is moved."""
+    """This cluster does not serve the tenant, or not now, while the tenant is moved."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__("the memory of this tenant is being moved to another cluster", retry_after)

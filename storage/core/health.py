@@ -12,13 +12,13 @@ from layerlore.storage.core.errors import StorageBusy, StorageUnavailable
 log = logging.getLogger(__name__)
 
 LATE_SECONDS = 10.0
-"""A write that waits for so long, while no other was done, means that nothing can be written."""
+"""If a write waits for this long, and no other succeeds meanwhile, nothing can be written."""
 FRESH_SECONDS = 1.0
-"""For so long what was seen last is still true."""
+"""The result of a look counts for this long."""
 LOOK_SECONDS = 3.0
 MOST_DAMAGE = 20
 AGAIN_SECONDS = 1.0
-"""After how long it is tried again whether a write succeeds."""
+"""The time after which another write is tried."""
 LATE = f"nothing could be written for {LATE_SECONDS:g} s"
 
 Try = Callable[[], Awaitable[None]]
@@ -88,7 +88,7 @@ class Health:
         self.reason = reason
         self.is_away = is_away
         if self._trying is None or self._trying.done():
-            # What it logs is not about the call that happens to find the fault.
+            # Its log lines are not about the call that happens to find the fault.
             self._trying = asyncio.create_task(self._until_well(), context=Context())
 
     def damaged(self, what: str, way_out: str) -> None:
@@ -139,7 +139,7 @@ class Health:
         self._alarm = None
         if not self._waiting:
             return
-        # One slow write is no failure: nothing at all must have been written for LATE_SECONDS.
+        # One slow write is not a failure. It is one if nothing at all was written for LATE_SECONDS.
         since = max(min(self._waiting.values()), self._last_well)
         rest = LATE_SECONDS - (time.monotonic() - since)
         if rest <= 0 and not self.reason:

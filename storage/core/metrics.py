@@ -19,7 +19,7 @@ ALL: list["Metric"] = []
 
 
 class Metric:
-    """One metric. ``find`` returns what keeps its value for some labels, once it is kept."""
+    """One metric. ``find`` returns the counter for some labels, once ``keep`` was called."""
 
     def __init__(self, kind: MetricKind, name: str, text: str, *labels: str) -> None:
         self.kind = kind

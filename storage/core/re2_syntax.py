@@ -130,7 +130,7 @@ _SPACES = (
     + "".join(map(chr, range(0x2000, 0x200B)))
     + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What ``str.isspace`` and so ``\\s`` take."""
+"""The characters of ``str.isspace`` and so of ``\\s``."""
 # A class that excludes every character, for an alternative that cannot match.
 _NEVER = r"[^\x{0}-\x{10FFFF}]"
 _MOST_REPEATED = 1000
@@ -374,7 +374,7 @@ class _Writer:
                     raise PatternError(f"a condition of more than a character: {branch}")
         return items, may_end
 
-    # What matches
+    # The match itself
 
     def _sequence(self, items: Sequence[Any], flags: int) -> str:
         made: list[str] = []

@@ -9,18 +9,17 @@ Role = Literal["system", "user", "assistant", "tool", "custom"]
 SUBJECT_KEY = "subject"
 """The key of a thread's metadata that names whom or what it is about."""
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
-"""Whose words models are shown."""
+"""The roles of messages that models are shown."""
 CUSTOM: Role = "custom"
-"""The role of what a user interface keeps in a conversation for itself (seed 002): stored and paged, never shown to a
-model, never indexed, counted in no tokens and in no number of messages."""
+"""The role of a message that a user interface keeps in a conversation for itself (seed 002): stored and paged, never
+shown to a model, never indexed, counted in no tokens and in no number of messages."""
 ALL_ROLES: tuple[Role, ...] = (*ROLES, CUSTOM)
 
 Json = dict[str, Any]
 StoredJson = dict[str, Any]
 """A JSON object that a caller stored and gets back: metadata, a part of a message, a checkpoint. Its keys are the caller's."""
 Whose = Literal["", "project", "you"]
-"""Whose memory something is from, as models are shown it: the project's or the person's; "" where no project is in
-force."""
+"""The owner of a memory as models are shown it: the project or the person; "" without a project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +125,13 @@ SearchText = Callable[[Message], Indexed]
 class Thread:
     """One conversation. ``thread_uid`` is new when a thread is made again under the same name.
 
-    ``title_by``: ``caller`` (who also may have removed it), ``extractive``, or the model that made the title; None: there
-    is none yet.
+    ``title_by``: ``caller`` (also if a caller removed it), ``extractive``, or the model that made the title; None: the
+    thread has no title yet.
 
     ``window_policy`` is JSON, as ``memory.window.policy`` writes and reads it; None: none was set.
 
-    Everything up to ``observed_seq`` is covered by active observations, and up to ``buffered_seq`` (and of the message
-    behind it the first ``buffered_chars``, if it is a long one) by buffered ones. ``raw_tokens`` are those of the
+    Active observations cover everything up to ``observed_seq``. Buffered ones cover everything up to ``buffered_seq``,
+    and the first ``buffered_chars`` of the message behind it, if that is a long one. ``raw_tokens`` are those of the
     messages behind ``observed_seq``.
     """
 

@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeVar, get_args
 from sqlalchemy import ColumnElement, Executable, FromClause, Table, and_, bindparam, select, tuple_
 
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.statements import VectorOf, WithIds, insert_or_update
+from layerlore.storage.core.statements import VectorOf, WithIds, insert_or_update, parameters
 from layerlore.storage.core.tables import SCOPE, jobs, resources, search_vectors
 from layerlore.storage.core.transaction import Row, Tx
 
 Values = dict[str, Any]
-"""What a statement binds, by the names of its parameters."""
+"""The values of a statement, by the names of its parameters."""
 
 
 def in_scope(table: FromClause) -> ColumnElement[bool]:
@@ -71,7 +71,7 @@ NoteKind = Literal["profile", "session_memory", "plan", "attempt", "observation"
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 RecallKind = Literal["entry", "message", "profile", "session_memory", "plan", "attempt", "observation"]
 RECALL_KINDS: tuple[RecallKind, ...] = get_args(RecallKind)
-"""What a recall can find. Entries and notes have their kind as their role in the index."""
+"""The roles of rows that a recall can find. Entries and notes have their kind as their role in the index."""
 
 _PREFIXES: dict[NoteKind, str] = {
     "profile": "profile:",
@@ -82,7 +82,7 @@ _PREFIXES: dict[NoteKind, str] = {
 }
 _KINDS_BY_PREFIX = {prefix: kind for kind, prefix in _PREFIXES.items()}
 PROFILE_PLACE = _PREFIXES["profile"]
-"""Where the lines of the profile stand in the index: the thread that they are messages of."""
+"""The place of the profile's lines in the index: the thread that they are messages of."""
 
 
 def note_place(kind: NoteKind, thread_uid: str) -> str:
@@ -130,7 +130,7 @@ def scope_token(scope: Scope, kind: Kind = "message") -> str:
 T = TypeVar("T")
 
 READ_CHARS = 4 * 1024 * 1024
-"""Of the texts that are read for one page."""
+"""The most characters of the texts that are read for one page."""
 
 
 def behind(columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
@@ -166,7 +166,7 @@ async def some(tx: Tx, statement: Executable, /, **values: Any) -> tuple[list[Ro
 # It changes nothing but holds the row, which is made if it is absent.
 _HOLD = insert_or_update(
     resources,
-    {**{name: bindparam(name) for name in SCOPE}, "next_event_seq": 1},
+    {**parameters(*SCOPE), "next_event_seq": 1},
     keys=SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq},
 )
@@ -181,8 +181,8 @@ _LOCK = select(resources.c.next_event_seq).where(in_scope(resources)).with_for_u
 
 
 async def lock(tx: Tx, scope: Scope) -> bool:
-    """Hold the resource until the transaction ends if it is known, and make none. Returns whether it is known: one
-    of which nothing was written, or which was erased, is not."""
+    """Lock the resource until the transaction ends, if it is known; never make it. Returns whether it is known. A
+    resource without any write, or one that was erased, is not."""
     return await tx.one(_LOCK, **of_scope(scope)) is not None
 
 
@@ -190,6 +190,6 @@ _JOBS = select(jobs.c.kind).where(in_thread(jobs)).with_for_update()
 
 
 async def still_known(tx: Tx, scope: Scope, thread_uid: str) -> bool:
-    """For who worked on a job of a thread: whether the job is there, or anything of the resource, which was not erased
-    then; holds that."""
+    """Whether the resource was not erased while a worker did a job of a thread: the job, or anything of the resource,
+    is still there. Holds that row."""
     return bool(await tx.all(_JOBS, **of_thread(scope, thread_uid))) or await lock(tx, scope)

@@ -22,8 +22,8 @@ class StampedCache(Generic[Key, Stamp, Value]):
         self._size = size
         self._most_size = most_size
         self._lock = Lock()
-        # The value used last is at the end. A recall looks up a hundred values, so a lookup must cost little.
-        # Each value has the size that it was kept with, since it may grow.
+        # The value used last is at the end. A recall looks up a hundred values, so a lookup must cost little. Each
+        # value is stored with its size at that time, since it may grow.
         self._held = OrderedDict[Key, tuple[tuple[Stamp, Value], int]]()
         self._sizes = 0
 

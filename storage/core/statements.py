@@ -48,7 +48,7 @@ class Compiled:
 WRITES = "writes"
 """The option of a statement that says whether it changes rows, where its SQL alone does not show that."""
 
-# Nothing of these is in a context. Of any other table, a write may change one.
+# Contexts show nothing of these tables. A write to any other table may change a context.
 _BESIDE_MEMORY = frozenset(
     {
         "api_keys",
@@ -110,6 +110,11 @@ class IsAnyOf(ColumnElement[bool]):
     def __init__(self, column: ColumnElement[Any], values: BindParameter[Any]) -> None:
         self.column = column
         self.values = values
+
+
+def parameters(*names: str, prefix: str = "") -> dict[str, BindParameter[Any]]:
+    """A parameter for each column, by the column's name. The parameter has the same name behind ``prefix``."""
+    return {name: bindparam(f"{prefix}{name}") for name in names}
 
 
 def any_of(column: ColumnElement[Any], name: str) -> IsAnyOf:

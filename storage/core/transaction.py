@@ -21,7 +21,7 @@ from layerlore.storage.core.records import Json, Scope, Tenant
 
 Concerns = Callable[[Scope], bool]
 Notify = Callable[[Concerns], None]
-"""Takes a hint: something may have been committed, and whose it may be. What was committed is for a listener to read."""
+"""Takes a hint that something may have been committed, and in which scope. The listener reads what it was."""
 
 
 def anybody(_: Scope) -> bool:
@@ -112,7 +112,7 @@ class Tx(Protocol):
         ...
 
     async def enter(self, scope: Scope) -> None:
-        """From now on, the transaction is bound to the scope. For one that began by looking for it in all of them."""
+        """Bind the transaction to the scope from now on: for one that first had to find the scope among all."""
         ...
 
 
@@ -260,12 +260,13 @@ class Database(Protocol):
 
     @property
     def unfit(self) -> str:
-        """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
-        no such second line."""
+        """Why the database does not keep tenants apart by itself if a statement forgets to; "" if it does, and for
+        SQLite, which has no such second line."""
 
     @property
     def home(self) -> "Database":
-        """Where the keys and the spending of all tenants are. It is itself, unless the tenants are on several clusters."""
+        """The database with the keys and the spending of all tenants. It is itself, unless the tenants are on several
+        clusters."""
         ...
 
     @property
@@ -291,8 +292,8 @@ class Database(Protocol):
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def version(self, scope: Scope) -> Hashable | None:
-        """A mark of everything that is committed now of the scope: while it is the same, nothing that a context may show
-        has changed, whoever writes. Commits in other scopes leave it alone, except on SQLite those of another process.
+        """A mark of everything that is committed now of the scope: while it is the same, no writer has changed anything
+        that a context may show. Commits in other scopes leave it unchanged, except on SQLite those of another process.
         None if that cannot be known soon."""
         ...
 

@@ -26,7 +26,7 @@ from layerlore.storage.jobs.job_rows import Kind
 from layerlore.storage.threads import threads
 
 PATIENCE_MS = 2_000
-"""Several deletes, one after the other, go into the same work."""
+"""Milliseconds until the work is due, so that deletes that follow each other share it."""
 
 _CURSORS = {"entries": "entries_seq", "profile": "profile_seq", "session_memory": "session_seq"}
 _SET_BACK = {
@@ -125,7 +125,7 @@ async def _resting(
 
 
 Again = list[tuple[str, Kind, int]]
-"""What is to be done again: of which thread (its uid), what, and from which seq on."""
+"""Work to do again: the uid of the thread, the kind of work, and the seq from which on."""
 
 
 async def drop(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]) -> Again:
@@ -150,7 +150,7 @@ async def drop_title(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]
 
 
 async def fallen(tx: Tx, scope: Scope, thread: Thread, stood: RestingDocuments) -> Again:
-    """After messages went: the documents that fell back."""
+    """The documents that fell back after messages went."""
     again: Again = []
     if stood.session_memory:
         again += [(uid, "session_memory", seq) for uid, seq in await _behind(tx, scope, thread, stood.session_memory)]
@@ -190,7 +190,7 @@ async def do_again(tx: Tx, scope: Scope, again: Again, *, now: int) -> None:
 
 
 async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages came back: whatever has passed them by is done again from the first of them on."""
+    """After messages came back: background work that passed them is done again from the first of them on."""
     if not seqs:
         return
     again = await drop(tx, scope, thread, seqs)
@@ -213,7 +213,7 @@ async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, 
 
 
 async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages got other content: what describes a run with one in it is made again. Documents stay: the next
+    """After messages got other content: every text about a run with one of them is made again. Documents stay: the next
     messages rewrite them."""
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)

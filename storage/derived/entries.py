@@ -17,7 +17,7 @@ from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.json_text import list_of, to_json
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, shared_lines, threads
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.index import lexical
@@ -38,7 +38,7 @@ def read_words(stored: str | None) -> list[str]:
 
 
 Status = Literal["active", "superseded", "dropped", "wrong"]
-"""``wrong``: somebody marked it so; it is kept, so that nobody but the user says it again."""
+"""``wrong``: a person marked it so. It stays stored, so that only the user can say it again."""
 Origin = Literal["extracted", "remembered", "caller", "shared"]
 """``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word;
 ``shared``: it came in a file that others share. The last two stand without a source."""
@@ -46,7 +46,7 @@ OWN_WORD: tuple[Origin, ...] = ("caller", "shared")
 
 PLACE = "entry:"
 SEQ = 1
-"""An entry's place in the index: this seq of the thread ``entry:<entry_id>``."""
+"""The seq of an entry in the index, where its thread is ``entry:<entry_id>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,10 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it is stored. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
-    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date;
-    ``unproven``: a JSON list of its unproven words, as it is stored.
-    ``superseded_by`` an active one has, too, if a newer entry says otherwise and the user has not decided between the
-    two."""
+    """An entry as it is stored. ``seen_at``: when it was last said, or when it ended, if it is no longer active;
+    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for
+    its date; ``unproven``: a JSON list of its unproven words, as it is stored. An active entry also has
+    ``superseded_by`` if a newer one says otherwise and the user has not decided between the two."""
 
     entry_id: str
     content: str
@@ -176,15 +175,12 @@ _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _SEEN = select(*COLUMNS).where(_named, IS_SEEN)
 _COUNT = select(func.count()).select_from(entries).where(in_scope(entries), entries.c.status == "active")
 _BY_HASH = select(*COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
-_INSERT = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
+_INSERT = insert(entries).values(**parameters(*SCOPE, *Entry.__dataclass_fields__))
 _REVIVE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
     .values(
-        **{
-            name: bindparam(f"new_{name}")
-            for name in ("content", "kind", "origin", "trust", "model", "prompt", "unproven")
-        },
+        **parameters("content", "kind", "origin", "trust", "model", "prompt", "unproven", prefix="new_"),
         seen_at=bindparam("new_seen_at"),
         pinned_at=bindparam("new_pinned_at"),
         expires_at=bindparam("new_expires_at"),
@@ -193,7 +189,7 @@ _REVIVE = (
     )
 )
 _SOURCE = (*SCOPE, "entry_id", "thread_uid", "message_seq", "revision", "starts", "ends", "label", "created_at")
-_ADD_SOURCE = insert_or_ignore(entry_sources, {name: bindparam(name) for name in _SOURCE})
+_ADD_SOURCE = insert_or_ignore(entry_sources, parameters(*_SOURCE))
 _END = (
     update(entries)
     .where(_named, entries.c.status == "active")

@@ -24,7 +24,7 @@ from layerlore.storage.derived.entries import (
 )
 
 _MOST_STEPS = 50
-"""So many times an entry took the place of one that had taken another's, at most, as far as it is told."""
+"""The most successions of entries that are followed, from one to the one that replaced it."""
 
 _PLACE = (entries.c.created_at, entries.c.entry_id)
 _BEFORE = tuple_(*_PLACE) < tuple_(
@@ -46,7 +46,8 @@ _SUCCESSOR = select(entries.c.superseded_by).where(*_is_replaced, entries.c.entr
 
 
 _LOOKED_AT = 500
-"""Among so many of the entries that were kept last a user's preferences are looked for, so that it costs the same in any scope."""
+"""A user's preferences are searched for among this many of the newest entries, so that the cost is the same in any
+scope."""
 _newest = (
     select(entries.c.entry_id)
     .where(in_scope(entries), entries.c.status == "active")
@@ -118,7 +119,7 @@ async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
 
 
 async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
-    """The entry itself, if it can be seen, else the one that stands in its place in the end; None: there is none."""
+    """The entry itself, if it can be seen, else the first of its successors that can; None without one."""
     seen: set[str] = set()
     # A chain of successors that leads back to itself must not be followed for ever.
     while entry_id not in seen and len(seen) < _MOST_STEPS:
@@ -134,9 +135,9 @@ async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
 
 
 MOST_PINNED = 100
-"""So many of the entries that were pinned last are told."""
+"""At most this many pinned entries are read, those pinned last."""
 _MOST_WRONG = 500
-"""So many of the entries that were marked as wrong last are compared with what is to be kept."""
+"""A new entry is compared with this many of the entries marked as wrong, those marked last."""
 
 _this = and_(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
 _ONE = select(*COLUMNS).where(_this, IS_TOLD, or_(entries.c.status == "active", entries.c.status == "wrong"))

@@ -13,9 +13,10 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import messages, observations
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import job_rows
 from layerlore.storage.threads import threads
@@ -90,12 +91,7 @@ _NEWEST = (
     .limit(bindparam("most"))
 )
 _LAST_ID = select(func.coalesce(func.max(observations.c.observation_id), 0)).where(in_thread(observations))
-_INSERT = insert(observations).values(
-    **{
-        name: bindparam(name)
-        for name in (*("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),)
-    }
-)
+_INSERT = insert(observations).values(**parameters(*THREAD, *(column.name for column in _COLUMNS)))
 _TOKENS = select(func.coalesce(func.sum(observations.c.tokens), 0)).where(
     in_thread(observations), observations.c.status == "active"
 )
@@ -143,7 +139,7 @@ _DISCARD = delete(observations).where(
 )
 
 
-# Number, newest id and sum of the ids tell two sets of rows apart without a read of their texts.
+# Number, newest id and sum of the ids distinguish two sets of rows without a read of their texts.
 _STATE = (
     select(
         observations.c.status,
@@ -207,7 +203,7 @@ async def add(
     ids."""
     of = of_thread(scope, thread_uid)
     if made:
-        # The thread is held, so no other writer takes these ids.
+        # The transaction holds the thread, so no other writer takes these ids.
         first = (await tx.scalar(_LAST_ID, **of) or 0) + 1
     else:
         first = 1
@@ -250,7 +246,7 @@ class Cursor:
 async def buffer(
     tx: Tx, scope: Scope, thread: Thread, cursor: Cursor, *, current_task: str | None, next_step: str | None
 ) -> None:
-    """Move the observer's cursor on, and keep what the thread is at. Never backwards: a lower cursor is a defect."""
+    """Move the observer's cursor on, and store the current task and the next step. A lower cursor is a defect."""
     assert (cursor.seq, cursor.chars) >= (thread.buffered_seq, thread.buffered_chars)
     await tx.run(
         _BUFFERED,
@@ -306,7 +302,7 @@ async def put_away(tx: Tx, scope: Scope, thread_uid: str, ids: Mapping[int, int 
 
 
 async def discard(tx: Tx, scope: Scope, thread: Thread, after: int) -> None:
-    """Forget what was noted ahead of batches above ``after``; the observer's cursor is to be there."""
+    """Forget the notes made ahead in batches above ``after``, where the observer's cursor will be."""
     await tx.run(_DISCARD, **of_thread(scope, thread.thread_uid), after=after)
 
 
@@ -356,10 +352,9 @@ _GAPS = (
     .where(in_thread(observations), observations.c.status == "dropped", observations.c.text == "")
     .order_by(observations.c.from_seq)
 )
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid")
 # A gap is a dropped row without text, so that no reader shows it.
 _LEAVE_GAP = insert(observations).values(
-    **{name: bindparam(name) for name in (*_KEY, "observation_id", "from_seq", "to_seq", "batch", "created_at")},
+    **parameters(*THREAD, "observation_id", "from_seq", "to_seq", "batch", "created_at"),
     marker="info",
     text="",
     said_at=0,
@@ -409,7 +404,7 @@ async def gaps(tx: Tx, scope: Scope, thread_uid: str) -> list[Gap]:
 
 
 async def close(tx: Tx, scope: Scope, thread_uid: str, gap: Gap, upto: int, *, now: int) -> None:
-    """Take a gap away as far as the seq: what covers it has been put there."""
+    """Close a gap up to the seq, since new notes cover it."""
     of = of_thread(scope, thread_uid)
     await tx.run(_FORGET, **of, ids=[gap.observation_id])
     if upto < gap.to_seq:
@@ -456,14 +451,14 @@ async def _forget_shown(tx: Tx, of: dict[str, Any], observed: int, seqs: Collect
 
 
 def _run(seq: int, ends: Sequence[int], observed: int) -> tuple[int, int]:
-    """The batch in which a message was noted: behind where the one before ended, and up to its own end."""
+    """The batch in which a message was noted: from the end of the batch before it to its own end."""
     lo = max((end for end in ends if end < seq), default=0)
     hi = min((end for end in ends if end >= seq), default=observed)
     return lo, min(hi, observed)
 
 
 def _above(ids: Collection[int], rows: Sequence[Sequence[Any]]) -> set[int]:
-    """The reflections that the rows went into, directly or by way of others."""
+    """The reflections that the rows went into, directly or through others."""
     by = {id_: superseded_by for id_, superseded_by, _, _ in rows if superseded_by is not None}
     found: set[int] = set()
     todo = list(ids)

@@ -8,8 +8,9 @@ from sqlalchemy import bindparam, delete, func, insert, select
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import session_notes, summaries
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 
 Category = Literal["objective", "decision", "state", "follow_up"]
@@ -37,15 +38,7 @@ class Note:
 _COLUMNS = tuple(session_notes.c[name] for name in ("note_id", "category", "text", "from_seq", "to_seq", "created_at"))
 _QUEUED = select(*_COLUMNS).where(in_thread(session_notes)).order_by(session_notes.c.note_id)
 _LAST_ID = select(func.coalesce(func.max(session_notes.c.note_id), 0)).where(in_thread(session_notes))
-_INSERT = insert(session_notes).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),
-            *("model", "prompt"),
-        )
-    }
-)
+_INSERT = insert(session_notes).values(**parameters(*THREAD, *(column.name for column in _COLUMNS), "model", "prompt"))
 _TAKE_OUT = delete(session_notes).where(in_thread(session_notes), any_of(session_notes.c.note_id, "ids"))
 
 
@@ -68,7 +61,7 @@ async def add(
 ) -> None:
     """Queue notes; the transaction holds the thread."""
     of = of_thread(scope, thread_uid)
-    # The thread is held, so no other writer takes these numbers.
+    # The transaction holds the thread, so no other writer takes these numbers.
     last = int(await tx.scalar(_LAST_ID, **of) or 0)
     made = {**of, "from_seq": from_seq, "to_seq": to_seq, "model": model, "prompt": prompt, "created_at": now}
     rows = [
@@ -109,18 +102,7 @@ _NEWEST = (
     .order_by(summaries.c.upto_seq.desc())
     .limit(1)
 )
-_INSERT_SUMMARY = insert(summaries).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            "tenant_id",
-            "agent_id",
-            "resource_id",
-            "thread_uid",
-            *(column.name for column in _SUMMARY_COLUMNS),
-        )
-    }
-)
+_INSERT_SUMMARY = insert(summaries).values(**parameters(*THREAD, *(column.name for column in _SUMMARY_COLUMNS)))
 # NULL while there are fewer than MOST_KEPT. Then the comparison with it deletes nothing.
 _kept = (
     select(summaries.c.upto_seq)

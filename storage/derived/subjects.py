@@ -21,7 +21,7 @@ from layerlore.storage.threads.threads import COLUMNS, find, make_thread
 KEY = SUBJECT_KEY
 """The key of a thread's metadata."""
 EVERY = "*"
-"""Asks for the threads of every subject."""
+"""Stands for every subject."""
 
 # A first filter: the key may also stand in another place, so the metadata is parsed afterwards.
 _named = threads.c.metadata.like(f'%"{KEY}"%')
@@ -51,7 +51,7 @@ class OtherSubjects:
 def subject_in(metadata: Json) -> str:
     """The subject that a thread's or a message's metadata names; "" if it names none."""
     value = metadata.get(KEY)
-    # In Python a bool is an int, but it is no name.
+    # In Python a bool is an int, but it is not a name.
     is_name = isinstance(value, str | int) and not isinstance(value, bool)
     if is_name:
         return str(value).strip()

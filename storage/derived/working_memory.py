@@ -37,13 +37,15 @@ from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Origin, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.statements import parameters
 from layerlore.storage.core.tables import SCOPE, document_sources, messages, session_memories, user_profiles
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
 ERASED = "erased"
-"""The change of a version whose content was erased with a message. Its number is never given again."""
+"""The change of a version whose content was erased with a message. Its number is never used again."""
 
 _deleted = messages.alias("deleted")
 _gone_thread = threads_table.alias("gone_thread")
@@ -81,7 +83,7 @@ def _bind_version(versions: FromClause, thread_uid: Any) -> ColumnElement[bool]:
 
 
 def version_there(versions: FromClause) -> ColumnElement[bool]:
-    """Of versions of documents: no message that one was made from is deleted, nor the thread of one."""
+    """Versions of documents of which no source message, and no thread of one, is deleted."""
     uid = versions.c.thread_uid if "thread_uid" in versions.c else ""
     return and_(
         versions.c.change != ERASED,
@@ -118,7 +120,7 @@ _TAKE_OVER = insert(document_sources).from_select(
 
 
 async def take_over(tx: Tx, scope: Scope, thread_uid: str, version: int, *, of_version: int) -> None:
-    """Write down that a new version holds the words of another: it was made from the same messages."""
+    """Record that a new version holds the words of another, so it was made from the same messages."""
     of = of_thread(scope, thread_uid)
     await tx.run(_TAKE_OVER, **of, new_version=version, of_version=of_version)
 
@@ -169,8 +171,8 @@ FORGETTING = "forget"
 _UNDONE = "undone forget"
 
 Rule = Callable[[str, str], str]
-"""Makes the new content from the current one ("": there is none) and that of the version asked for ("": none was).
-It may refuse by raising."""
+"""Makes the new content from the current one ("" if none exists) and that of the requested version ("" if none is
+requested). It may refuse by raising."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ def _of(table: Table) -> _Statements:
         one=full.where(this),
         one_shown=full.where(this, shown_version),
         all=select(*shown).where(own, there, shown_version).order_by(table.c.version.desc()),
-        put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
+        put=insert(table).values(**parameters(*key, *_NAMES, "content")),
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
         cleared=select(*owner, table.c.version)
         # Written out, since an index on some of the rows serves no statement that has a parameter there.
@@ -394,7 +396,7 @@ async def read_contents(
 
 
 async def show_forgotten(tx: Tx, scope: Scope, thread: Thread | None, *, after: int, upto: int) -> None:
-    """Show again what the forgets hid that made the versions after one and up to another: they were undone."""
+    """Show again what forgets hid, after they were undone: those that made the versions after one and up to another."""
     statements, of = _owner(scope, thread)
     await tx.run(statements.show, **of, after=after, upto=upto)
 
@@ -462,13 +464,7 @@ _SOURCES_OF = (
     .order_by(*_SOURCE_COLUMNS)
 )
 _INSERT_SOURCE = insert(document_sources).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", "version"),
-            *(column.name for column in _SOURCE_COLUMNS),
-        )
-    }
+    **parameters(*THREAD, "version", *(column.name for column in _SOURCE_COLUMNS))
 )
 _FORGET_SOURCES = delete(document_sources).where(_own_sources, document_sources.c.version < bindparam("first_kept"))
 

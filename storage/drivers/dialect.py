@@ -24,7 +24,6 @@ _BUILT_IN = {
     "postgresql": "layerlore.storage.drivers.postgres.dialect",
     "postgres": "layerlore.storage.drivers.postgres.dialect",
 }
-_ATTRIBUTE = "DIALECT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class DatabaseState:
 HOME = ""
 """The name of the home cluster among the clusters of an installation."""
 HOME_NAME = "home"
-"""The name by which commands show and take it."""
+"""The name of the home cluster in commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +78,12 @@ class ShardUrls:
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """What the settings say of a database beside its URL. A kind ignores what it has no use for.
+    """The settings of a database beside its URL. A kind of database ignores those that it has no use for.
 
-    ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``, ``idle_seconds``
-    and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing, and a wait for a lock.
-    ``listen_url``: of the same server past a pooler, for the connection that listens for changes of others. ``shards``: more
-    clusters of the installation, by their names; the URL is then the home cluster's.
+    ``default_file``: the file of the empty URL. ``synchronous`` and ``readers`` are of files. ``pool_size``,
+    ``idle_seconds`` and ``lock_seconds``: the connections to a server, when it ends a transaction that does nothing,
+    and a wait for a lock. ``listen_url``: of the same server past a pooler, for the connection that listens for changes
+    of others. ``shards``: more clusters of the installation, by their names; the URL is then the home cluster's.
     """
 
     default_file: Path
@@ -157,7 +156,7 @@ def find_dialect(scheme: str) -> Dialect | None:
     """
     module = _BUILT_IN.get(scheme or "sqlite")
     if module is not None:
-        return cast("Dialect", getattr(importlib.import_module(module), _ATTRIBUTE))
+        return cast("Dialect", importlib.import_module(module).DIALECT)
     # Reads the metadata of every package that is installed, so that it is not loaded for the kinds that come along.
     metadata = importlib.import_module("importlib.metadata")
     for entry in metadata.entry_points(group=GROUP, name=scheme):

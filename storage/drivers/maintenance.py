@@ -19,7 +19,7 @@ def back_up(url: str, default: Path, target: Path) -> None:
     """Copy the database that ``url`` names into a new file; servers may go on writing. ``default``: the file for the
     empty URL.
 
-    Raises InvalidInput for a database that is no file, NotFound, Conflict, StorageUnavailable or OSError.
+    Raises InvalidInput for a database that is not a file, NotFound, Conflict, StorageUnavailable or OSError.
     """
     make_backup(_find_file(url, default, "pg_dump"), target)
 

@@ -1,12 +1,12 @@
-"""The lexical index: put, removed, and asked which rows of a scope have which word.
+"""The lexical index: adds and removes messages, and finds the rows of a scope that have a word.
 
-Both databases keep the words of a chunk beside a row of ``search_rows``, with an opaque token of the scope among
-them that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each
-word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
+Both databases keep the words of a chunk beside a row of ``search_rows``, with an opaque token of the scope among them
+that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each word, the
+rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
 
-An entry is indexed as the only message of a thread of its own. Entries have a token of their own beside the scope's,
-so that what looks for entries alone costs what there is of them. Notes (``derived.notes``) are indexed as the messages
-of a thread that is named after their place.
+An entry is indexed as the only message of a thread of its own. Entries have a token of their own beside the scope's, so
+that what looks for entries alone costs what there is of them. Notes (``derived.notes``) are indexed as the messages of
+a thread that is named after their place.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ from layerlore.storage.core.transaction import Tx
 TEXT_VERSION = 4
 
 QUIET = "q" * 65
-"""A word of the rows that hardly tell anything, longer than any word of a text: a list of them costs what a word's
-does."""
+"""A word that marks the rows with hardly any content. It is longer than any word of a text, and a list of such rows
+costs as much as one of a word."""
 _ASKS_ONLY = 80
 _EMPTY = 50
 _SHORT_QUESTION = 15

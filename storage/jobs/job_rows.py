@@ -1,8 +1,8 @@
 """Background work as rows: one for each thread (or resource) and kind, due while more is requested than done.
 
-A request is written in the transaction that made the work due. A claim is a lease with an epoch: who ends a job does it
-in the transaction of its effects, which is undone (``Fenced``) once another worker has claimed the job. A model is
-called between the two, outside of any transaction.
+A request is written in the transaction that made the work due. A claim is a lease with an epoch. A worker ends a job in
+the transaction of its effects, which is undone (``Fenced``) once another worker has claimed the job. A model is called
+between the two, outside of any transaction.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,8 +34,9 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of, insert_or_update, refused
+from layerlore.storage.core.statements import any_of, insert_or_update, parameters, refused
 from layerlore.storage.core.tables import job_turns, jobs, threads
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 
 Kind = Literal["observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary"]
@@ -43,7 +44,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 State = Literal["running", "due", "later", "dead"]
 
 MOST_FAILURES = 5
-"""After so many in a row a job is dead: it waits to be resumed."""
+"""After this many failures in a row a job is dead: it waits to be resumed."""
 ERROR_CHARS = 300
 
 
@@ -96,7 +97,7 @@ class Gathering:
     most: int
 
 
-_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "kind")
+_KEY = (*THREAD, "kind")
 
 # As the index on such rows says it, so that it serves.
 _open = and_(jobs.c.requested_seq > jobs.c.done_seq, jobs.c.dead_at.is_(None))
@@ -110,7 +111,7 @@ _ours = and_(_this, jobs.c.epoch == bindparam("of_epoch"), jobs.c.holder.is_not(
 @cache
 def _request(revive: bool, gathers: bool = False) -> Executable:
     values = {
-        **{name: bindparam(name) for name in (*_KEY, "requested_seq", "due_at")},
+        **parameters(*_KEY, "requested_seq", "due_at"),
         "done_seq": 0,
         "epoch": 0,
         "attempts": 0,
@@ -118,8 +119,8 @@ def _request(revive: bool, gathers: bool = False) -> Executable:
         "updated_at": bindparam("now"),
     }
     wanted = refused(jobs)
-    # Nobody waits for what is done or running, so the new time holds; what waits keeps the earlier one; and what
-    # failed waits as long as it has to.
+    # A done or running job gets the new time, a waiting one keeps the earlier one, and a failed one waits as long as it
+    # has to.
     new_due_at = wanted.due_at
     if gathers:
         most, soon_at, late_at = (cast(bindparam(name), BigInteger) for name in ("most", "soon_at", "late_at"))
@@ -249,7 +250,7 @@ _TAKE = (
 # The resource goes to the end of the queue.
 _SERVE = insert_or_update(
     job_turns,
-    {name: bindparam(name) for name in (*_KEY[:3], "served_at")},
+    parameters(*_KEY[:3], "served_at"),
     keys=_KEY[:3],
     changes={"served_at": refused(job_turns).served_at},
 )
@@ -484,8 +485,8 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
 
 
 def oldest_of_each_kind(some: Select[Any], most: int | BindParameter[int]) -> CompoundSelect[Any]:
-    """Of a query for open jobs the rows that are due first, at most so many of each kind. Each kind is looked up by itself, so
-    that an index gives them, however many jobs wait."""
+    """The rows of a query for open jobs that are due first, at most ``most`` of each kind. Each kind has a query of its
+    own, which an index serves however many jobs wait."""
     parts = [
         some.where(_open, jobs.c.kind == literal(kind)).order_by(jobs.c.due_at).limit(most).subquery() for kind in KINDS
     ]
@@ -493,9 +494,10 @@ def oldest_of_each_kind(some: Select[Any], most: int | BindParameter[int]) -> Co
 
 
 def _find_soonest() -> Select[Any]:
-    """When the next job is to be had."""
+    """When the next job can be claimed."""
     free = oldest_of_each_kind(select(jobs.c.due_at).where(_free, any_of(jobs.c.kind, "kinds")), 1)
-    # A job that is held can be had once its lease has run out. Few are, so their own index is better than that of a kind.
+    # A claimed job is free again once its lease has run out. Few jobs are claimed, so their own index is better than
+    # that of a kind.
     any_kind = any_of(jobs.c.kind + "", "kinds")
     held = select(func.min(jobs.c.lease_until).label("due_at")).where(_open, _held, any_kind)
     times = union_all(*free.selects, held).subquery()
@@ -506,8 +508,8 @@ _SOONEST = Look("layerlore_soonest_job", _find_soonest(), (("due_at", "bigint"),
 
 
 async def find_soonest(tx: Tx, kinds: Collection[Kind], *, now: int) -> int | None:
-    """When, in milliseconds, the next job of the kinds is to be had in any scope: it is due, or its lease has run out.
-    None if none exists."""
+    """When the next job of the kinds can be claimed in any scope, in milliseconds: when it is due, or its lease runs
+    out. None without such a job."""
     soonest: int | None
     ((soonest,),) = await _SOONEST.rows(tx, kinds=list(kinds), now=now)
     return soonest
@@ -540,7 +542,7 @@ _FENCE_OFF = (
 
 
 async def fence_off(tx: Tx, scope: Scope, *, now: int) -> int:
-    """Take all running jobs of a scope from who holds them: their work is not stored, and another worker begins anew.
+    """Take all running jobs of a scope from their holders: their work is not stored, and another worker begins anew.
     The transaction holds the resource, so that no two of them wait for each other. Counts them."""
     return await tx.run(_FENCE_OFF, **of_scope(scope), now=now)
 
@@ -549,7 +551,7 @@ _FORGET_THREAD = delete(jobs).where(in_thread(jobs))
 
 
 async def forget_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
-    """Erase the jobs of a thread that is erased; who works on one is fenced off."""
+    """Erase the jobs of a thread that is erased; a worker that holds one is fenced off."""
     await tx.run(_FORGET_THREAD, **of_thread(scope, thread_uid))
 
 

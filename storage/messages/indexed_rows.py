@@ -169,8 +169,8 @@ _UNEMBEDDED = (
 
 
 async def find_unembedded(tx: Tx, scope: Scope, model: str, *, most: int) -> list[PendingRow]:
-    """Rows without a vector of the model among what was stored last in a scope, at most ``most``, newest first. Vectors
-    are made oldest first or newest first, so that none here means that hardly any is missing."""
+    """Rows without a vector of the model among the rows stored last in a scope, at most ``most``, newest first. Vectors
+    are made oldest first or newest first, so an empty result means that hardly any is missing."""
     rows = await tx.all(_UNEMBEDDED, **of_scope(scope), model=model, most=most)
     return [PendingRow(row_id, scope, *place) for row_id, *place in rows]
 

@@ -30,7 +30,8 @@ from layerlore.storage.messages.message_rows import (
 from layerlore.storage.threads import threads
 
 REACH = 64
-"""A result's call is looked for among so many messages before it. Hosts store it in the one before, or a few."""
+"""A result's call is searched for among this many messages before it. Hosts store it in the one before, or a few
+before."""
 
 _CALLS = (
     select(messages.c.seq, messages.c.parts)

@@ -26,9 +26,10 @@ from layerlore.storage.core.records import (
     TurnSet,
 )
 from layerlore.storage.core.scopes import in_thread, of_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import erased_ids, messages
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observations
 from layerlore.storage.index import lexical
@@ -99,7 +100,7 @@ def _media_in(parts: list[Json]) -> list[Json]:
 
 
 def as_models_see(parts: list[Json]) -> list[Json]:
-    """The parts, of each tool's result that alone which models are shown of it."""
+    """The parts, each tool's result only as models are shown it."""
     return [_seen(part) if "model_output" in part and part["type"] == "tool_result" else part for part in parts]
 
 
@@ -133,9 +134,7 @@ def place_of(part: Json) -> str:
     return data[1:] if isinstance(data, str) and data.startswith("@") else ""
 
 
-_KEEP = insert(erased_ids).values(
-    **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "id_hash")}
-)
+_KEEP = insert(erased_ids).values(**parameters(*THREAD, "id_hash"))
 _FIND = select(erased_ids.c.id_hash).where(in_thread(erased_ids), any_of(erased_ids.c.id_hash, "hashes"))
 _HIDDEN_BY = select(messages.c.id).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
 
@@ -282,13 +281,11 @@ class _Known(NamedTuple):
 _KNOWN = select(*(messages.c[name] for name in _Known._fields)).where(in_thread(messages), any_of(messages.c.id, "ids"))
 
 _INSERT = insert(messages).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid", "seq", "id", "role", "name", "parts", "metadata"),
-            *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
-        )
-    },
+    **parameters(
+        *THREAD,
+        *("seq", "id", "role", "name", "parts", "metadata"),
+        *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
+    ),
     revision=1,
 )
 _REPLACE = (
@@ -403,13 +400,12 @@ async def append(
     search_text: SearchText,
     origin: Origin | None = None,
 ) -> Appended:
-    """Append the drafts to a thread, which the first message makes. All or nothing.
-
-    A draft whose id the thread has stays in place: unchanged, or replaced if ``replace_known``. One that was deleted
-    is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are assigned without
-    gaps and never again. A mark of a turn is set also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
-    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
-    With an ``origin`` the thread's log has what was added and replaced.
+    """Append the drafts to a thread, which the first message makes. All or nothing. A draft whose id the thread has
+    stays in place: unchanged, or replaced if ``replace_known``. A deleted or erased one is left out, so that a list
+    that is sent again does not bring it back. Seqs are assigned without gaps and never again. A mark of a turn is set
+    also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the rule
+    of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced. With
+    an ``origin`` the thread's log has what was added and replaced.
 
     Raises Conflict for an id with other content.
     """
@@ -419,7 +415,10 @@ async def append(
     given = [draft.id for draft in drafts if not draft.has_new_id]
     met = map(_Known._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
     known = {old.id: old for old in met}
-    erased = await _find_erased(tx, scope, thread, [id_ for id_ in given if id_ not in known])
+    erased: set[str] = set()
+    # Most threads lost no message, and then nothing is read.
+    if thread.next_seq - 1 > thread.message_count:
+        erased = await find_erased_ids(tx, scope, thread.thread_uid, [id_ for id_ in given if id_ not in known])
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
     stored: list[Stored] = []
     rows: list[dict[str, Any]] = []
@@ -477,7 +476,7 @@ async def _pass_on_replaced(
     stored: Sequence[Stored],
     now: int,
 ) -> None:
-    """Have what was made of replaced messages follow them: some say the same as before, others do not."""
+    """Update what was made of replaced messages: some say the same as before, others do not."""
     same: list[int] = []
     other: list[int] = []
     for draft, outcome in zip(drafts, stored, strict=True):
@@ -553,12 +552,6 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
     }
 
 
-async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
-    """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
-    lost_some = thread.next_seq - 1 > thread.message_count
-    return await find_erased_ids(tx, scope, thread.thread_uid, ids) if lost_some else set()
-
-
 async def _meet_again(
     tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft, replace_known: bool
 ) -> tuple[Stored, int]:
@@ -591,7 +584,7 @@ async def _meet_again(
 
 
 async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:
-    """Whether the draft has just the parts that are stored, and halves of calls that went with an erasure."""
+    """Whether the draft has exactly the stored parts and halves of calls that an erasure took."""
     stored = parts_of(old.parts)
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
     if not lost or to_json(without(draft.parts, lost)) != old.parts:

@@ -10,7 +10,7 @@ from layerlore.storage.core import scopes
 from layerlore.storage.core.json_text import value_of
 from layerlore.storage.core.records import Json, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, of_scope, of_thread
-from layerlore.storage.core.statements import any_of, insert_or_ignore, insert_or_update, refused
+from layerlore.storage.core.statements import any_of, insert_or_ignore, insert_or_update, parameters, refused
 from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, shared_lines
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
@@ -19,7 +19,7 @@ from layerlore.storage.moving.moved_threads import Mode
 
 EntryStatus = Literal["added", "unchanged", "replaced", "kept", "forgotten", "unproven"]
 
-_ADD = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
+_ADD = insert(entries).values(**parameters(*SCOPE, *Entry.__dataclass_fields__))
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
 _CHANGED = (
     *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at"),
@@ -41,7 +41,7 @@ _OF_ACTOR = (
     .order_by(entries.c.entry_id)
 )
 _SOURCE = ("thread_uid", "message_seq", "revision", "starts", "ends", "label", "created_at")
-_ADD_SOURCE = insert_or_ignore(entry_sources, {name: bindparam(name) for name in (*SCOPE, "entry_id", *_SOURCE)})
+_ADD_SOURCE = insert_or_ignore(entry_sources, parameters(*SCOPE, "entry_id", *_SOURCE))
 _LIES = select(messages.c.revision).where(
     in_scope(messages),
     messages.c.thread_uid == bindparam("thread_uid"),
@@ -150,7 +150,7 @@ async def list_of_actor(tx: Tx, scope: Scope, actor: str) -> list[str]:
 
 
 async def _lies(tx: Tx, scope: Scope, source: MovedSource) -> bool:
-    """Whether the message is there, with the text that the source was found in."""
+    """Whether the message exists with the text that the source was found in."""
     of = of_thread(scope, source.thread_uid)
     revision = await tx.scalar(_LIES, **of, message_seq=source.message_seq)
     return revision is not None and int(revision) == source.revision
@@ -187,7 +187,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: it is neither forgotten nor marked as wrong, and its sources exist."""
+    """An entry. ``told``: it can be shared, as it is neither forgotten nor marked as wrong, and its sources exist."""
 
     entry: Entry
     told: bool
@@ -205,14 +205,14 @@ _OF_ENTRIES = (
 )
 _PUT = insert_or_update(
     shared_lines,
-    {name: bindparam(name) for name in (*SCOPE, *_NAMES)},
+    parameters(*SCOPE, *_NAMES),
     keys=(*SCOPE, "share_id"),
     changes={name: refused(shared_lines)[name] for name in ("entry_id", "own", "line")},
 )
 _is_told = case((IS_TOLD, 1), else_=0)
 _ENTRIES = select(*COLUMNS, _is_told).where(in_scope(entries)).order_by(entries.c.entry_id)
 _ENTRY = tuple(Entry.__dataclass_fields__)
-_ADD_LINE = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *_ENTRY)})
+_ADD_LINE = insert(entries).values(**parameters(*SCOPE, *_ENTRY))
 _CHANGE_LINE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
@@ -265,7 +265,7 @@ async def add_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchTe
 
 
 async def change_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchText) -> None:
-    """Have an entry be this."""
+    """Replace the stored fields of an entry."""
     new = {f"new_{name}": getattr(entry, name) for name in _ENTRY if name != "entry_id"}
     await tx.run(_CHANGE_LINE, **of_scope(scope), of_entry=entry.entry_id, **new)
     await kept.index_anew(tx, scope, entry.entry_id, search_text)

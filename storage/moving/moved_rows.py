@@ -23,7 +23,7 @@ from sqlalchemy import (
 from layerlore.storage.core import scopes
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import Values, in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import insert_or_ignore
+from layerlore.storage.core.statements import insert_or_ignore, parameters
 from layerlore.storage.core.tables import (
     SCOPE,
     attempts,
@@ -42,13 +42,11 @@ from layerlore.storage.core.tables import (
     threads,
     user_profiles,
 )
-from layerlore.storage.core.tables.columns import CONTENT
+from layerlore.storage.core.tables.columns import CONTENT, THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.working_memory import version_there
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads.events import of_visible_message
-
-_JSON_FORMS = {"json", "parts", "body", "window"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class MovedTable:
     @property
     def json(self) -> frozenset[str]:
         found = CONTENT.get(self.table.name, {})
-        return frozenset(name for name, column in found.items() if column.form in _JSON_FORMS and name in self.columns)
+        return frozenset(name for name, column in found.items() if column.is_json and name in self.columns)
 
 
 _of_live_thread = exists().where(same_thread(threads, resource_events), threads.c.deletion_uid.is_(None))
@@ -119,11 +117,11 @@ RESOURCE_EVENT = MovedTable(
 )
 
 LOGS = (EVENT, STEP, ATTEMPT)
-"""Each row stays as it was written."""
+"""Logs, whose rows stay as they were written."""
 NOTES = (OBSERVATION, SUMMARY, SESSION_NOTE)
-"""Made from a thread's messages, and of one piece: they are moved together or not at all."""
+"""Rows made from a thread's messages: they move together or not at all."""
 VERSIONS = (PLAN, SESSION_MEMORY, PROFILE)
-"""The newest row is what counts."""
+"""Tables with versions, of which the newest counts."""
 MOVED = {each.line: each for each in (*LOGS, RUN, *NOTES, *VERSIONS, RESOURCE_EVENT)}
 """By type of line."""
 
@@ -170,7 +168,7 @@ def _names(of: MovedTable) -> tuple[str, ...]:
 
 @cache
 def _add(of: MovedTable) -> Insert:
-    return insert_or_ignore(of.table, {name: bindparam(name) for name in _names(of)})
+    return insert_or_ignore(of.table, parameters(*_names(of)))
 
 
 def _keyed(of: MovedTable) -> list[Any]:
@@ -265,7 +263,7 @@ def _sorted(of: MovedTable, rows: Sequence[Stored]) -> list[Stored]:
 
 _ADD_RUN = insert_or_ignore(
     document_sources,
-    {name: bindparam(name) for name in (*SCOPE, "thread_uid", "version", "source_thread_uid", "from_seq", "to_seq")},
+    parameters(*THREAD, "version", "source_thread_uid", "from_seq", "to_seq"),
 )
 _CLOSE_PLANS = update(plans).where(in_thread(plans)).values(is_open=0)
 
@@ -342,7 +340,7 @@ async def _add_versions(
 
 
 def _said(of: MovedTable, row: Stored) -> Any:
-    """A version without what later ones change of it."""
+    """The fields of a version that later ones never change."""
     return {name: row[name] for name in of.columns if name != "is_open"}
 
 

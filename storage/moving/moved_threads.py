@@ -9,10 +9,11 @@ from sqlalchemy import bindparam, func, insert, select, update
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import CUSTOM, Draft, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
-from layerlore.storage.core.statements import any_of, insert_or_ignore
-from layerlore.storage.core.tables import SCOPE, messages
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import erased_ids as erased_ids_table
+from layerlore.storage.core.tables import messages
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import job_rows
@@ -23,8 +24,8 @@ from layerlore.storage.messages.message_rows import AHEAD_MS
 from layerlore.storage.threads import threads
 
 Mode = Literal["merge", "overwrite", "skip"]
-"""What becomes of what is stored under the same id as what is brought: of two, ``merge`` keeps the newer, ``overwrite``
-what is brought, ``skip`` what is stored."""
+"""Which of two with the same id stays: ``merge`` keeps the newer, ``overwrite`` the imported, ``skip`` the stored one.
+"""
 
 DESCRIBED = ("title", "title_by", "metadata", "window_policy")
 CURSORS = ("observed_seq", "buffered_seq", "buffered_chars", "entries_seq", "profile_seq", "session_seq")
@@ -43,7 +44,7 @@ _MADE = (*DESCRIBED, "thread_id", "created_at", "updated_at")
 _MAKE = insert_or_ignore(
     threads_table,
     {
-        **{name: bindparam(name) for name in (*SCOPE, "thread_uid", *_MADE)},
+        **parameters(*THREAD, *_MADE),
         "next_seq": 1,
         "last_created_at": 0,
         "message_count": 0,
@@ -174,7 +175,7 @@ async def put_state(tx: Tx, scope: Scope, thread_uid: str, state: dict[str, Any]
 
 
 async def _request_work(tx: Tx, scope: Scope, uid: str, at: dict[str, Any], last: int, now: int) -> None:
-    """Ask for what the cursors have not come to."""
+    """Request the work that the cursors have not reached."""
     cursors = {"entries": "entries_seq", "profile": "profile_seq", "session_memory": "session_seq"}
     wanted: list[tuple[Kind, int, int]] = [(kind, last, now) for kind in _WORK if at[cursors[kind]] < last]
     if last > at["buffered_seq"] and last > at["observed_seq"]:
@@ -184,7 +185,7 @@ async def _request_work(tx: Tx, scope: Scope, uid: str, at: dict[str, Any], last
     await job_rows.request_many(tx, scope, uid, wanted, now=now)
 
 
-_PUT_ERASED = insert_or_ignore(erased_ids_table, {name: bindparam(name) for name in (*SCOPE, "thread_uid", "id_hash")})
+_PUT_ERASED = insert_or_ignore(erased_ids_table, parameters(*THREAD, "id_hash"))
 _THERE = select(erased_ids_table.c.id_hash).where(
     in_thread(erased_ids_table), any_of(erased_ids_table.c.id_hash, "hashes")
 )
@@ -202,10 +203,7 @@ async def put_erased(tx: Tx, scope: Scope, thread_uid: str, hashes: Collection[s
 Status = Literal["added", "unchanged", "replaced", "kept", "deleted"]
 
 _COLUMNS = ("id", "role", "name", "parts", "metadata", "tokens", "encoding", "created_at", "said_at", "revision")
-_MARKS = ("turn", "turn_set")
-_INSERT = insert(messages).values(
-    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS, *_MARKS)}
-)
+_INSERT = insert(messages).values(**parameters(*THREAD, "seq", *_COLUMNS, "turn", "turn_set"))
 _KNOWN = select(
     messages.c.id,
     messages.c.seq,
@@ -217,10 +215,7 @@ _KNOWN = select(
     messages.c.metadata,
 ).where(in_thread(messages), any_of(messages.c.id, "ids"))
 _COUNT = threads.totals_change(
-    {
-        name: bindparam(f"new_{name}")
-        for name in ("next_seq", "last_created_at", "message_count", "token_count", "raw_tokens")
-    }
+    parameters("next_seq", "last_created_at", "message_count", "token_count", "raw_tokens", prefix="new_")
 )
 
 

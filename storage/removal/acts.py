@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
+from layerlore.storage.core.statements import parameters
 from layerlore.storage.core.tables import SCOPE, undo_parts
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
@@ -53,9 +54,7 @@ class Act:
 
 
 _PART = tuple(ActPart.__dataclass_fields__)
-_INSERT = insert(undo_parts).values(
-    **{name: bindparam(name) for name in (*SCOPE, "undo_id", "part", *_PART, "tool", "created_at")}
-)
+_INSERT = insert(undo_parts).values(**parameters(*SCOPE, "undo_id", "part", *_PART, "tool", "created_at"))
 _this = undo_parts.c.undo_id == bindparam("of_act")
 _ROWS = (
     select(

@@ -10,9 +10,10 @@ from layerlore.storage.core import installation, linear_re, scopes
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import deletions, idempotency, messages
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import SCOPE
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import derivations, entries, note_rows, observations, working_memory
 from layerlore.storage.index import lexical
@@ -48,13 +49,7 @@ CHANGE_COUNTS = threads.totals_change(
 _HIDE_THREAD = update(threads_table).where(in_thread(threads_table)).values(deletion_uid=bindparam("new_deletion_uid"))
 ERASE_THREAD = delete(threads_table).where(in_thread(threads_table))
 _RECORD = insert(deletions).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *("tenant_id", "agent_id", "resource_id", "deletion_uid", "thread_uid", "kind"),
-            *("message_count", "deleted_at"),
-        )
-    }
+    **parameters(*SCOPE, "deletion_uid", "thread_uid", "kind", "message_count", "deleted_at")
 )
 
 
@@ -66,7 +61,7 @@ class Deleted:
     messages: list[Message]
     deletion_uid: str | None
     fell_back: frozenset[Kind] = frozenset()
-    """What is without something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
+    """What lost something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
     entries: Sequence[str] = ()
     """Ids of the entries that rested on the messages."""
 

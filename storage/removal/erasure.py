@@ -85,18 +85,19 @@ OWNED: tuple[Table, ...] = tuple(
 
 
 def _hangs_on_thread(table: Table) -> bool:
-    """Whether its rows are named within their thread, and go with it."""
+    """Whether the table's rows are named within their thread, and go with it."""
     key = tuple(column.name for column in table.primary_key)
     by = [tuple(each.column_keys) for each in table.foreign_key_constraints if each.referred_table is threads_table]
     return key[: len(THREAD)] == THREAD and THREAD in by
 
 
 WITH_THREAD = tuple(table for table in OWNED if _hangs_on_thread(table))
-"""What nobody sees any more once its thread is hidden."""
+"""Tables whose rows are invisible once their thread is hidden."""
 AT_ONCE = tuple(table for table in OWNED if table not in (*WITH_THREAD, threads_table, entries_table))
-"""What else a resource has: seen without its thread, or in the way of what is written next under the same name."""
+"""The other tables of a resource: their rows are visible without a thread, or would conflict with new rows of the same
+name."""
 OF_THREAD = tuple(table for table in OWNED if "thread_uid" in table.c and table not in (threads_table, usage))
-"""What a thread takes along. What was spent in it stays spent: numbers, and names of models."""
+"""Tables whose rows go with a thread. Its spending stays: numbers, and names of models."""
 
 
 def of_threads(table: Table) -> ColumnElement[bool]:
@@ -216,7 +217,6 @@ async def count_threads(tx: Tx, scope: Scope, thread_id: str, uids: Sequence[str
 
 
 _RUNS = select(runs.c.run_id).where(of_threads(runs))
-_NAMING = {"thread_id", "thread_uid", "run_id"}
 _ANSWERS = select(idempotency.c.key, idempotency.c.answer).where(in_scope(idempotency))
 
 
@@ -239,7 +239,7 @@ def _named_in(value: Any, field: str = "") -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _named_in(each, field)
-    elif isinstance(value, str) and field in _NAMING:
+    elif isinstance(value, str) and field in {"thread_id", "thread_uid", "run_id"}:
         yield value
 
 
@@ -277,7 +277,7 @@ _FORGET_ANSWERS = delete(idempotency).where(in_scope(idempotency), any_of(idempo
 
 
 async def hide(tx: Tx, scope: Scope) -> Counts:
-    """Hide and mark everything of a scope. Returns how many rows are erased, now or in portions."""
+    """Hide and mark everything of a scope. Returns how many rows will be erased, now or in portions."""
     # All threads first and in one order, then the resource, as every transaction does.
     await tx.all(_LOCK_ALL, **of_scope(scope))
     await scopes.lock(tx, scope)
@@ -285,7 +285,7 @@ async def hide(tx: Tx, scope: Scope) -> Counts:
     if not counts:
         return counts
     await tx.run(_HIDE_ALL, **of_scope(scope))
-    # First, since who takes a job writes to others of them; who has taken one finds it gone, and stores nothing.
+    # Jobs go first: a claim of one writes to others, and a worker that has one finds it gone and stores nothing.
     await tx.run(_CLEAR[jobs_table], **of_scope(scope))
     for table in AT_ONCE:
         await tx.run(_CLEAR[table], **of_scope(scope))

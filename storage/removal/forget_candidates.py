@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, func, insert, select
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_scope, of_scope, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import (
     SCOPE,
     attempts,
@@ -120,9 +120,7 @@ _RUNS = (
     .order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
     .limit(bindparam("most"))
 )
-_KEEP = insert(idempotency).values(
-    **{name: bindparam(name) for name in (*SCOPE, "key", "answer", "created_at")}, body_hmac=""
-)
+_KEEP = insert(idempotency).values(**parameters(*SCOPE, "key", "answer", "created_at"), body_hmac="")
 _FIND = select(idempotency.c.answer).where(in_scope(idempotency), idempotency.c.key == bindparam("key"))
 
 

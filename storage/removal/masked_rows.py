@@ -15,7 +15,7 @@ from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, i
 from layerlore.storage.core import installation, scopes
 from layerlore.storage.core.records import Scope, SearchText, Thread
 from layerlore.storage.core.scopes import NoteKind, behind, in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import (
     SCOPE,
     attempts,
@@ -41,7 +41,7 @@ from layerlore.storage.threads import threads
 
 Key = tuple[Any, ...]
 Moved = Callable[[int, int], tuple[int, int]]
-"""Where in a message's masked text stands what stood at these places of the text before."""
+"""Maps places in the text of a message to places in its masked text."""
 
 # The columns beside the content: tokens are counted of it, and a message's revision says which text it has.
 _BESIDE: dict[str, tuple[str, ...]] = {
@@ -118,7 +118,7 @@ async def page(tx: Tx, scope: Scope, of: str, *, after: Key | None, most: int) -
 def _change(table: Table, before: tuple[str, ...], after: tuple[str, ...]) -> Update:
     where = [table.c[name] == bindparam(f"at_{name}") for name in _key_of(table)]
     where += [table.c[name] == bindparam(f"old_{name}") for name in before]
-    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in after}
+    values: dict[str, Any] = {**parameters(*after, prefix="new_")}
     if table is messages:
         # Evidence that still points into the old text must not fit the new one.
         values["revision"] = table.c.revision + 1
@@ -153,7 +153,7 @@ async def put(
     and the hash."""
     table, thread = metadata.tables[of], None
     if thread_uid:
-        # Also a deleted thread is held, since its rows are masked as well.
+        # A deleted thread is locked as well, since its rows are masked, too.
         await tx.all(_HOLD, **of_thread(scope, thread_uid))
         thread = await threads.find_uid(tx, scope, thread_uid)
     if table in (entries, jobs_table) or not thread_uid:
@@ -221,7 +221,7 @@ _of_messages = (in_thread(entry_sources), any_of(entry_sources.c.message_seq, "s
 _SOURCES = select(*entry_sources.c).where(*_of_messages).order_by(*entry_sources.primary_key)
 _FORGET_SOURCES = delete(entry_sources).where(*_of_messages)
 _NAMES = tuple(column.name for column in entry_sources.c)
-_ADD_SOURCE = insert(entry_sources).values(**{name: bindparam(name) for name in _NAMES})
+_ADD_SOURCE = insert(entry_sources).values(**parameters(*_NAMES))
 
 
 async def _move_sources(tx: Tx, of: dict[str, Any], made: Mapping[int, Change]) -> None:

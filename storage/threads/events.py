@@ -10,10 +10,11 @@ from sqlalchemy import Select, Table, bindparam, exists, func, insert, or_, sele
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread, some
-from layerlore.storage.core.statements import any_of, insert_or_update
+from layerlore.storage.core.statements import any_of, insert_or_update, parameters
 from layerlore.storage.core.tables import events, messages, resource_events, resources, runs
 from layerlore.storage.core.tables import events as events_table
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import SCOPE, THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -56,21 +57,20 @@ _TAKE = (
     .returning(threads_table.c.next_event_seq)
 )
 _WRITTEN = ("seq", "type", "actor", "tool", "payload", "created_at")
-_SCOPE = ("tenant_id", "agent_id", "resource_id")
 _INSERT = insert(events).values(
-    **{name: bindparam(name) for name in (*_SCOPE, "thread_uid", *_WRITTEN, "message_seq")},
+    **parameters(*THREAD, *_WRITTEN, "message_seq"),
 )
 
 _TAKE_OF_RESOURCE = insert_or_update(
     resources,
     # A new row has spent number 1 on this event.
-    {**{name: bindparam(name) for name in _SCOPE}, "next_event_seq": 2},
-    keys=_SCOPE,
+    {**parameters(*SCOPE), "next_event_seq": 2},
+    keys=SCOPE,
     changes={"next_event_seq": resources.c.next_event_seq + 1},
     returning=[resources.c.next_event_seq],
 )
 _INSERT_OF_RESOURCE = insert(resource_events).values(
-    **{name: bindparam(name) for name in (*_SCOPE, *_WRITTEN, "thread_uid")},
+    **parameters(*SCOPE, *_WRITTEN, "thread_uid"),
 )
 
 
@@ -209,7 +209,7 @@ def _made_page(rows: Sequence[Row], stopped: bool, limit: int, last_seq: int) ->
 
 
 MOST_EVENTS = 1000
-"""More new events than this are not read: anything may have changed."""
+"""If there are more new events than this, they are not read: anything may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ async def _marks(tx: Tx, scope: Scope, wanted: Collection[str]) -> dict[str, Thr
 
 
 async def _types(tx: Tx, scope: Scope, mark: ThreadMark, after: int) -> frozenset[str] | None:
-    """None, too, if events went with the message that they belong to."""
+    """None also if events went with the message that they belong to."""
     if mark.uid is None or mark.seq - after > MOST_EVENTS:
         return None
     rows = await tx.all(_TYPES, **of_thread(scope, mark.uid), after=after)

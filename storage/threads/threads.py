@@ -1,6 +1,6 @@
 """Threads: found, made by their first message, listed, updated, counted; and how far background work has read them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -27,11 +27,12 @@ from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Tenant, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import deletions, events, messages, runs, search_rows, threads
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 
-# How often a thread is made and looked for again while others delete it.
+# The number of tries to make a thread while others delete it.
 _TRIES = 20
 
 # If metadata filters the threads, this number of rows is read at a time.
@@ -70,7 +71,7 @@ _LOCK_UID = _FIND_UID.with_for_update()
 _MAKE = insert_or_ignore(
     threads,
     {
-        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "thread_id")},
+        **parameters(*THREAD, "thread_id"),
         "title": None,
         "metadata": "{}",
         "created_at": bindparam("now"),
@@ -279,7 +280,7 @@ _ORDER: dict[OrderBy, ColumnElement[Any]] = {
 
 
 def order_value(thread: Thread, order_by: OrderBy) -> Any:
-    """By what a list in that order places the thread."""
+    """The value by which a list in that order places the thread."""
     if order_by == "title":
         return thread.title or ""
     if order_by == "created_at":
@@ -289,8 +290,8 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads, and in which order; what is None asks for nothing. ``since`` and ``until`` are of ``order_by``, in
-    milliseconds since 1970, both included."""
+    """A filter of threads and their order. Fields that are None do not restrict it. ``since`` and ``until`` are of
+    ``order_by``, in milliseconds since 1970, both included."""
 
     agents: Collection[str] | None = None
     resource_id: str | None = None
@@ -399,9 +400,8 @@ _PUT_TITLE = (
 
 
 async def put_title(tx: Tx, scope: Scope, thread_uid: str, title: str, *, by: str) -> bool:
-    """Give the thread a title, if it has none and no caller wanted it so, or a model's in place of one that was cut
-    from messages; ``by`` is the model, or ``extractive``. The transaction holds the thread. Returns whether it was
-    set."""
+    """Give the thread a title, unless it has one or a caller removed it; a model's title replaces one that was cut from
+    messages; ``by`` is the model, or ``extractive``. The transaction holds the thread. Returns whether it was set."""
     return await tx.run(_PUT_TITLE, **of_thread(scope, thread_uid), new_title=title, new_title_by=by) == 1
 
 
@@ -444,7 +444,7 @@ async def move_cursor(tx: Tx, scope: Scope, thread_uid: str, cursor: Cursor, seq
 
 async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, since: int) -> Elsewhere:
     """Look for a live thread; if none exists, for one that was changed at ``since`` or later, and lately by ``actor``
-    (a client's name as events have it; "": of nobody)."""
+    (a client's name as events have it; "" matches no client)."""
     try:
         await find(tx, scope, thread_id)
     except NotFound:
@@ -530,14 +530,10 @@ async def search_at(
     """The same of those alone whose id and title (or "") fit, among the newest 100,000."""
     names = await tx.all(_NAMES, **of_scope(scope), most=_MOST_LOOKED_AT)
     found = [uid for uid, thread_id, title in names if fits(thread_id, title or "")]
-    return len(found), await _read_chosen(tx, scope, found[offset : offset + limit])
-
-
-async def _read_chosen(tx: Tx, scope: Scope, uids: Sequence[str]) -> list[Thread]:
-    by_uid = {
-        each.thread_uid: each for each in map(make_thread, await tx.all(_CHOSEN, **of_scope(scope), uids=list(uids)))
-    }
-    return [by_uid[uid] for uid in uids]
+    uids = found[offset : offset + limit]
+    chosen = map(make_thread, await tx.all(_CHOSEN, **of_scope(scope), uids=uids))
+    by_uid = {each.thread_uid: each for each in chosen}
+    return len(found), [by_uid[uid] for uid in uids]
 
 
 AHEAD_MS = 86_400_000
@@ -583,7 +579,7 @@ def is_ahead(thread: Thread, now: int) -> bool:
 
 
 async def mend(tx: Tx, scope: Scope, thread: Thread, now: int) -> Thread:
-    """Date a thread that the transaction holds, and its messages, at now where they lie ahead; in their order."""
+    """Date a thread that the transaction holds, and those of its messages that lie ahead, at now; their order stays."""
     if not is_ahead(thread, now):
         return thread
     of = {**of_thread(scope, thread.thread_uid), "limit_at": now + AHEAD_MS}

@@ -22,29 +22,21 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import DAMAGED, NOTE, to_json, value_of
 from layerlore.storage.core.records import Scope, StoredPlan, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import plans, runs
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 from layerlore.storage.work.runs import COLUMNS, LIVE, Run, run_of
 
 MOST_REVISIONS = 100
 
-_COLUMNS = (plans.c.revision, plans.c.plan, plans.c.actor, plans.c.created_at)
-_ALL = select(*_COLUMNS).where(in_thread(plans))
+_ALL = select(plans.c.revision, plans.c.plan, plans.c.actor, plans.c.created_at).where(in_thread(plans))
 _NEWEST = _ALL.order_by(plans.c.revision.desc()).limit(1)
 _SOME = _ALL.where(any_of(plans.c.revision, "revisions"))
 _OLDEST = select(func.min(plans.c.revision)).where(in_thread(plans))
-_INSERT = insert(plans).values(
-    **{
-        name: bindparam(name)
-        for name in (
-            *("tenant_id", "agent_id", "resource_id", "thread_uid"),
-            *("revision", "plan", "actor", "created_at", "is_open"),
-        )
-    }
-)
+_INSERT = insert(plans).values(**parameters(*THREAD, "revision", "plan", "actor", "created_at", "is_open"))
 _CLOSE = (
     update(plans)
     .where(in_thread(plans), plans.c.revision == bindparam("old_revision"))

@@ -31,9 +31,10 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread, some
-from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.statements import any_of, insert_or_ignore, parameters
 from layerlore.storage.core.tables import runs
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.threads import threads
 
@@ -44,8 +45,9 @@ Ending = Literal["completed", "failed", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class Run:
     """A run without its content. ``pending`` and ``answered`` (the ids of the calls in it that were answered) are JSON
-    text. ``claim`` and who had it stay when the run is suspended again or ends: a holder who lost the answer is known
-    by it. ``workflow_id`` is empty if none exists, ``parent_run_id`` None, and so is ``ended_by`` until it ends."""
+    text. ``claim`` and its holder stay when the run is suspended again or ends, so that a holder who lost the answer
+    can be recognised. ``workflow_id`` is empty if none exists, ``parent_run_id`` None, and so is ``ended_by`` until it
+    ends."""
 
     run_id: str
     thread_id: str
@@ -165,8 +167,8 @@ _ENDED = ("output", "ended_by")
 _CREATE = insert_or_ignore(
     runs,
     {
-        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "run_id")},
-        **{name: bindparam(f"new_{name}") for name in (*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id")},
+        **parameters(*THREAD, "run_id"),
+        **parameters(*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id", prefix="new_"),
         "resumed": "[]",
         "created_at": bindparam("now"),
         "updated_at": bindparam("now"),
@@ -176,7 +178,7 @@ _CREATE = insert_or_ignore(
 
 def _change(*names: str, **values: Any) -> Update:
     """A change of a run: of each name to its parameter, and to the values."""
-    of = {**{name: bindparam(f"new_{name}") for name in names}, **values}
+    of = {**parameters(*names, prefix="new_"), **values}
     return update(runs).where(in_thread(runs), _named).values(**of)
 
 
@@ -244,7 +246,7 @@ async def lock(tx: Tx, scope: Scope, run_id: str) -> tuple[Run, Thread]:
         thread = await threads.lock(tx, scope, seen.thread_id)
     except NotFound:  # deleted meanwhile
         raise _unknown(run_id) from None
-    # The run may have changed until its thread was held, so it is read again.
+    # The run may have changed before its thread was locked, so it is read again.
     return await lock_run(tx, scope, thread, run_id), thread
 
 
@@ -404,14 +406,14 @@ _FIRST, _LAST = -(2**62), 2**62
 _FILTERED_PAGE = 200
 
 Place = tuple[int, str]
-"""Of a run in the list: when it was made, and its id."""
+"""The place of a run in the list: when it was made, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; what is empty or None asks for nothing. ``now`` says which have expired: they have no other of the
-    ``statuses``, and are among them if ``expired``. ``since`` and ``until`` mean when a run was made, both times
-    included. ``has`` decides by the run."""
+    """A filter of runs. Fields that are empty or None do not restrict it. ``now`` says which have expired: they have no
+    other of the ``statuses``, and are among them if ``expired``. ``since`` and ``until`` mean when a run was made, both
+    times included. ``has`` decides by the run."""
 
     now: int
     statuses: Sequence[Status] = ()
@@ -427,7 +429,7 @@ EXPIRED = and_(
     runs.c.expires_at <= bindparam("now"),
     not_(and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))),
 )
-"""Of a run whose checkpoint has expired and on which no claim lasts."""
+"""Runs whose checkpoint has expired and that have no current claim."""
 _LASTING = or_(
     runs.c.expires_at.is_(None),
     runs.c.expires_at > bindparam("now"),

@@ -10,9 +10,10 @@ from sqlalchemy import Select, bindparam, func, insert, select, update
 from layerlore.storage.core.json_text import object_of, to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread, some
-from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.statements import any_of, parameters
 from layerlore.storage.core.tables import attempts, messages, steps
 from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.tables.columns import THREAD
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.events import of_visible_message
@@ -149,9 +150,7 @@ class AttemptPage:
 _WRITTEN = ("task_key", "attempt", "action", "result", "error", "diagnosis", "fix_applied", "created_at")
 _of_task = attempts.c.task_key == bindparam("task_key")
 _LAST = select(func.max(attempts.c.attempt)).where(in_thread(attempts), _of_task)
-_INSERT_ATTEMPT = insert(attempts).values(
-    **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", *_WRITTEN)}
-)
+_INSERT_ATTEMPT = insert(attempts).values(**parameters(*THREAD, *_WRITTEN))
 
 
 async def log(
@@ -160,7 +159,7 @@ async def log(
     """Add an attempt to its task's log; numbers count from 1, without a gap. The thread is made if it is absent."""
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
     of = of_thread(scope, thread.thread_uid)
-    # The thread is held, so no other attempt gets this number.
+    # The transaction holds the thread, so no other attempt gets this number.
     number = (await tx.scalar(_LAST, **of, task_key=tried.task_key) or 0) + 1
     logged = Attempt(
         tried.task_key,

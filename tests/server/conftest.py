@@ -4,9 +4,11 @@ import contextlib
 import json
 import logging
 import os
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from layerlore.server.command_line.app import run
+from layerlore.server.command_line.app import ENTRIES, run
 
 sys.path.append(str(Path(__file__).parents[2]))  # bad requests are sent by what the benchmark sends them with
 
@@ -153,11 +155,20 @@ def sample(tmp_path: Path) -> Iterator[Sample]:
 
 Cli = Callable[..., tuple[int, str, str]]
 
+_PLACES = ("--data-dir", "--config")
+
+
+def expect_same_place(arguments: Sequence[str], printed: str) -> None:
+    """Check that each command which another one suggests has the options that name the place of its memory."""
+    named = [shlex.join(arguments[at : at + 2]) for at, each in enumerate(arguments) if each in _PLACES]
+    for command in re.findall(rf"\blayerlore (?:[^`\n]* )?(?:{'|'.join(ENTRIES)})\b[^`\n]*", printed):
+        assert not [each for each in named if each not in command], command
+
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     """Calls the command line in this process; answers with exit code, standard output and standard error. It sets up
-    logging, which is as before afterwards."""
+    logging, which is as before afterwards. Each command that it suggests must be about the same memory."""
     for name in list(os.environ):
         if name.startswith("LAYERLORE_") or name == "COLUMNS":
             monkeypatch.delenv(name)
@@ -166,7 +177,11 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["layerlore", *arguments])
         capsys.readouterr()
         code = run()
-        return (code, *capsys.readouterr())
+        printed, errors = capsys.readouterr()
+        # Help is the same for all memories.
+        if "Usage: " not in printed + errors:
+            expect_same_place(arguments, printed + errors)
+        return code, printed, errors
 
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -25,7 +25,7 @@ from mcp.server.subscriptions import ResourceUpdated
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from layerlore.server.access.credentials import Anybody, LocalKey, local_principal
+from layerlore.server.access.credentials import LocalKey, NoCredentials, local_principal
 from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import serve_http
@@ -120,7 +120,7 @@ def main() -> int:
         "127.0.0.1",
         options.get("port", 0),
         LOCAL,
-        Gate(LocalKey(key, PERSON) if key else Anybody(PERSON)),
+        Gate(LocalKey(key, PERSON) if key else NoCredentials(PERSON)),
         on_listening=lambda host, port: print(host, port, flush=True),
         stop=stop,
         drain_seconds=options.get("drain_seconds", 5.0),

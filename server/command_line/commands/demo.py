@@ -23,8 +23,9 @@ from rich.table import Table
 from rich.text import Text
 
 from layerlore.server.command_line.options import read_settings
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.hosts.catalog import NAME
-from layerlore.server.process.program import launch_command, shell_command
+from layerlore.server.process.program import launch_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.local_key import key_file, read_key
 from layerlore.server.settings.settings import Settings
@@ -278,7 +279,7 @@ def show_connecting(console: Console, settings: Settings) -> None:
         console.print(Text.assemble((snippet.host, "bold"), f": {snippet.where}"), soft_wrap=True)
         console.print(Text(snippet.text), style="cyan", soft_wrap=True)
     key, url = read_key(settings.data_dir), f"http://127.0.0.1:{settings.http.port}"
-    over_http = f": {shell_command('serve')}, then {url}/mcp (SSE: {url}/sse) with the header"
+    over_http = f": `{suggest('serve')}`, then {url}/mcp (SSE: {url}/sse) with the header"
     console.print(Text.assemble(("Over HTTP", "bold"), over_http), soft_wrap=True)
     console.print(Text("Authorization: Bearer KEY"), style="cyan", soft_wrap=True)
     if key is not None:

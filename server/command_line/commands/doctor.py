@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from layerlore.server.access.exposure import reached_by_others
 from layerlore.server.command_line.hook_check import check_hooks
 from layerlore.server.command_line.known_database import look_at_own_database
 from layerlore.server.command_line.options import AsJson, read_settings
+from layerlore.server.command_line.suggestions import complete, suggest
 from layerlore.server.command_line.tables import Finding, check_mode, expect
-from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.server_query import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
-from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
+from layerlore.server.settings.project import describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.dialect import HOME_NAME, DatabaseState, dialect_of, find_obstacle, look_at_database
 
@@ -41,7 +41,7 @@ _STYLES = {"ok": ("ok  ", "green"), "degraded": ("!   ", "yellow"), "failed": ("
 def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -> int:
     """Print the findings, and ``more`` of others. Returns the exit code: 1 if the database cannot be used. Raises
     InvalidInput."""
-    findings = [*examine(settings), *more]
+    findings = [_complete(finding) for finding in (*examine(settings), *more)]
     healthy = all(finding.state != "failed" for finding in findings)
     if as_json:
         report = {"usable": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -51,6 +51,11 @@ def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = (
     if healthy:
         return 0
     return 1
+
+
+def _complete(finding: Finding) -> Finding:
+    """The finding, with the commands in it as they are to be typed: other floors do not know how this one was started."""
+    return replace(finding, value=complete(finding.value), mend=complete(finding.mend))
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
@@ -76,7 +81,8 @@ def _settings(settings: Settings) -> Iterator[Finding]:
         yield Finding("layerlore", "project", f"{settings.project}, beside the memory of {settings.resource}")
     of_folder = find_project(os.curdir, str(settings.data_dir))
     if of_folder.claimed:
-        yield Finding("layerlore", "project's name", describe_claim(of_folder), "degraded", f"confirm it: {CONFIRM}")
+        mend = f"confirm it: `{suggest('project', '--confirm')}`"
+        yield Finding("layerlore", "project's name", describe_claim(of_folder), "degraded", mend)
     off = "nothing is stored or remembered: set memory = on"
     yield expect("layerlore", "memory", settings.memory != "off", yes=settings.memory, no="off", mend=off)
     as_sent = f"stored as sent (redaction = {settings.redaction})"
@@ -229,7 +235,7 @@ def _http(settings: Settings) -> Iterator[Finding]:
         host = f"[{http.host}]"
     else:
         host = http.host
-    yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `{shell_command('serve')}` runs")
+    yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `{suggest('serve')}` runs")
     try:
         key = read_key(settings.data_dir)
     except (KeyUnusable, OSError) as error:
@@ -239,9 +245,9 @@ def _http(settings: Settings) -> Iterator[Finding]:
         yield Finding("HTTP", "key", "none is required (http.auth = false)")
     # The local key counts only while no other machine can reach the server.
     elif reached_by_others(settings):
-        yield Finding("HTTP", "key", f"the keys from `{shell_command('keys')}`, and [jwt]")
+        yield Finding("HTTP", "key", f"the keys from `{suggest('keys', 'create')}`, and [jwt]")
     elif key is None:
-        yield Finding("HTTP", "key", f"written to {file} by the first `{shell_command('serve')}`")
+        yield Finding("HTTP", "key", f"written to {file} by the first `{suggest('serve')}`")
     else:
         yield check_mode("HTTP", "key", f"in {file}", file, closed="rwx", risk="can read the key")
 

@@ -32,8 +32,8 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import ask_person
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.core.records import Json, Origin, Tenant
 
@@ -71,12 +71,6 @@ def run_erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sur
     Raises SettingsError without a terminal to ask at, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or
     DatabaseTooNew.
     """
-    # Checked before the database is opened, so that a script fails at once.
-    if not (dry_run or sure or sys.stdin.isatty()):
-        raise SettingsError(
-            "erase asks before it erases, and there is no terminal to ask at: use --yes to erase without asking, or "
-            "--dry-run to see how much it would erase"
-        )
     receipt = asyncio.run(_erase(settings, request, dry_run=dry_run, sure=sure))
     if receipt is None:
         sys.stderr.write("layerlore: nothing was erased\n")
@@ -97,6 +91,11 @@ async def _erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, 
         if not (dry_run or sure):
             # A dry run counts first, so that the person agrees to numbers.
             expected = await _act(engine, request, dry_run=True)
+            if expected.rows and not sys.stdin.isatty():
+                raise SettingsError(
+                    "erase asks before it erases, and there is no terminal to ask at: use --yes to erase without asking, "
+                    "or --dry-run to see how much it would erase"
+                )
             question = f"{_counted(expected)}This erases it all for good, for {_whose(request)}. Continue?"
             if expected.rows and not ask_person(question):
                 return None
@@ -203,7 +202,7 @@ def _lines(settings: Settings, whose: OwnerFilter, done: RedactionResult) -> lis
     else:
         lines = [f"nothing to mask: no known secret is stored for {whose.describe()}"]
     if done.rows and done.bytes is not None:
-        anew = f"servers make new vectors for the masked texts; so does {shell_command('reindex')}"
+        anew = f"servers make new vectors for the masked texts; so does `{suggest('reindex')}`"
         lines += [_BYTES_MASKED[done.bytes], anew]
     # A masked value cannot be restored, so the user must learn that a resumed run sees the mark.
     if done.rows.get("runs"):

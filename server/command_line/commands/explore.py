@@ -65,13 +65,13 @@ def run_explorer(
 
     def show(host: str, port: int) -> None:
         link = _print_link(links, f"http://{host}:{port}")
-        if opens:  # a browser on a terminal takes until it is left
+        if opens:  # in a thread, since a browser in the terminal runs until the user leaves it
             _write_door(door, link)
             threading.Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
             expiry = threading.Timer(LINK_SECONDS, _remove_door, args=(door,))
             expiry.daemon = True
             expiry.start()
-        # Without a terminal there is no Enter key, and reading would return at once.
+        # Without a terminal, reading would return at once.
         if sys.stdin is not None and sys.stdin.isatty():
             threading.Thread(target=_print_more, args=(links, f"http://{host}:{port}"), daemon=True).start()
 

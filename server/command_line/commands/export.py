@@ -15,7 +15,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import TenantOption, fail, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
-from layerlore.server.command_line.sharing import export_project
+from layerlore.server.command_line.sharing import STANDARD_OUTPUT, export_project
 from layerlore.server.command_line.tables import show_progress
 from layerlore.server.process.safe_files import find_top, is_there, replacing
 from layerlore.server.process.version import VERSION
@@ -24,8 +24,6 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Scope
 from layerlore.storage.moving import shown_rows
-
-STANDARD_OUTPUT = "-"
 
 
 def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) -> int:
@@ -42,11 +40,11 @@ def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) ->
     # Checked early for a clear message; the write below refuses an existing file as well.
     if is_there(str(target)):
         raise Conflict(f"{target} exists, and an export never replaces a file: name another one")
-    # Only a whole export has the name that was requested, and no other user may read it.
+    # The file only gets its name when it is complete, and other users may not read it.
     with replacing(str(target), top=find_top(str(target)), mode=0o600, new=True) as written:
         out = io.TextIOWrapper(written, encoding="utf-8", newline="\n", write_through=True)
         lines = asyncio.run(_export(settings, scope, everyone, out))
-        # Otherwise the wrapper would close the file, which the outer block still has to sync and rename.
+        # Detached, so that the wrapper does not close the file: the outer block still has to sync and rename it.
         out.detach()
     if everyone:
         whose = f"all agents and resources of tenant {tenant!r}"
@@ -57,12 +55,9 @@ def run_export(settings: Settings, tenant: str, file: str, *, everyone: bool) ->
 
 
 async def _export(settings: Settings, scope: Scope, everyone: bool, out: TextIO) -> int:
-    """Returns how many lines there are."""
+    """Write the lines. Returns their number."""
     async with open_known_memory(settings, off="nothing can be exported", absent="nothing is stored") as engine:
-        if everyone:
-            scopes = await list_scopes(engine, scope.tenant_id)
-        else:
-            scopes = [scope]
+        scopes = await list_scopes(engine, scope.tenant_id) if everyone else [scope]
         return await _write(engine, scopes, out)
 
 

@@ -1,5 +1,4 @@
-"""``layerlore forget``, ``edit`` and ``undo``: take something out of the memory or change it, after a look at what that
-would do, and take it back."""
+"""``layerlore forget``, ``edit`` and ``undo``: remove or change memories after a preview, and undo that."""
 
 import asyncio
 import difflib
@@ -9,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,9 +24,9 @@ from layerlore.memory.rules.ages import local_time
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import Ask, calling
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
-from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import ask_person, print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.server.tools import curation, entries, threads, working_memory
@@ -55,7 +54,7 @@ class Consent:
     sure: bool
 
     def check(self, command: str) -> None:
-        """Raises SettingsError if the user cannot be asked."""
+        """Raises SettingsError if there is no terminal to ask at."""
         if not (self.dry_run or self.sure or sys.stdin.isatty()):
             raise SettingsError(
                 f"{command} asks first, and there is no terminal to ask at: use --yes to do it without asking, or "
@@ -69,39 +68,34 @@ class Consent:
         return self.sure or ask_person(question)
 
 
-def run_forget(
-    settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool, given: Mapping[str, Any]
-) -> int:
-    """Forget entries by their ids, or all about some words, after a look at it. Returns the exit code: 1 if nothing was
+def run_forget(settings: Settings, tenant: str, what: Sequence[str], consent: Consent, *, as_json: bool) -> int:
+    """Forget entries by their ids, or all about some words, after a preview. Returns the exit code: 1 if nothing was
     forgotten.
 
     Raises SettingsError, NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
-    consent.check("forget")
-    scope = scope_of(settings, tenant)
-    return asyncio.run(_forget(settings, scope, list(what), consent, as_json, given))
+    return asyncio.run(_forget(settings, scope_of(settings, tenant), list(what), consent, as_json))
 
 
-async def _forget(
-    settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool, given: Mapping[str, Any]
-) -> int:
+async def _forget(settings: Settings, scope: Scope, what: list[str], consent: Consent, as_json: bool) -> int:
     ids = all(_ID.fullmatch(each) for each in what)
     async with calling(
         settings, scope, off="there is nothing to forget", absent="nothing is remembered", by_meaning=not ids
     ) as ask:
-        # Ids name exact entries, so they are looked up; words only find candidates.
         chosen: Json = {"ids": what}
         if ids:
-            shown = "\n".join(
-                [f"- entry {each}: {(await ask(_show_entry, entry_id=each))['content']}" for each in what]
-            )
-            preview = f"This would be forgotten:\n{shown}"
+            preview = "This would be forgotten:"
+            for each in what:
+                entry: EntryRow = await ask(_show_entry, entry_id=each)
+                preview += f"\n- entry {each}: {entry['content']}"
+        # Words only find candidates, so the tool first shows them.
         else:
             found: ForgetPreviewAnswer = await ask(entries.forget, query=" ".join(what), format="json")
             preview = forget_text.render_preview(found)
             if "confirm" not in found:
                 return _finish({"forgotten": False, "note": preview}, preview, as_json, 0)
             chosen = {"confirm": found["confirm"]}
+        consent.check("forget")
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(preview) + "\n")
         if not consent.ask("Forget all of it?"):
@@ -110,7 +104,7 @@ async def _forget(
         done: ForgottenAnswer = await ask(entries.forget, format="json", **chosen)
     counted = forget_text.render_counts(done)
     undo_ids = [each["undo"] for each in done["forgotten"] if "undo" in each]
-    undone_by = [f" `{shell_command('undo', each, *scope_options(scope, given))}` undoes it." for each in undo_ids]
+    undone_by = [f" `{suggest('undo', each)}` undoes it." for each in undo_ids]
     answer: Json = {"forgotten": True, "note": counted}
     if undo_ids:
         answer["undo"] = undo_ids[0]
@@ -131,15 +125,15 @@ async def _show_entry(call: Call, entry_id: str) -> EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation;
-    ``text`` is the new text, None: an editor asks for it."""
+    """The part to edit: an entry by its id, the profile, or the session memory or the title of a conversation. ``text``:
+    the new text; None: the user writes it in an editor."""
 
     what: Edited
     id: str
     text: str | None
 
     def check(self) -> "EditRequest":
-        """The same. Raises InvalidInput for what does not go together."""
+        """Return the request. Raises InvalidInput for values that do not go together."""
         if (self.what == "profile") == bool(self.id):
             raise InvalidInput(
                 "edit profile takes no id" if self.id else f"edit {self.what} needs an id; `layerlore show` has the ids"
@@ -147,34 +141,31 @@ class EditRequest:
         return self
 
 
-def run_edit(
-    settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool, given: Mapping[str, Any]
-) -> int:
-    """Change a text that is remembered, after a look at what changes. Returns the exit code: 1 if nothing was changed.
+def run_edit(settings: Settings, tenant: str, request: EditRequest, consent: Consent, *, as_json: bool) -> int:
+    """Change a remembered text after a preview of the change. Returns the exit code: 1 if nothing was changed.
 
     Raises SettingsError, NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
     request.check()
-    if request.text is None and not sys.stdin.isatty():
-        raise SettingsError("edit opens an editor, and there is no terminal for it: give the new text with --text")
-    consent.check("edit")
-    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json, given))
+    return asyncio.run(_edit(settings, scope_of(settings, tenant), request, consent, as_json))
 
 
-async def _edit(
-    settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool, given: Mapping[str, Any]
-) -> int:
+async def _edit(settings: Settings, scope: Scope, request: EditRequest, consent: Consent, as_json: bool) -> int:
     off, absent = "there is nothing to edit", "nothing is remembered"
     async with calling(settings, scope, off=off, absent=absent) as ask:
         before, version = await _read_text(ask, request)
-        if request.text is not None:
-            after = request.text
-        else:
+        after = request.text
+        if after is None:
+            if not sys.stdin.isatty():
+                raise SettingsError(
+                    "edit opens an editor, and there is no terminal for it: give the new text with --text"
+                )
             after = await asyncio.to_thread(_open_editor, before)
+        # An editor may add a newline at the end, which does not count as a change.
         after = after.strip()
-        # An editor may add a newline at the end, which is no change.
         if after == before.strip():
             return _finish({"changed": False}, "nothing changed", as_json, 0)
+        consent.check("edit")
         shown = _describe_difference(before, after)
         if not as_json or not (consent.sure or consent.dry_run):
             sys.stderr.write(mask_controls(shown) + "\n")
@@ -184,14 +175,14 @@ async def _edit(
         answer: Json = await _write_text(ask, request, after, version)
     undo_id = answer.get("undo", "")
     if undo_id:
-        undone_by = f"; `{shell_command('undo', undo_id, *scope_options(scope, given))}` undoes it"
+        undone_by = f"; `{suggest('undo', undo_id)}` undoes it"
     else:
         undone_by = ""
     return _finish({"changed": True, **answer}, f"changed{undone_by}", as_json, 0)
 
 
 async def _read_text(ask: Ask, request: EditRequest) -> tuple[str, int]:
-    """The text as it is, and of a document its version."""
+    """The current text, and the version of a document."""
     match request.what:
         case "entries":
             return (await ask(_show_entry, entry_id=request.id))["content"], 0
@@ -201,11 +192,9 @@ async def _read_text(ask: Ask, request: EditRequest) -> tuple[str, int]:
                 raise NotFound(f"there is no conversation {request.id!r}; `layerlore show threads` lists them")
             return listed[0].get("title", ""), 0
     document = await ask(working_memory.get_working_memory, format="json", **_of_document(request))
-    content = document["content"]
-    if isinstance(content, str):
-        text = content
-    else:
-        text = json.dumps(content, ensure_ascii=False, indent=2)
+    text = document["content"]
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False, indent=2)
     return text, document["version"]
 
 
@@ -226,7 +215,7 @@ async def _write_text(ask: Ask, request: EditRequest, text: str, version: int) -
         case "thread":
             answer = await ask(threads.update_thread, thread_id=request.id, title=text)
         case _ if not text:
-            # The version that was shown: a change by an agent in between is a conflict, not lost.
+            # With the version that was shown, a change by an agent in between is a conflict and not lost.
             answer = await ask(working_memory.clear_working_memory, expected_version=version, **_of_document(request))
         case _:
             answer = await ask(
@@ -245,7 +234,7 @@ async def _correct(call: Call, entry_id: str, content: str) -> RememberedEntry:
 
 
 def _open_editor(text: str) -> str:
-    """The text as a person leaves it in an editor. Raises InvalidInput if none exists or it fails."""
+    """The text after a person has edited it. Raises InvalidInput if no editor exists or it fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "layerlore.md")
@@ -263,9 +252,7 @@ def _describe_difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def run_undo(
-    settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool, given: Mapping[str, Any]
-) -> int:
+def run_undo(settings: Settings, tenant: str, undo_id: str, *, force: bool, as_json: bool) -> int:
     """Undo an act (``last``: the newest), or without an id list those that can be undone. Returns the exit code.
 
     Raises NotFound, Conflict, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
@@ -277,7 +264,7 @@ def run_undo(
     elif undo_id:
         _show_undone(answer)
     else:
-        _list(scope, answer["acts"], given)
+        _list(scope, answer["acts"])
     return 0
 
 
@@ -302,12 +289,12 @@ def _show_undone(answer: Json) -> None:
         back = "it was so already"
     sys.stdout.write(f"undid {answer['undo_id']} ({answer['tool']}); {back}\n")
     if "undo" in answer:
-        sys.stdout.write(f"{answer['undo']} undoes that\n")
+        sys.stdout.write(f"`{suggest('undo', answer['undo'])}` undoes that\n")
     for why in answer.get("left", ()):
         sys.stdout.write(f"left as it is: {mask_controls(why)}\n")
 
 
-def _list(scope: Scope, acts: list[Json], given: Mapping[str, Any]) -> None:
+def _list(scope: Scope, acts: list[Json]) -> None:
     if not acts:
         sys.stdout.write(f"nothing to undo for {describe_scope(scope)}\n")
         return
@@ -316,9 +303,7 @@ def _list(scope: Scope, acts: list[Json], given: Mapping[str, Any]) -> None:
         at, until = local_time(act["at"])[: len("2024-03-15 09:30")], local_time(act["until"])[: len("2024-03-15")]
         rows.append([act["undo_id"], mask_controls(act["what"]), act["tool"], at, until])
     print_table(("id", "what", "by", "at", "until"), rows)
-    sys.stdout.write(
-        f"`{shell_command('undo', 'ID', *scope_options(scope, given))}` undoes one; `last` is the newest.\n"
-    )
+    sys.stdout.write(f"`{suggest('undo', 'ID')}` undoes one; `last` is the newest.\n")
 
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
@@ -336,7 +321,7 @@ def forget(
     as_json: AsJson = False,
 ) -> int:
     """Forget notes, or everything about something. It shows first what would go; undo brings it back."""
-    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json, given=flags)
+    return run_forget(read_settings(flags), tenant, what, Consent(dry_run, yes), as_json=as_json)
 
 
 def edit(
@@ -360,7 +345,7 @@ def edit(
 ) -> int:
     """Correct what is remembered. It shows first what changes; undo brings back all but a title."""
     request = EditRequest(what, id_, text)
-    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json, given=flags)
+    return run_edit(read_settings(flags), tenant, request, Consent(dry_run, yes), as_json=as_json)
 
 
 def undo(
@@ -375,4 +360,4 @@ def undo(
     as_json: AsJson = False,
 ) -> int:
     """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
-    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json, given=flags)
+    return run_undo(read_settings(flags), tenant, undo_id, force=force, as_json=as_json)

@@ -1,5 +1,5 @@
-"""``layerlore import``: what an export, or another program, has kept is stored. Conversations of other programs are stored
-as if by add_messages, their notes as entries of the caller's own word."""
+"""``layerlore import``: stores the content of an export, or of another program's files. It stores the conversations of other
+programs as add_messages does, and their notes as entries with the trust of the caller's own word."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from layerlore.memory.moving.foreign_notes import ForeignNote, UnreadableItem, p
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.line_forms import ImportReport, NumberedLine
 from layerlore.memory.parts.message_shapes import parse_messages
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.commands.export import Project
 from layerlore.server.command_line.known_database import look_at_own_database
@@ -34,6 +34,7 @@ from layerlore.server.command_line.sharing import (
     looks_shared,
     read_shared,
 )
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.command_line.tables import Came, print_table, show_progress
 from layerlore.server.foreign.chat_exports import ForeignConversation
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, list_resources, read_foreign
@@ -55,8 +56,8 @@ _NOTES = 100
 
 
 class ForeignImport:
-    """Stores conversations and notes as they come. ``place`` says where what belongs to a resource of the file ("": to
-    no one person) is to be stored; ``dry_run``: nothing is stored."""
+    """Stores conversations and notes one after the other. ``place``: returns the scope for a resource of the file; "" is
+    content that belongs to no particular person. ``dry_run``: store nothing."""
 
     def __init__(
         self,
@@ -79,13 +80,13 @@ class ForeignImport:
         self._tried: dict[tuple[str, int], str] = {}
 
     async def take(self, found: ForeignConversation | ForeignNote | UnreadableItem) -> None:
-        """Store what was found. Raises InvalidInput for resources that are not to be mixed, LimitExceeded beyond the quota, and
-        StorageUnavailable."""
+        """Store an item of the file. Raises InvalidInput for resources that must not be mixed, LimitExceeded beyond the
+        quota, and StorageUnavailable."""
         if isinstance(found, UnreadableItem):
             self.report.skip("unread", found.where, found.why)
         elif isinstance(found, ForeignNote):
-            # A batch belongs to one resource, since it is written in one transaction of one scope, and to one file, since
-            # a file's new notes take the place of its old ones.
+            # A batch belongs to one resource, since a transaction writes to one scope, and to one file, since the new notes
+            # of a file replace its old ones.
             last = self._notes[-1] if self._notes else found
             if (last.resource, last.file) != (found.resource, found.file):
                 await self._store_notes()
@@ -96,15 +97,14 @@ class ForeignImport:
             await self._store_conversation(found)
 
     async def finish(self) -> ImportReport:
-        """Store what waits, and return what became of everything."""
-        # The last notes wait until here, because batches are written when full.
+        """Store the last batch of notes, and return the report."""
         await self._store_notes()
         return self.report
 
     async def _store_conversation(self, found: ForeignConversation) -> None:
         scope = self._place(found.resource)
         try:
-            check_id(found.thread_id, "its id", self._engine.limits.thread_id_chars)
+            check_new_id(found.thread_id, "its id", self._engine.limits.thread_id_chars)
         except InvalidInput as error:
             self.report.skip("thread", found.title or found.thread_id, str(error))
             return
@@ -127,12 +127,14 @@ class ForeignImport:
             self.report.add("thread", "unchanged" if before else "added")
 
     async def _leave_out_copied(self, scope: Scope, thread_id: str, said: Sequence[Json]) -> list[Json]:
-        """The messages without those that a forked session has from another one, which is stored."""
+        """The messages without those that a forked session has copied from a stored one."""
         times = {each["id"]: each["created_at"] for each in said if each["created_at"] is not None}
         copied = (await self._engine.database.read(message_pages.find_copied, scope, thread_id, times)).ids
         if self._dry:
-            # Of a trial nothing is stored, so that what came before is remembered here.
-            copied |= {each for each in times if self._tried.setdefault((each, times[each]), thread_id) != thread_id}
+            # A dry run stores nothing, so this dictionary remembers the earlier messages of the file.
+            for each, at in times.items():
+                if self._tried.setdefault((each, at), thread_id) != thread_id:
+                    copied.add(each)
         self.report.add("message", "unchanged", len(copied))
         return [each for each in said if each["id"] not in copied]
 
@@ -143,7 +145,7 @@ class ForeignImport:
             return None
 
     def _list_fit(self, found: ForeignConversation) -> Iterator[Json]:
-        """The messages that can be stored, long texts in several; the others are named in the report."""
+        """The messages that can be stored, with long texts split into several. The report names the others."""
         ids: set[str] = set()
         for message in found.messages:
             for piece in _cut(message, self._engine.limits):
@@ -153,28 +155,27 @@ class ForeignImport:
                     why = str(error).removeprefix("messages[0]").lstrip(".: ")
                     self.report.skip("message", f"{found.thread_id} {piece.get('id', '')}", why)
                     continue
-                # A file may have one message twice.
+                # A file may have a message twice.
                 if piece["id"] not in ids:
                     ids.add(piece["id"])
                     yield piece
 
     async def _count_new(self, scope: Scope, thread: Thread | None, said: Sequence[Json]) -> None:
         ids = [each["id"] for each in said]
+        known = []
         if thread:
             known = await self._engine.database.read(message_pages.ids_there, scope, thread.thread_uid, ids)
-        else:
-            known = []
         self.report.add("message", "added", len(ids) - len(known))
         self.report.add("message", "unchanged", len(known))
 
     async def _add(self, scope: Scope, thread_id: str, said: list[Json]) -> int:
-        """Add messages; one that contradicts what is stored does not keep the others out. Returns how many are new."""
+        """Add messages. One that conflicts with a stored message does not block the others. Returns the number of new ones."""
         replaces = self._mode == "overwrite"
         try:
             answer = await addition.add_messages(
                 self._engine, scope, thread_id, said, replace=replaces, sent=self._sent
             )
-        # A conflict is about one message: alone, it can be named in the report.
+        # Messages are added one by one then, so that the report can name the one with the conflict.
         except Conflict as error:
             if len(said) > 1:
                 return sum([await self._add(scope, thread_id, [each]) for each in said])
@@ -190,33 +191,24 @@ class ForeignImport:
     async def _describe(
         self, scope: Scope, found: ForeignConversation, before: Thread | None, said: Sequence[Json]
     ) -> None:
-        """Give a thread its title, and the times of what is in it."""
-        if found.title:
+        """Give a thread its title, its metadata, and the times of its messages."""
+        # An existing title may be the user's own.
+        if found.title and (before is None or before.title is None):
             title = shorten(found.title, self._engine.limits.title_chars)
-        else:
-            title = None
-        # A title that is there already may be the user's own.
-        if title and (before is None or before.title is None):
-            if before is None:
-                metadata = found.metadata
-            else:
-                metadata = None
+            metadata = found.metadata if before is None else None
             await update_thread(self._engine, scope, found.thread_id, title=title, metadata=metadata, sent=self._sent)
         thread = await self._find(scope, found.thread_id)
         times = [each["created_at"] for each in said if each.get("created_at") is not None]
         if thread is None or not times:
             return
-        # The parser turns any form of time into milliseconds; the text is only there because it needs one.
-        spoken = parse_messages([{"role": "user", "content": "x", "created_at": at} for at in _ends(times)], _ANY)
-        first, last = (each.created_at or 0 for each in spoken)
+        # The parser converts any form of time into milliseconds. A message needs some text.
+        ends = [{"role": "user", "content": "x", "created_at": at} for at in (times[0], times[-1])]
+        first, last = (each.created_at or 0 for each in parse_messages(ends, Limits()))
         now, uid = self._engine.now(), thread.thread_uid
-        if before:
-            earlier = before.updated_at
-        else:
-            earlier = None
+        earlier = before.updated_at if before else None
 
         async def unit(tx: Tx) -> Json:
-            # A source may have times in the future, which would stay on top of the list for good.
+            # A time in the future would keep the thread on top of the list.
             await moved_threads.put_times(tx, scope, uid, first=first, last=min(last, now), before=earlier)
             return {}
 
@@ -238,15 +230,8 @@ class ForeignImport:
             )
 
 
-_ANY = Limits()
-
-
-def _ends(times: Sequence[object]) -> tuple[object, object]:
-    return times[0], times[-1]
-
-
 def _cut(message: Json, limits: Limits) -> Iterator[Json]:
-    """A message, or several where its texts are longer than one may be."""
+    """A message, or several if its texts are longer than one message may be."""
     most = limits.message_text_bytes // 4  # a character has four bytes at most
     parts = message["parts"]
     if sum(len(part.get("text", "")) for part in parts) <= most:
@@ -267,7 +252,7 @@ STANDARD_INPUT = "-"
 MOST_LINE_BYTES = 64 * 1024 * 1024
 """One line of an export holds one message at most."""
 SHOWN = 20
-"""So many of what was left out are printed, unless JSON is."""
+"""Without --json, at most this many reasons for items that were left out are printed."""
 _BATCH_LINES = 250
 _BATCH_BYTES = 2 * 1024 * 1024
 _OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked")
@@ -275,9 +260,9 @@ _OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked"
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """The source of an import, and its options. ``source``: the program it is from; "": as it looks. ``project``:
-    whose memory takes it in; "": that of the settings. ``everyone``: each agent and resource of the file becomes one
-    of the tenant's. ``accept``: what others share counts as the user's."""
+    """The source of an import, and its options. ``source``: the program of the file; "": recognize it. ``project``: import
+    into this project's memory; "": that of the settings. ``everyone``: import each agent and resource of the file under its
+    own name. ``accept``: shared entries count as the user's own."""
 
     tenant: str
     file: str
@@ -291,7 +276,7 @@ class ImportRequest:
 
 
 def run_import(settings: Settings, request: ImportRequest) -> int:
-    """Import a file, and print what became of what is in it. Returns the exit code: 1 where the file ended too early.
+    """Import a file, and print the report. Returns the exit code: 1 if the file ended too early.
 
     Raises InvalidInput, LimitExceeded beyond the quota, StorageUnavailable, DatabaseTooNew or OSError.
     """
@@ -305,32 +290,40 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
         scope = find_project_scope(settings, request.tenant, request.project)
     else:
         scope = scope_of(settings, request.tenant)
+    _check_owner(scope)
     source = _find_source(request)
     async with _open(settings, dry_run=request.dry_run) as engine:
         placing, sent = _Placing(scope, request), _sent(settings, request)
-        # A shared file is merged as a whole, so it has no end that could be missing.
+        # Only an export marks its end.
+        ended = True
         if source == "shared":
             given = read_shared(engine, find_shared_file(_path(request)))
-            report, ended = (
-                await take_shared(engine, scope, given, sent, accept=request.accept, dry_run=request.dry_run),
-                True,
-            )
+            report = await take_shared(engine, scope, given, sent, accept=request.accept, dry_run=request.dry_run)
         elif source == "layerlore":
             taking = Import(
                 engine, placing.place, request.mode, sent, expect=placing.expect_scopes, dry_run=request.dry_run
             )
-            report, ended = await _import_lines(request, taking), taking.ended
+            report = await _import_lines(request, taking)
+            ended = taking.ended
         else:
             placing.expect_resources(await asyncio.to_thread(list_resources, _path(request), source))
             storing = ForeignImport(
                 engine, placing.place_resource, request.mode, sent, source=source, dry_run=request.dry_run
             )
-            report, ended = await _import_foreign(settings, request, source, storing), True
+            report = await _import_foreign(settings, request, source, storing)
     _print(request, scope, source, report)
     if not ended:
         sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
         return 1
     return 0
+
+
+def _check_owner(scope: Scope) -> Scope:
+    """The scope, if something may be stored in it. Raises InvalidInput, LimitExceeded."""
+    names = (("tenant", scope.tenant_id), ("agent", scope.agent_id), ("resource", scope.resource_id))
+    for name, value in names:
+        check_new_id(value, name, Limits().id_chars)
+    return scope
 
 
 def _path(request: ImportRequest) -> Path:
@@ -344,11 +337,10 @@ def _find_source(request: ImportRequest) -> Format:
         if request.accept:
             raise InvalidInput("--accept needs the file that a project shares, and no standard input")
         return "layerlore"
+    path = _path(request)
     if not request.source:
-        path = find_shared_file(_path(request))
-    else:
-        path = _path(request)
-    # A project's file looks like an export, so it is recognized before the formats are tried.
+        path = find_shared_file(path)
+    # A project's file looks like an export, so it is checked before the other formats.
     if request.source == "shared" or (path.is_file() and not request.source and looks_shared(path)):
         if not request.project:
             raise InvalidInput(
@@ -363,10 +355,11 @@ def _find_source(request: ImportRequest) -> Format:
 
 async def _import_lines(request: ImportRequest, taking: Import) -> ImportReport:
     try:
-        with _input(request.file) as source, show_progress("import", _size(source)) as came:
+        source = sys.stdin.buffer if request.file == STANDARD_INPUT else _path(request).open("rb")
+        with source, show_progress("import", _size(source)) as came:
             await _take_lines(taking, source, came)
         return await taking.finish()
-    # Also after a failure, since a batch may still be under way in the background.
+    # Also after a failure, since a batch may still be in progress.
     finally:
         await taking.settle()
 
@@ -386,7 +379,7 @@ async def _import_foreign(
 
 
 def _path_size(path: Path) -> int | None:
-    """The size of a file whose reader reports its position."""
+    """The size of a file; None if its reader does not report the position."""
     if path.suffix in (".json", ".zip") and path.is_file():
         return path.stat().st_size
     return None
@@ -394,8 +387,7 @@ def _path_size(path: Path) -> int | None:
 
 @asynccontextmanager
 async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
-    """The engine; its database is made if none exists, but not to try something."""
-    # A trial must not leave a new database behind.
+    """Open the engine. It creates a missing database, except in a dry run."""
     if dry_run and not (await look_at_own_database(settings)).exists:
         settings = settings.model_copy(update={"memory": "off"})
     engine = await open_engine(settings)
@@ -407,17 +399,15 @@ async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
 
 def _sent(settings: Settings, request: ImportRequest) -> WriteRequest:
     rates = settings.rates
-    # The person at this machine has no quota; other tenants keep theirs also on the command line.
-    limited = request.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
-    if limited:
+    quota = None
+    # The person at this machine has no quota. Other tenants keep theirs, also on the command line.
+    if request.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes):
         quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
-    else:
-        quota = None
     return WriteRequest(Origin("command line", "import", "command:import"), quota=quota)
 
 
 class _Placing:
-    """Where a scope of the file is to be stored."""
+    """Chooses the scope in which each scope of the file is stored."""
 
     def __init__(self, scope: Scope, request: ImportRequest) -> None:
         self._scope = scope
@@ -425,7 +415,7 @@ class _Placing:
         self._first: Scope | None = None
 
     def expect_scopes(self, scopes: int) -> None:
-        """Check, before anything is stored, that an export of so many scopes can be stored."""
+        """Check, before anything is stored, that an export with this number of scopes can be stored."""
         if scopes > 1 and not self._asked.everyone:
             raise InvalidInput(
                 "the file holds several agents or resources: --everyone stores each as one of the tenant's own; nothing was "
@@ -441,17 +431,16 @@ class _Placing:
             )
 
     def place_resource(self, resource: str) -> Scope:
-        """Where what another program keeps of a resource is to be stored; "": of no one person."""
+        """The scope for another program's content about a resource; "" is content about no particular person."""
         if not resource:
             return self._scope
-        check_id(resource, "resource", Limits().id_chars)
         return self.place(Scope("", self._scope.agent_id, resource))
 
     def place(self, named: Scope) -> Scope:
-        """Where what an export has of a scope is to be stored."""
+        """The scope for an export's content of a scope."""
         if self._asked.everyone:
-            return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
-        # Two owners in one file would be mixed in one memory, which cannot be separated again.
+            return _check_owner(Scope(self._scope.tenant_id, named.agent_id, named.resource_id))
+        # The content of two owners in one memory could never be separated again.
         if self._first not in (None, named):
             raise InvalidInput(
                 "the file holds several agents or resources: --everyone stores each as one of the tenant's own; what came "
@@ -461,18 +450,12 @@ class _Placing:
         return self._scope
 
 
-def _input(file: str) -> IO[bytes]:
-    if file == STANDARD_INPUT:
-        return sys.stdin.buffer
-    return Path(file).expanduser().open("rb")
-
-
 def _size(source: IO[bytes]) -> int | None:
     try:
         name = source.name
         if isinstance(name, str):
             return Path(name).stat().st_size
-        # A pipe has a number in place of a name, and no size.
+        # A pipe has a number instead of a name, and no size.
         return None
     except (AttributeError, OSError):
         return None
@@ -490,10 +473,10 @@ async def _take_lines(taking: Import, source: IO[bytes], came: Came) -> None:
 
 
 def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int, int]:
-    """Some lines, the number of the last, and their bytes: 0 at the end."""
+    """The next lines, the number of the last one, and their bytes; 0 bytes at the end."""
     found: list[NumberedLine] = []
     size = 0
-    # Batches are bounded in lines and in bytes: one transaction for each.
+    # Each batch is one transaction, so its lines and bytes are limited.
     while len(found) < _BATCH_LINES and size < _BATCH_BYTES:
         raw = source.readline(MOST_LINE_BYTES)
         if not raw:
@@ -510,7 +493,7 @@ def _read_line(raw: bytes, number: int) -> NumberedLine:
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
-        # A last line without its end shows that the file was cut off on its way.
+        # A last line without a line end shows that the file was cut off.
         return NumberedLine(number, {}, "it is no JSON" if raw.endswith(b"\n") else "it is cut off")
     if not isinstance(line, dict):
         return NumberedLine(number, {}, "it is no JSON object")
@@ -544,7 +527,8 @@ def _print(request: ImportRequest, scope: Scope, source: Format, report: ImportR
             times = f" (and {each.count - 1:,} more)"
         else:
             times = ""
-        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
+        why = complete(each.why)
+        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {why}") + f"{times}\n")
     if len(report.skipped) > SHOWN:
         sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")
 

@@ -21,13 +21,13 @@ from layerlore.server.capture.memory_files import list_section_files, remove_sec
 from layerlore.server.capture.memory_notes import SectionDamaged
 from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.command_line.owner import show_project
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, NAME, Format, Host, HostLaunch, Places, launches_us
 from layerlore.server.hosts.hook_files import TRUST, HookFile, find_hooks, find_switched_off, is_untrusted
 from layerlore.server.hosts.host_changes import HostOutcome, add_to_host, remove_from_host
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused, make_link
 from layerlore.server.hosts.installation import find_command, is_temporary, read_records, stage_runtime
-from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import replace_file
 from layerlore.server.relay.conversation import store_first_answers
 from layerlore.server.relay.hook_events import MEMORY_FILES_FLAG, REMOTE_FLAGS, forget_captured, note_captured
@@ -100,7 +100,7 @@ def _name_file(settings: Settings, endpoint: httpx2.URL) -> Path:
 
 def _name_local_key(settings: Settings, endpoint: httpx2.URL) -> str:
     if is_loopback(endpoint.host) and key_file(settings.data_dir).exists():
-        return f"; that of `layerlore serve` on this machine is in {key_file(settings.data_dir)}"
+        return f"; that of `{suggest('serve')}` on this machine is in {key_file(settings.data_dir)}"
     return ""
 
 
@@ -192,7 +192,7 @@ def _prepare_server(request: InstallRequest, hosts: Sequence[Host]) -> None:
             if launch is not None:
                 store_first_answers(launch)
         except (OSError, ValueError) as error:
-            sys.stdout.write(f"The server does not start ({error}): `{shell_command('doctor')}` says more.\n")
+            sys.stdout.write(f"The server does not start ({error}): `{suggest('doctor')}` says more.\n")
 
 
 def show_plan(settings: Settings, request: InstallRequest) -> int:
@@ -370,7 +370,9 @@ def _launch(settings: Settings, request: InstallRequest, host: Host) -> HostLaun
     if request.key_file:
         return HostLaunch((*program, "bridge", endpoint, "--key-file", _key_path(request), *options))
     if not host.url:
-        raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
+        raise SettingsError(
+            f"{host.title} launches commands only: give --key-file FILE, which `layerlore bridge` reads"
+        )
     if request.options:
         raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
     return HostLaunch((), endpoint)
@@ -425,7 +427,7 @@ def _list(places: Places) -> int:
         rows.append((host.name, host.title, _state(host, file, places), str(file.path)))
     print_table(("name", "host", "here", "file"), rows)
     sys.stdout.write(
-        "`layerlore install all` adds it to every host that is here; `layerlore install NAME` adds it to one.\n"
+        f"`{suggest('install', 'all')}` adds it to every host that is here; `{suggest('install', 'NAME')}` adds it to one.\n"
     )
     return 0
 

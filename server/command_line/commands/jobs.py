@@ -1,9 +1,8 @@
-"""``layerlore jobs``: the background jobs that wait or failed, and how to retry them."""
+"""``layerlore jobs``: shows the background jobs that wait or failed, and retries them."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -15,9 +14,9 @@ from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings, report_away
-from layerlore.server.command_line.owner import describe_scope, scope_of, scope_options
+from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.background import count_jobs, present_count, resume_dead
 from layerlore.storage.core.errors import InvalidInput
@@ -39,9 +38,9 @@ _HEADINGS = ("kind", "state", "jobs", "failed", "due for")
 _NUMBERS = _HEADINGS[2:]
 
 
-def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, given: Mapping[str, Any]) -> int:
-    """Print the unfinished jobs of a tenant's agent and resource, those that failed one by one; with ``resume``, first make those due again that failed
-    too often. Returns the exit code.
+def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
+    """Print the unfinished jobs of a tenant's agent and resource, each failed one on its line. ``resume``: first make the
+    dead jobs due again. Returns the exit code.
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
@@ -53,18 +52,17 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, g
         return 0
     if resume:
         sys.stdout.write(f"due again: {resumed} dead job{'' if resumed == 1 else 's'}\n")
-    # What goes as it should is counted: a new store without a model has dozens of jobs that wait for one.
+    # Jobs without a failure are only counted, since a new store without a model has dozens of them.
     for waiting in count_jobs([row for row in rows if not _has_failed(row)]):
         sys.stdout.write(f"{waiting['kind']:<15} {waiting['jobs']:,} {waiting['state']}\n")
     for row in rows:
         if _has_failed(row):
-            sys.stdout.write(f"{row.kind:<15} {_state(row)}  {_thread(row)}\n")
+            thread = _OF_RESOURCE if row.thread_id is None else join_lines(row.thread_id)
+            sys.stdout.write(f"{row.kind:<15} {_state(row)}  {thread}\n")
     if not rows:
         sys.stdout.write(f"nothing waits for {describe_scope(scope)}\n")
     if any(row.state == "dead" for row in rows):
-        sys.stdout.write(
-            f"\n`{shell_command('jobs', '--resume', *scope_options(scope, given))}` makes the dead ones due again.\n"
-        )
+        sys.stdout.write(f"\n`{suggest('jobs', '--resume')}` makes the dead ones due again.\n")
     sys.stdout.write(
         f"\nmodel: {describe_models(choose_models(settings.llm.model, settings.llm.by_kind, os.environ))}\n"
     )
@@ -74,16 +72,13 @@ def show_jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool, g
 async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[int, list[JobRow]]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        if resume:
-            # Resumed in the same connection before the list, so that the list shows the new state.
-            resumed = await resume_dead(engine, scope, _BY)
-        else:
-            resumed = 0
+        # Resumed before the list is read, so that the list shows the new state.
+        resumed = await resume_dead(engine, scope, _BY) if resume else 0
         return resumed, await engine.database.read(stored.list_waiting, scope, now)
 
 
 def show_all_jobs(settings: Settings, *, as_json: bool) -> int:
-    """Print how many jobs of all tenants are not done, by kind and state. Returns the exit code.
+    """Print the number of unfinished jobs of all tenants, by kind and state. Returns the exit code.
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
@@ -106,11 +101,8 @@ async def _count_all(settings: Settings) -> tuple[ClusterAnswers[list[JobCount]]
 
 def _row(count: JobCount, now: int) -> list[str]:
     seconds = (now - count.due_at) // 1000
-    # What is due later has no age.
-    if seconds >= 0:
-        age = str(timedelta(seconds=seconds))
-    else:
-        age = ""
+    # A job that is due later has no age.
+    age = str(timedelta(seconds=seconds)) if seconds >= 0 else ""
     return [count.kind, count.state, f"{count.jobs:,}", f"{count.failed:,}", age]
 
 
@@ -121,12 +113,6 @@ def _state(row: JobRow) -> str:
 
 def _has_failed(row: JobRow) -> bool:
     return row.state == "dead" or row.attempts > 0
-
-
-def _thread(row: JobRow) -> str:
-    if row.thread_id is None:
-        return _OF_RESOURCE
-    return join_lines(row.thread_id)
 
 
 def _as_json(row: JobRow) -> Json:
@@ -160,4 +146,4 @@ def jobs(
         )
     if all_tenants:
         return show_all_jobs(read_settings(flags), as_json=as_json)
-    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json, given=flags)
+    return show_jobs(read_settings(flags), tenant, resume=resume, as_json=as_json)

@@ -65,22 +65,17 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
     Raises SettingsError for an invalid time, NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     now = time.time_ns() // 1_000_000
-    since, until = (
-        _parse_time(given, flag, now) for given, flag in ((request.since, "--since"), (request.until, "--until"))
-    )
+    since, until = _parse_time(request.since, "--since", now), _parse_time(request.until, "--until", now)
 
     async def read(database: Database) -> tuple[list[Journaled], list[str]]:
-        # The journal holds no names of resources, only keyed marks, so the filter is marked in the same way.
+        # The journal holds keyed marks instead of the names of resources, so the filter needs a mark, too.
         key = await database.read_installation(hmac_key)
-        if request.resource is None:
-            mark = None
-        else:
-            mark = resource_mark(key, request.resource)
+        mark = None if request.resource is None else resource_mark(key, request.resource)
         wanted = JournalFilter(
             request.tenant, request.agent, since, until, request.principal, request.tool, request.outcome, mark
         )
         found = await read_each(database, stored.read_lines, wanted, limit=request.limit)
-        # Each is in its order already, which on one cluster is that of the numbers.
+        # The lines of each cluster are in order already.
         lines = merge(*found.there, key=lambda journaled: journaled.line.at)
         return list(lines)[-request.limit :], found.away
 
@@ -111,9 +106,9 @@ def prune_journal(settings: Settings, older_than: str) -> int:
 async def _prune(database: Database, settings: Settings, before: int, now: int) -> int:
     key, scope = await database.read_installation(hmac_key), Scope(LOCAL_TENANT, settings.agent, settings.resource)
 
-    # In parts, so that no long transaction blocks the writers that append to the journal.
+    # Done in parts, so that no long transaction blocks the writers of the journal.
     async def prune_some(tx: Tx) -> int:
-        # The line and the removal are one transaction: no lines vanish without a trace.
+        # The line and the removal are one transaction, so that no lines vanish without a trace.
         gone = await stored.prune(tx, before=before)
         if gone:
             await stored.append(tx, scope, make_line(key, scope, _BY, "done", now, counts={"pruned": gone}))
@@ -128,7 +123,7 @@ async def _prune(database: Database, settings: Settings, before: int, now: int) 
 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Use the database as the owner of its tables, if the settings name one."""
-    # The serving role may only append; reading and pruning are the owner's rights.
+    # The serving role may only append; the owner may also read and prune.
     if dialect_of(settings.database.get_secret_value()).has_roles:
         owner = settings.postgres.owner_url
         if owner.get_secret_value():
@@ -206,7 +201,7 @@ def _row(row: Journaled) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Replace control characters that a terminal would obey: a client chooses its own name. Space of any kind is a space."""
+    """The text on one line, without control characters, which a client could put into its name and a terminal would obey."""
     words = " ".join(text.split())
     return "".join(character if character.isprintable() else "\ufffd" for character in words)
 

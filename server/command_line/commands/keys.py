@@ -3,19 +3,17 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from layerlore.memory.engine.journal_lines import make_line
-from layerlore.memory.rules.ages import iso
-from layerlore.memory.rules.validation import Limits, check_id
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import CACHED_SECONDS, RIGHTS, Right, hash_key, is_key_id, make_key
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
 from layerlore.server.command_line.options import (
-    DAY_MS,
     AgentFilter,
     AsJson,
     ResourceFilter,
@@ -26,8 +24,8 @@ from layerlore.server.command_line.options import (
     read_settings,
 )
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.suggestions import suggest
 from layerlore.server.command_line.tables import print_table
-from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
@@ -36,8 +34,6 @@ from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.dialect import dialect_of
-
-T = TypeVar("T")
 
 _NO_KEYS = "there are no keys"
 _LONGEST_MS = 36_500 * DAY_MS
@@ -66,10 +62,10 @@ def create_key(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     url = settings.database.get_secret_value()
     if dialect_of(url).is_in_memory(url):
         raise InvalidInput("the database is in memory: a key in it would vanish when this command ends")
-    # Only the digest is stored; the secret itself exists in this process alone.
+    # Only the digest is stored; the secret itself exists only in this process.
     key_id, secret = make_key()
     key = _make_key(grant, key_id, time.time_ns() // 1_000_000)
-    asyncio.run(_in_database(settings, lambda opened: _create(opened, key, hash_key(secret))))
+    asyncio.run(_create(settings, key, hash_key(secret)))
     if as_json:
         print_json({"key": secret, **_shown(key)})
         return 0
@@ -100,8 +96,7 @@ def show_keys(settings: Settings, whose: OwnerFilter, *, as_json: bool) -> int:
 
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
-    found = asyncio.run(_in_open_known_database(settings, _listed))
-    keys = [key for key in found if _opens(key, whose)]
+    keys = [key for key in asyncio.run(_list(settings)) if _opens(key, whose)]
     now = time.time_ns() // 1_000_000
     if as_json:
         print_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]})
@@ -128,11 +123,9 @@ def revoke_key(settings: Settings, key_id: str) -> int:
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     if not is_key_id(key_id):  # it may be a whole key, which must not be repeated
-        raise InvalidInput(
-            f"that is not a key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits"
-        )
+        raise InvalidInput(f"that is not a key's id; `{suggest('keys', 'list')}` shows the ids: 8 letters and digits")
     now = time.time_ns() // 1_000_000
-    before = asyncio.run(_in_open_known_database(settings, lambda opened: _revoke(opened, key_id, now)))
+    before = asyncio.run(_revoke(settings, key_id, now))
     if before.revoked_at is not None:
         sys.stdout.write(f"key {key_id} was already revoked at {iso(before.revoked_at)}\n")
     else:
@@ -142,44 +135,38 @@ def revoke_key(settings: Settings, key_id: str) -> int:
     return 0
 
 
-async def _in_open_known_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
-    async with open_known_database(settings, off=_NO_KEYS, absent=_NO_KEYS) as database:
-        return await act(database)
-
-
-async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
-    async with open_or_create_database(settings) as database:
-        return await act(database)
-
-
-async def _create(database: Database, key: ApiKey, digest: str) -> None:
+async def _create(settings: Settings, key: ApiKey, digest: str) -> None:
     async def write(tx: Tx, tenant: Tenant) -> None:
         # One transaction, so that no key exists without its line in the journal.
         await api_keys.create(tx, tenant, key, digest)
         await journal_rows.append(tx, _scope(key), line)
 
-    line = await _journal_line(database, key, "keys create", key.created_at)
-    await database.home.write(write, Tenant(key.tenant_id))
+    async with open_or_create_database(settings) as database:
+        line = await _journal_line(database, key, "keys create", key.created_at)
+        await database.home.write(write, Tenant(key.tenant_id))
 
 
-async def _listed(database: Database) -> list[ApiKey]:
-    return await database.read_installation(api_keys.read_all)
+async def _list(settings: Settings) -> list[ApiKey]:
+    async with open_known_database(settings, off=_NO_KEYS, absent=_NO_KEYS) as database:
+        return await database.read_installation(api_keys.read_all)
 
 
-async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
+async def _revoke(settings: Settings, key_id: str, now: int) -> ApiKey:
     """Revoke a key. Returns the key as it was before."""
-    key = next((key for key in await _listed(database) if key.key_id == key_id), None)
-    if key is None:
-        raise NotFound(f"there is no key {key_id!r}; `{shell_command('keys', 'list')}` shows the keys")
+    async with open_known_database(settings, off=_NO_KEYS, absent=_NO_KEYS) as database:
+        keys = await database.read_installation(api_keys.read_all)
+        key = next((key for key in keys if key.key_id == key_id), None)
+        if key is None:
+            raise NotFound(f"there is no key {key_id!r}; `{suggest('keys', 'list')}` shows the keys")
+        line = await _journal_line(database, key, "keys revoke", now)
 
-    async def write(tx: Tx, tenant: Tenant) -> None:
-        # A second revocation changes nothing and so writes no line.
-        if await api_keys.revoke(tx, tenant, key_id, now):
-            await journal_rows.append(tx, _scope(key), line)
+        async def write(tx: Tx, tenant: Tenant) -> None:
+            # A second revocation changes nothing and so writes no line.
+            if await api_keys.revoke(tx, tenant, key_id, now):
+                await journal_rows.append(tx, _scope(key), line)
 
-    line = await _journal_line(database, key, "keys revoke", now)
-    await database.home.write(write, Tenant(key.tenant_id))
-    return key
+        await database.home.write(write, Tenant(key.tenant_id))
+        return key
 
 
 async def _journal_line(database: Database, key: ApiKey, tool: str, now: int) -> JournalLine:
@@ -200,13 +187,14 @@ def _scope(key: ApiKey) -> Scope:
 def _make_key(grant: Grant, key_id: str, now: int) -> ApiKey:
     longest = Limits().id_chars
     try:
+        agents = None
+        if grant.agents is not None:
+            agents = tuple(dict.fromkeys(check_new_id(agent, "--agent", longest) for agent in grant.agents))
         return ApiKey(
             key_id=key_id,
-            tenant_id=check_id(grant.tenant, "--tenant", longest),
-            agents=None
-            if grant.agents is None
-            else tuple(dict.fromkeys(check_id(agent, "--agent", longest) for agent in grant.agents)),
-            resource_id=None if grant.resource is None else check_id(grant.resource, "--resource", longest),
+            tenant_id=check_new_id(grant.tenant, "--tenant", longest),
+            agents=agents,
+            resource_id=None if grant.resource is None else check_new_id(grant.resource, "--resource", longest),
             rights=_parse_rights(grant.rights),
             created_at=now,
             expires_at=_parse_expiry(grant.expires, now),
@@ -216,17 +204,17 @@ def _make_key(grant: Grant, key_id: str, now: int) -> ApiKey:
 
 
 def _parse_rights(given: str) -> tuple[Right, ...]:
-    describe_scope = {name.strip() for name in given.split(",")}
-    if unknown := sorted(describe_scope - set(RIGHTS)):
+    named = {name.strip() for name in given.split(",")}
+    if unknown := sorted(named - set(RIGHTS)):
         raise InvalidInput(f"--rights: {unknown[0]!r} is not a right; use {', '.join(RIGHTS)}, separated by commas")
     # Stored in one order, whatever order the user typed.
-    return tuple(right for right in RIGHTS if right in describe_scope)
+    return tuple(right for right in RIGHTS if right in named)
 
 
 def _parse_expiry(given: str, now: int) -> int | None:
     if given == "never":
         return None
-    # None becomes 0, which the range below refuses together with a length that is too long.
+    # None becomes 0, which the range below refuses like a length that is too long.
     lasts = parse_length(given, digits=9) or 0
     if not 0 < lasts <= _LONGEST_MS:
         raise InvalidInput(
@@ -310,7 +298,10 @@ def create(
         agents = None
     else:
         agents = tuple(agent or [settings.agent])
-    served = None if any_resource else settings.resource if resource is None else resource
+    if any_resource:
+        served = None
+    else:
+        served = settings.resource if resource is None else resource
     return create_key(settings, Grant(tenant, agents, served, rights, expires), as_json=as_json)
 
 

@@ -18,7 +18,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.recall import recall_memory
 from layerlore.storage.core.records import Json, Scope
 
-# The parts of a score before and after its signals. A signal that added nothing has no column.
+# The parts of a score before and after its signals.
 _FIRST, _LAST = ("relevance", "ranking"), ("cosine", "recency")
 _NO_NUMBERS = ("query", "words", "context_words")
 
@@ -34,8 +34,8 @@ def run_recall(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Print what recall_memory returns to a tenant's agent about the resource of the settings; with ``explain``, also a table
-    of the parts of each hit's score. Returns the exit code.
+    """Print the answer of recall_memory to a tenant's agent about the resource of the settings. ``explain``: also print a
+    table with the parts of each hit's score. Returns the exit code.
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
     """
@@ -51,7 +51,7 @@ def run_recall(
         forms = [{"format": "json", "explain": explain}]
     else:
         forms = [{"format": "text"}]
-    # The table is beside the normal answer, which shows what an agent sees.
+    # The table comes after the normal answer, which an agent would see.
     if explain and not as_json:
         forms.append({"format": "json", "explain": True})
     answer, *explained = asyncio.run(_call(settings, scope_of(settings, tenant), [request | form for form in forms]))
@@ -82,9 +82,8 @@ def _show(hits: list[Json]) -> None:
 
 
 def _find_signals(hits: list[Json]) -> list[str]:
-    """The signals that added something to a hit."""
+    """The signals that contributed to a hit. The others would only add columns of zeros."""
     others = (*_FIRST, *_LAST, *_NO_NUMBERS)
-    # A column of zeros would hide the signals that matter.
     return [name for name in hits[0]["parts"] if name not in others and any(hit["parts"][name] for hit in hits)]
 
 

@@ -17,11 +17,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from layerlore.server.access.credentials import (
     LOCAL_TENANT,
-    Anybody,
     ApiKeys,
     ByForm,
     Credentials,
     LocalKey,
+    NoCredentials,
     local_principal,
 )
 from layerlore.server.access.exposure import ServedClients, allowed, reached_by_others, refusal, warning
@@ -29,7 +29,7 @@ from layerlore.server.access.gate import METADATA, ProtectedResource
 from layerlore.server.access.issuer_keys import JwtTokens, KeySet
 from layerlore.server.access.protocol_errors import refuse_registration
 from layerlore.server.command_line.known_database import open_or_create_database
-from layerlore.server.command_line.options import read_settings
+from layerlore.server.command_line.options import fail, read_settings
 from layerlore.server.explorer.routes import Explorer
 from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
 from layerlore.server.http.http_worker import WorkerLink
@@ -82,8 +82,7 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
     http = settings.http
     # Cached, because the answer may be needed twice and opening the database is slow.
     if refused := refusal(settings, cache(look)):
-        sys.stderr.write(f"layerlore: {refused}\n")
-        return 2
+        return fail(refused, 2)
     # The local key is for this machine only; a server that others reach must not accept it.
     if http.auth and not reached_by_others(settings):
         key = read_or_make_key(settings.data_dir)
@@ -183,7 +182,7 @@ def _credentials(
 ) -> Credentials:
     person = local_principal(settings.agent, settings.resource)
     if not settings.http.auth:
-        return Anybody(person)
+        return NoCredentials(person)
 
     async def find(digest: str) -> ApiKey | None:
         # Looked up at each call: the engine opens after the server listens.
@@ -264,7 +263,7 @@ def serve(
     """Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765."""
     http: dict[str, Any] = {"host": host, "port": port, "auth": False if no_auth else None, "workers": workers}
     given = {name: value for name, value in http.items() if value is not None}
-    settings = read_settings({**flags, "http": given})
+    settings = read_settings({**flags, "http": given}, serves=True)
     # A worker has the hidden option and must not become a supervisor itself.
     if settings.http.workers > 1 and worker is None:
         return int(supervise(settings, sys.argv[1:]))

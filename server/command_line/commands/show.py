@@ -27,6 +27,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.known_engine import open_known_memory
 from layerlore.server.command_line.options import AsJson, TenantOption, print_json, read_settings
 from layerlore.server.command_line.owner import describe_scope, scope_of
+from layerlore.server.command_line.suggestions import complete, suggest
 from layerlore.server.relay.server_query import mask_controls
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.settings.settings import Settings
@@ -199,31 +200,68 @@ _HEAD, _QUIET = "bold", "dim"
 _MOST_OF_TOOL = 300
 _SAY = "say so to your agent, which calls"
 
-MENDING: Mapping[View, Sequence[str]] = {
-    "all": ("`layerlore show` with one of these words lists them, and says how to mend each.",),
-    "threads": (
-        "Read one: layerlore show thread ID. Search all: layerlore recall QUESTION.",
-        f"Another title: layerlore edit thread ID. Delete one: {_SAY} delete_thread; `layerlore undo` undoes it.",
-        "For good: layerlore erase --resource NAME --thread ID.",
-    ),
-    "thread": (
-        f'Delete messages: {_SAY} delete_messages(which="ids", ids=[...]); `layerlore undo` undoes it.',
-        "Secrets that were stored: layerlore redact.",
-    ),
-    "entries": (
-        f'Wrong: layerlore edit entries ID, or {_SAY} remember(replaces="ID"), which takes its place.',
-        "No longer wanted: layerlore forget ID, or layerlore forget WORDS, which shows first what would go.",
-        "What rests on a message goes with it: layerlore show thread ID.",
-    ),
-    "profile": (
-        f'Correct it: layerlore edit profile, or {_SAY} update_working_memory(scope="resource", mode="replace"); '
-        "`layerlore undo` brings the version before back.",
-        f'Empty it: {_SAY} clear_working_memory(scope="resource").',
-    ),
-    "plan": (f'Change it: {_SAY} plan(action="update"). Of one conversation: layerlore show plan ID.',),
-    "runs": (f"End one that runs or waits: {_SAY} cancel_run. Of one conversation: layerlore show runs ID.",),
-    "events": ("A log: nothing in it can be changed. `layerlore erase` removes it with what it is about.",),
-}
+
+def describe_mending(view: View, scope: Scope, *, everybody: bool = False) -> list[str]:
+    """How to correct what a view of a memory shows, in lines; ``everybody``: it shows the memories of a whole tenant."""
+
+    # Rows of several memories: the user fills in the one of the row.
+    if everybody:
+        owner = ("--agent", "AGENT", "--resource", "USER")
+    else:
+        owner = ("--agent", scope.agent_id, "--resource", scope.resource_id)
+
+    def command(name: str, *arguments: str) -> str:
+        # These two name the owner in any case.
+        named = owner if everybody or name in ("erase", "redact") else ()
+        return f"`{suggest(name, *arguments, *named)}`"
+
+    undone = f"{command('undo', 'last')} undoes it."
+    match view:
+        case "all":
+            return [
+                f"{command('show', 'threads')}, or with another of these words, lists them, and says how to mend each."
+            ]
+        case "threads":
+            return [
+                f"Read one: {command('show', 'thread', 'ID')}",
+                f"Search all: {command('recall', 'QUESTION')}",
+                f"Another title: {command('edit', 'thread', 'ID')}",
+                f"Delete one: {_SAY} delete_thread; {undone}",
+                f"For good: {command('erase', '--thread', 'ID')}",
+            ]
+        case "thread":
+            return [
+                f'Delete messages: {_SAY} delete_messages(which="ids", ids=[...]); {undone}',
+                f"Secrets that were stored: {command('redact', '--tenant', scope.tenant_id)}",
+            ]
+        case "entries":
+            return [
+                f"Wrong: {command('edit', 'entries', 'ID')}",
+                f'or {_SAY} remember(replaces="ID"), which takes its place.',
+                f"No longer wanted: {command('forget', 'ID')}",
+                f"or {command('forget', 'WORDS')}, which shows first what would go.",
+                f"What rests on a message goes with it: {command('show', 'thread', 'ID')}",
+            ]
+        case "profile":
+            return [
+                f"Correct it: {command('edit', 'profile')}",
+                f'or {_SAY} update_working_memory(scope="resource", mode="replace").',
+                f"{command('undo', 'last')} brings the version before back.",
+                f'Empty it: {_SAY} clear_working_memory(scope="resource").',
+            ]
+        case "plan":
+            return [
+                f'Change it: {_SAY} plan(action="update").',
+                f"Of one conversation: {command('show', 'plan', 'ID')}",
+            ]
+        case "runs":
+            return [
+                f"End one that runs or waits: {_SAY} cancel_run.",
+                f"Of one conversation: {command('show', 'runs', 'ID')}",
+            ]
+        case "events":
+            return [f"A log: nothing in it can be changed. {command('erase')} erases it with what it is about."]
+
 
 _NOTHING: Mapping[View, str] = {
     "threads": "No conversation is kept.",
@@ -237,14 +275,13 @@ _NOTHING: Mapping[View, str] = {
 
 
 def lay_out(view: View, found: Json) -> RenderableType:
-    """The result, and below it how to mend it."""
+    """The result."""
     shown = list(_LAYOUTS[view](found))
     if found.get("more"):
         rest = [Text("There is more: --limit shows it.", style=_QUIET)]
     else:
         rest = []
-    mending = [Text(line, style=_QUIET) for line in MENDING[view]]
-    return Group(*(shown or [Text(_NOTHING[view])]), *rest, Text(""), *mending)
+    return Group(*(shown or [Text(_NOTHING[view])]), *rest)
 
 
 def _line(value: Any) -> str:
@@ -282,7 +319,7 @@ def _all(found: Json) -> Iterator[RenderableType]:
         ("events", "", "what changed, in order"),
     ]
     if found["restorable_deletes"]:
-        rows.append(("", found["restorable_deletes"], "deletes that `layerlore undo` can undo"))
+        rows.append(("", found["restorable_deletes"], complete("deletes that `layerlore undo` can undo")))
     yield from _table(("show", "kept", ""), rows, numbers=("kept",))
 
 
@@ -481,6 +518,10 @@ def show_view(settings: Settings, tenant: str, request: ViewRequest, *, as_json:
         whose = describe_scope(scope)
     console.print(f"What is remembered of {whose}:", style="dim")
     console.print(lay_out(request.view, found))
+    console.print()
+    for line in describe_mending(request.view, scope, everybody=request.everybody):
+        # Whole, whatever the width: a command is copied.
+        console.print(Text(line, style=_QUIET), soft_wrap=True)
     # Tables pad their lines with spaces, which would wrap in a narrow pager.
     text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
     if terminal and text.count("\n") >= size.lines:

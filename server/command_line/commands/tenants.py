@@ -1,4 +1,4 @@
-"""``layerlore tenants``: which cluster each tenant is on, and moves between them."""
+"""``layerlore tenants``: shows the cluster of each tenant, and moves tenants between clusters."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ _PAGE = 1_000
 
 
 async def _list(settings: Settings) -> tuple[list[Json], list[str]]:
-    """A row for each tenant with rows on a cluster that answers, and why others do not answer."""
+    """A row for each tenant with rows on a cluster that answers, and the reasons why other clusters do not answer."""
     async with open_known_database(settings, off="there are no tenants", absent="there are no tenants") as database:
         names = [HOME_NAME, *(shard.name for shard in settings.shards)]
         found = await read_each(database, _read_tenants)
@@ -42,7 +42,7 @@ async def _list(settings: Settings) -> tuple[list[Json], list[str]]:
 
 async def _read_bytes(database: Database, tenant: str) -> int | None:
     """The bytes of a tenant's content; None while no cluster serves it: its cluster is away, or its move was interrupted
-    behind the decision."""
+    after the point of no return."""
     try:
         return (await database.read(stored_bytes.read_used, Scope(tenant, "", ""))).tenant
     except StorageUnavailable:
@@ -64,26 +64,17 @@ def list_(flags: dict[str, Any], as_json: AsJson = False) -> int:
     if as_json:
         print_json({"tenants": rows})
     elif rows:
-        shown = [
-            [row["tenant"], row["cluster"], _describe_bytes(row["bytes"]), _describe_rest(row.get("also_on", []))]
-            for row in rows
-        ]
+        shown = []
+        for row in rows:
+            size = "not served" if row["bytes"] is None else f"{row['bytes']:,}"
+            rest = ""
+            if also_on := row.get("also_on"):
+                rest = f"rows of a move are on {', '.join(also_on)}: run that move again to finish it"
+            shown.append([row["tenant"], row["cluster"], size, rest])
         print_table(_HEADINGS, shown, numbers=("bytes",))
     else:
         sys.stdout.write("nothing is stored of any tenant\n")
     return report_away(away)
-
-
-def _describe_bytes(found: int | None) -> str:
-    if found is None:
-        return "not served"
-    return f"{found:,}"
-
-
-def _describe_rest(also_on: list[str]) -> str:
-    if also_on:
-        return f"rows of a move are on {', '.join(also_on)}: run that move again to finish it"
-    return ""
 
 
 def move(
@@ -107,7 +98,7 @@ def move(
 
 
 async def _move(settings: Settings, clusters: dict[str, ClusterUrls], tenant: str, target: str) -> None:
-    # It brings the tables of each cluster up to date, and checks that each is the one that the settings name.
+    # Opening brings the tables of each cluster up to date, and checks that it is the one that the settings name.
     async with open_known_database(settings, off="nothing can move", absent="nothing can move"):
         pass
     await move_tenant(clusters, tenant, target, _say)

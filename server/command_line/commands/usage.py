@@ -8,7 +8,6 @@ import typer
 
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.usage.model_usage import NANO, add_lines, present_model
-from layerlore.memory.usage.usage_answers import UsageOfModel
 from layerlore.server.access.credentials import LOCAL_TENANT
 from layerlore.server.command_line.hook_check import show_hooks
 from layerlore.server.command_line.known_database import open_known_database
@@ -20,8 +19,7 @@ from layerlore.storage.audit import stored_bytes
 from layerlore.storage.audit import usage_rows as stored
 from layerlore.storage.audit.stored_bytes import Counted
 from layerlore.storage.audit.usage_rows import OfOwner, Spent
-from layerlore.storage.core.records import Json, Scope, Tenant
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.records import Scope, Tenant
 
 By = Literal["thread", "resource", "agent"]
 
@@ -38,10 +36,12 @@ def show_usage(settings: Settings, tenant: str, by: By, *, as_json: bool) -> int
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
     scope = scope_of(settings, tenant)
-    rows = asyncio.run(_rows(settings, scope, by))
+    rows = asyncio.run(_read(settings, scope, by))
     if as_json:
-        shown = {"by": by, "rows": [_as_json(by, row) for row in rows], "total": _total(rows)}
-        print_json(shown)
+        shown = [
+            {by: row.owner, "source": row.line.source, **present_model(row.line.model, row.line.spent)} for row in rows
+        ]
+        print_json({"by": by, "rows": shown, "total": present_model("", add_lines(row.line for row in rows))})
     elif rows:
         _show(by, rows)
     else:
@@ -61,25 +61,13 @@ def _whose(scope: Scope, by: By) -> str:
     return f"{whose} of tenant {scope.tenant_id!r}"
 
 
-async def _rows(settings: Settings, scope: Scope, by: By) -> list[OfOwner]:
+async def _read(settings: Settings, scope: Scope, by: By) -> list[OfOwner]:
     async with open_known_database(settings, off="no usage either", absent="nothing was spent") as database:
-        return await _read(database, scope, by)
-
-
-async def _read(database: Database, scope: Scope, by: By) -> list[OfOwner]:
-    if by == "thread":
-        return await database.read(stored.by_thread, scope)
-    if by == "resource":
-        return await database.read(stored.by_resource, Tenant(scope.tenant_id), scope.agent_id)
-    return await database.read(stored.by_agent, Tenant(scope.tenant_id))
-
-
-def _as_json(by: By, row: OfOwner) -> Json:
-    return {by: row.owner, "source": row.line.source, **present_model(row.line.model, row.line.spent)}
-
-
-def _total(rows: list[OfOwner]) -> UsageOfModel:
-    return present_model("", add_lines(row.line for row in rows))
+        if by == "thread":
+            return await database.read(stored.by_thread, scope)
+        if by == "resource":
+            return await database.read(stored.by_resource, Tenant(scope.tenant_id), scope.agent_id)
+        return await database.read(stored.by_agent, Tenant(scope.tenant_id))
 
 
 def _show(by: By, rows: list[OfOwner]) -> None:
@@ -97,14 +85,14 @@ def _show(by: By, rows: list[OfOwner]) -> None:
 
 
 def _numbers(spent: Spent) -> tuple[str, ...]:
-    # Integers throughout: a float would round the billionths of a dollar.
+    # Integers, since a float would round the billionths of a dollar.
     dollars, nano = divmod(spent.cost_nano_usd, NANO)
     cost = f"{dollars:,}.{nano:09d}".rstrip("0")
     return (
         f"{spent.calls:,}",
         f"{spent.input_tokens:,}",
         f"{spent.output_tokens:,}",
-        # At least two decimals, as people write money, but never fewer digits than are known.
+        # At least two decimals, as people write money, and all further digits that are known.
         f"{cost}{'00'[: max(0, 2 - len(cost.partition('.')[2]))]}",
         f"{spent.unpriced_calls:,}" if spent.unpriced_calls else "",
     )
@@ -117,11 +105,14 @@ def show_stored(settings: Settings, tenant: str, *, as_json: bool) -> int:
     """
     rows = asyncio.run(_recount(settings, Tenant(check_id(tenant, "--tenant", Limits().id_chars))))
     if as_json:
-        shown = {"tenant": tenant, "resources": [_stored_as_json(row) for row in rows]}
-        print_json(shown)
+        print_json({"tenant": tenant, "resources": [_stored_as_json(row) for row in rows]})
     elif rows:
         headings = ("resource", "bytes", "recounted")
-        print_table(headings, [_stored_row(row) for row in rows], numbers=headings[1:])
+        table = []
+        for row in rows:
+            recounted = "the same" if row.recounted == row.bytes else f"{row.recounted:,}"
+            table.append([_ALL if row.resource is None else row.resource, f"{row.bytes:,}", recounted])
+        print_table(headings, table, numbers=headings[1:])
     else:
         sys.stdout.write(f"nothing is stored for tenant {tenant!r}\n")
     wrong = [row for row in rows if row.bytes != row.recounted]
@@ -139,7 +130,7 @@ async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
 
 
 class StoredBytesRow(TypedDict):
-    """The stored bytes of a resource, or (without one) of the whole tenant, and a recount."""
+    """The stored bytes of a resource, or of the whole tenant, and a recount."""
 
     resource: NotRequired[str]
     bytes: int
@@ -150,14 +141,6 @@ def _stored_as_json(row: Counted) -> StoredBytesRow:
     if row.resource is None:
         return {"bytes": row.bytes, "recounted": row.recounted}
     return {"resource": row.resource, "bytes": row.bytes, "recounted": row.recounted}
-
-
-def _stored_row(row: Counted) -> list[str]:
-    if row.recounted != row.bytes:
-        differs = f"{row.recounted:,}"
-    else:
-        differs = "the same"
-    return [_ALL if row.resource is None else row.resource, f"{row.bytes:,}", differs]
 
 
 def usage(

@@ -94,7 +94,8 @@ daily_usage = Table(
 
 WAIT_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 WAITS = (*(f"within_{bound}" for bound in WAIT_BOUNDS_MS), "slower")
-"""The columns that say how long calls took: those that were answered within so many milliseconds, and in no fewer."""
+"""The columns that count calls by how long they took: each those above the bound before it, up to its own in
+milliseconds."""
 
 # How often each tool was called on a day, and how long it took; what hooks of each host showed and kept.
 daily_calls = Table(

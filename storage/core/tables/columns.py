@@ -53,6 +53,11 @@ class ContentColumn:
     form: Form
     as_sent: bool = False
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the column always holds JSON."""
+        return self.form not in ("text", "document")
+
 
 _sent_text = ContentColumn("text", as_sent=True)
 _sent_json = ContentColumn("json", as_sent=True)
@@ -90,4 +95,5 @@ CONTENT: dict[str, dict[str, ContentColumn]] = {
     "resource_events": {"payload": _sent_json},
     "jobs": {"error": _made_text},
 }
-"""By table. What is searched (``search_rows``, their words and vectors) is made of messages and entries, and with them."""
+"""The content columns by table. The search index (``search_rows``, their words and vectors) is made from messages and
+entries, and changes with them."""

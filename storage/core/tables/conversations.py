@@ -47,7 +47,7 @@ threads = Table(
     _counter("session_seq"),
     Column("current_task", Text),
     Column("next_step", Text),
-    Column("title_by", Text),  # caller, extractive, or the model that made the title; null: there is none
+    Column("title_by", Text),  # caller, extractive, or the model that made the title; null: no title
     PrimaryKeyConstraint(*THREAD),
     partial_index(
         "threads_live_name",
@@ -93,8 +93,8 @@ messages = Table(
     partial_index("messages_of_turns", *THREAD, "turn", "seq", where=text("turn IS NOT NULL")),
 )
 
-# The ids of messages that were erased, and of calls whose other half was, as hashes: a list that is sent again with one of
-# them does not bring it back.
+# Hashes of the ids of erased messages, and of calls whose other half was erased: sending one of them again does not
+# bring it back.
 erased_ids = Table(
     "erased_ids",
     metadata,
@@ -120,8 +120,8 @@ deletions = Table(
     Index("deletions_by_time", "deleted_at"),
 )
 
-# The changes of one call that can be undone, a row for each change: places of what is stored, never content. Nobody
-# undoes it after ``retention.deleted_days``.
+# The changes of one call that can be undone, a row for each change: places of what is stored, never content. It cannot
+# be undone after ``retention.deleted_days``.
 undo_parts = Table(
     "undo_parts",
     metadata,

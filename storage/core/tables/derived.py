@@ -151,7 +151,7 @@ entries = Table(
     Column("pinned_at", BigInteger),
     Column("expires_at", BigInteger),  # after that it is not shown
     Column("unproven", Text),  # a JSON list: names and numbers that no quotation contains
-    Column("subject", Text),  # of the thread in which it was kept, if that has one
+    Column("subject", Text),  # of the thread in which it was stored, if that has one
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
     Index("entries_by_hash", *SCOPE, "content_hash"),
     Index("entries_by_status", *SCOPE, "status", "created_at"),
@@ -210,7 +210,7 @@ search_rows = Table(
     Column("chars", Integer, nullable=False),  # of the whole message's text
     Column("session_seq", BigInteger, nullable=False),  # the seq that the session began with
     Column("session_mark", Text),  # what the thread itself calls the session
-    # Of the whole message's text, too: see ``core.records.Indexed``.
+    # These are of the whole message's text, too: see ``core.records.Indexed``.
     Column("asks", Integer, nullable=False, server_default=text("0")),
     Column("empty", Integer, nullable=False, server_default=text("0")),
     Column("content_words", Integer, nullable=False, server_default=text("0")),

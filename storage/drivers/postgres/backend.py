@@ -91,7 +91,7 @@ search: SearchIndex = postgres_search
 vectors: VectorIndex = postgres_search
 commits_in_id_order = False
 keeps_erased_bytes = False
-"""Autovacuum has such space used again."""
+"""Autovacuum frees such space for new rows."""
 
 # Also a role that was granted more sees nothing, if only the table's owner may see its rows.
 
@@ -118,7 +118,6 @@ _FOLD_BYTES = select(
         literal(0, BigInteger),
     )
 ).execution_options(**{WRITES: True})
-_WHOLE_TENANT = ""
 
 
 def describe() -> Json:
@@ -166,7 +165,8 @@ async def wait_for_count(tx: Tx, owner: Scope) -> None:
 
 
 async def fold_bytes(tx: Tx, owner: Scope) -> None:
-    for resource in (owner.resource_id, _WHOLE_TENANT):
+    # The row of the whole tenant names no resource.
+    for resource in (owner.resource_id, ""):
         await tx.one(_FOLD_BYTES, tenant_id=owner.tenant_id, resource_id=resource)
 
 

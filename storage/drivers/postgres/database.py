@@ -57,11 +57,11 @@ from layerlore.storage.drivers.postgres.transaction import (
 
 RETRY_DEADLINE = 15.0
 BUSY_SECONDS = 1.0
-"""When a call may be tried again that did not get its turn."""
+"""After this time a call that did not get its turn may be tried again."""
 # Seconds that an attempt gets at least, even right before the deadline.
 _LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0
-# A server that does not answer at all holds up the start of ours for so long, and no longer.
+# The longest that a server that does not answer delays our start.
 CONNECT_SECONDS = 10.0
 
 R = TypeVar("R")
@@ -132,7 +132,7 @@ class _Mark:
 
     @property
     def statement(self) -> str:
-        """What is committed with the unit; nothing for one that wrote nothing."""
+        """The statement that is committed with the unit; empty for a unit that wrote nothing."""
         if not self.wrote:
             return ""
         slots = [self.slot]
@@ -308,7 +308,7 @@ class PostgresDatabase(OneCluster):
                 mark.wrote, mark.changed_memory = tx.wrote, tx.changed_memory
                 try:
                     with span("commit"):
-                        # The mark is committed with the unit, so it tells whether a COMMIT without an answer happened.
+                        # The mark is committed with the unit, so it shows whether a COMMIT without an answer happened.
                         await _commit(connection, mark.statement)
                 except (*LOST, asyncpg.InterfaceError) as error:
                     # The server may have committed or not. Only a unit that wrote nothing may simply run again.

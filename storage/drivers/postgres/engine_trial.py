@@ -18,14 +18,14 @@ from layerlore.storage.drivers.postgres.transaction import POOLED, UNREADABLE_UR
 
 TRIAL_SECONDS = 5.0
 ARRIVAL_SECONDS = 2.0
-"""How long a notification may take. One that comes later counts as lost, which is only said in the log."""
+"""How long a notification may take. One that comes later counts as lost, which only the log says."""
 GUIDE = "docs/scaling.md"
 SILENT = (
     "Postgres does not deliver notifications to this connection, so that changes of other servers show within 30 seconds "
     "only: name in postgres.listen_url a URL past the pooler"
 )
 
-# Nothing is known then: the server is away or busy, a standby, or refuses us.
+# These errors show nothing: the server is away or busy, a standby, or refuses us.
 _UNKNOWN = (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError)
 # An engine does not know a statement, or a pooler does not pass it on.
 _REFUSALS: tuple[type[Exception], ...] = (
@@ -36,12 +36,9 @@ _REFUSALS: tuple[type[Exception], ...] = (
 
 _Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-_FACTS = "SELECT version(), to_regclass('schema_migrations') IS NULL, to_regclass('job_turns') IS NOT NULL"
 _BOUND, _OTHER = Tenant("layerlore trial"), Tenant("layerlore trial of another")
-_PUT = "INSERT INTO job_turns VALUES ($1, '', '', 0)"
-_SEEN = "SELECT count(*) FROM job_turns WHERE tenant_id = $1"
-
-# What the first migration makes, each of it small: the name for the error, and statements that fail where it is lacking.
+# The features that the first migration needs: the name for the error, and small statements that fail without the
+# feature.
 _NEEDED = (
     ("bit_count of bit strings, as Postgres has it from version 14 on", "SELECT bit_count(B'101')"),
     ("identity columns", "CREATE TABLE layerlore_trial (n BIGINT GENERATED ALWAYS AS IDENTITY, words TSVECTOR)"),
@@ -76,7 +73,7 @@ async def try_engine(url: str, listen_url: str = "") -> str:
     """Try out two connections of ``url``, and the one that listens. Returns what works less well, or "".
 
     Raises StorageUnavailable, which names what is lacking. Raises nothing if the server cannot be reached, or has no
-    connection to spare: whoever opens the database says so. Every trial is undone.
+    connection to spare: opening the database reports that. Every trial is undone.
     """
     try:
         address = read_url(url)
@@ -142,9 +139,11 @@ async def _try_transactions(first: _Connection, second: _Connection, *, follows_
 
 
 async def _try_engine(first: _Connection, second: _Connection) -> None:
-    """What the engine itself must do, in a transaction that is rolled back."""
+    """Try what the engine itself must do, in a transaction that is rolled back."""
     await first.execute("BEGIN")
-    version, is_empty, has_tables = await first.fetchrow(_FACTS) or ("Postgres", False, False)
+    version, is_empty, has_tables = await first.fetchrow(
+        "SELECT version(), to_regclass('schema_migrations') IS NULL, to_regclass('job_turns') IS NOT NULL"
+    ) or ("Postgres", False, False)
     engine = str(version).partition(" on ")[0].partition(" (")[0]
     key = random.getrandbits(62)
     with _needed(engine, "advisory locks"):
@@ -160,9 +159,9 @@ async def _try_engine(first: _Connection, second: _Connection) -> None:
         seen = await first.fetchval("SELECT count(*) FROM layerlore_trial")
     elif has_tables:
         await first.execute(binding(_BOUND))
-        await first.execute(_PUT, _BOUND.tenant_id)
+        await first.execute("INSERT INTO job_turns VALUES ($1, '', '', 0)", _BOUND.tenant_id)
         await first.execute(binding(_OTHER))
-        seen = await first.fetchval(_SEEN, _BOUND.tenant_id)
+        seen = await first.fetchval("SELECT count(*) FROM job_turns WHERE tenant_id = $1", _BOUND.tenant_id)
     # No policy holds a superuser, who may still serve a single tenant: the server says so.
     if seen and not (await read_standing(first)).above:
         raise _lacking(engine, "row-level security", "a transaction saw the row of another tenant")

@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 BATCH_SECONDS = 0.05
 """The least time between two notifications of a process."""
 MOST_SCOPES = 400
-"""In one notification, whose text Postgres limits to 8,000 bytes. More are sent as everybody."""
+"""The most scopes in one notification, whose text Postgres limits to 8,000 bytes. More are sent as one hint for all."""
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 10.0
 HEARTBEAT_SECONDS = 30.0
-"""After so long without a commit of this process, whether the connection still lives is asked, and everything is
-looked at: a pooler between here and the server may keep notifications from coming."""
+"""After this time without a commit of this process, the connection is checked and listeners look at everything: a
+pooler in between may hold notifications back."""
 FIRST_DELAY_SECONDS = 0.1
 LONGEST_DELAY_SECONDS = 5.0
 FLUSH_SECONDS = 0.5
@@ -56,7 +56,9 @@ class PostgresHints:
     def __init__(self, url: str, key: bytes) -> None:
         """``key``: the installation's own secret."""
         self._url = read_url(url)
-        self._digest = lru_cache(maxsize=4096)(lambda text: _hmac(key, text))
+        self._digest = lru_cache(maxsize=4096)(
+            lambda text: hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_DIGEST_CHARS]
+        )
         self._channel = f"layerlore_{self._digest('hints')}"
         self._listeners = Listeners()
         self._pending: set[Scope] = set()
@@ -191,7 +193,3 @@ class PostgresHints:
 
     def _digest_of(self, scope: Scope) -> str:
         return self._digest("\x00".join((scope.tenant_id, scope.agent_id, scope.resource_id)))
-
-
-def _hmac(key: bytes, text: str) -> str:
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_DIGEST_CHARS]

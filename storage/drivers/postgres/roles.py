@@ -15,10 +15,6 @@ CONNECT_SECONDS = 10.0
 
 # The rights of the server's role on a table, if they are not to read and change its rows.
 _LESS = {"schema_migrations": "SELECT", "tenant_places": "SELECT", "journal": "INSERT"}
-_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
-_FUNCTIONS = (
-    "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
-)
 _STANDING = """
 SELECT current_user, rolsuper, rolbypassrls,
        EXISTS (SELECT FROM pg_class
@@ -29,7 +25,6 @@ SELECT current_user, rolsuper, rolbypassrls,
                     AND pg_has_role(current_user, opens_to, 'MEMBER'))
 FROM pg_roles WHERE rolname = current_user
 """
-_OWNER = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads')"
 # They open to the owner's functions, and name the owner of the tables: after these changed hands that is another.
 _OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'across'"
 
@@ -75,7 +70,8 @@ async def role_of(url: str) -> tuple[RoleStanding, str]:
         raise StorageUnavailable(f"cannot connect to Postgres ({type(error).__name__})") from None
     try:
         async with connection.transaction():
-            return await read_standing(connection), str(await connection.fetchval(_OWNER) or "")
+            find_owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads')"
+            return await read_standing(connection), str(await connection.fetchval(find_owner) or "")
     finally:
         await connection.close()
 
@@ -89,13 +85,17 @@ async def grant(connection: Any, role: str) -> None:
     for (name,) in await connection.fetch(_OPENING):
         table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
         await connection.execute(f"ALTER POLICY across ON {table} TO CURRENT_USER")
-    for (name,) in await connection.fetch(_TABLES):
+    for (name,) in await connection.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+    ):
         rights = _LESS.get(name, "SELECT, INSERT, UPDATE, DELETE")
         table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
         # Rights that an earlier grant gave must not stay.
         await connection.execute(f"REVOKE ALL ON {table} FROM {quoted}")
         await connection.execute(f"GRANT {rights} ON {table} TO {quoted}")
-    for (function,) in await connection.fetch(_FUNCTIONS):
+    for (function,) in await connection.fetch(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
+    ):
         await connection.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {quoted}")
 
 

@@ -1,7 +1,8 @@
 """The tenants of one installation on several clusters: each transaction goes to the cluster of its tenant.
 
-The home cluster knows which shard a tenant is on. Each cluster knows whether it serves a tenant, and is asked within each
-transaction: where a server's knowledge is old, the cluster refuses, nothing was written, and the place is looked up again.
+The home cluster knows which shard a tenant is on. Each cluster knows whether it serves a tenant, and each transaction
+checks it: if a server's knowledge is old, the cluster refuses, nothing is written, and the server looks the place up
+again.
 """
 
 import asyncio
@@ -34,11 +35,11 @@ from layerlore.storage.drivers.postgres.places import check_places, find_place
 R = TypeVar("R")
 
 AGAIN_SECONDS = 1.0
-"""For so long after an attempt to open it failed, calls get the same answer."""
+"""For this long after a failed attempt to open it, calls get the same answer."""
 
 
 class Shard:
-    """While its server is away, calls of its tenants fail with the reason, and nobody else's do."""
+    """While its server is away, only calls of its own tenants fail, with the reason."""
 
     backend: Backend = backend
 

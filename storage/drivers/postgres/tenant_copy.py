@@ -27,8 +27,6 @@ STAYING = frozenset({"api_keys", "tenant_spending", "tenant_places"})
 """The tables of the home cluster, which do not move."""
 COUNTED = "stored_bytes"
 """Triggers count the bytes of the rows that are copied, and of those that are removed."""
-_ONLY_GROWS = frozenset({"journal"})
-_GROUPING = ("agent_id", "resource_id", "thread_uid", "scope_token")
 _ROWS_OF_GROUP = 1_000
 _BATCH_ROWS = 5_000
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -49,14 +47,15 @@ class TenantTable:
 
     @property
     def only_grows(self) -> bool:
-        return self.name in _ONLY_GROWS
+        return self.name == "journal"
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What tells one group of rows from another. None of it is NULL, which equals nothing: not even the same group."""
+        """The values that distinguish one group of rows from another. They are never NULL, which does not even equal
+        itself."""
         by_name = tuple(
             f"coalesce(t.{name}, '')" if name in self.optional else f"t.{name}"
-            for name in _GROUPING
+            for name in ("agent_id", "resource_id", "thread_uid", "scope_token")
             if name in self.columns
         )
         # Without a conversation a group could be all that a resource has.
@@ -284,7 +283,7 @@ class TenantCopy:
         return len(gone) + len(changed)
 
     async def _check(self, table: TenantTable, groups: Sequence[Group], wanted: dict[str, int]) -> None:
-        """Raises StorageUnavailable if the target does not have what it was given."""
+        """Raises StorageUnavailable if the target does not have the rows that were copied."""
         stored = await _read_hashes(self._target, table, self._tenant, groups, parked=False)
         if table.only_grows:
             is_there = wanted.keys() <= stored.keys()
@@ -325,8 +324,8 @@ def check_same_tables(source: Sequence[TenantTable], target: Sequence[TenantTabl
 
 
 async def remove_journal(source: Connection, target: Connection, tenant: Tenant, journal: TenantTable) -> int:
-    """Remove the lines of the journal from a cluster that the tenant is no more on, as far as the target has the same.
-    Returns how many."""
+    """Remove the lines of the journal from a cluster that the tenant has left, as far as the target has the same.
+    Returns their number."""
     async with of_tenant(source, tenant):
         groups = await _read_groups(source, journal, tenant, "count(*)")
     removed = 0
@@ -342,7 +341,7 @@ async def remove_journal(source: Connection, target: Connection, tenant: Tenant,
 
 
 async def remove_tenant(connection: Connection, tenant: Tenant, tables: Sequence[TenantTable], guard: Guard) -> int:
-    """Remove a tenant's rows from a cluster that it is no more on. Returns how many."""
+    """Remove a tenant's rows from a cluster that it has left. Returns their number."""
     removed = 0
     # Rows before those that they refer to; last the bytes, which every removal counts down.
     for name in [*(table.name for table in reversed(tables)), COUNTED]:

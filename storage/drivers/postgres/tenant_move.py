@@ -2,8 +2,9 @@
 
 The rows are copied, and the copy is brought up to date until few rows differ. Then the tenant's lock on the old cluster
 keeps writes out while the last rows follow, and the same transaction notes there that the tenant is on the new cluster:
-that commit decides. Before it, the old cluster serves the tenant as if nothing had happened, whenever the move ends. After
-it, the move has to be finished: the home cluster is told, the new cluster begins to serve, the old rows go.
+that commit decides. Before it, the old cluster serves the tenant as if nothing had happened, whenever the move ends.
+After it, the move has to be finished: the home cluster notes the new place, the new cluster begins to serve, the old
+rows go.
 """
 
 import asyncio
@@ -34,12 +35,12 @@ from layerlore.storage.drivers.postgres.transaction import UNREADABLE_URL, witho
 
 CONNECT_SECONDS = 10.0
 _FEW_ROWS = 200
-"""Writes are kept out once a copy found no more rows than these to differ."""
+"""Once a copy finds no more than this number of rows to differ, the move keeps writes out."""
 _MOST_TRIES = 5
 _LOCK_MS = 5_000
 """How long the move waits for the writes under way. New writes are refused meanwhile, and tried again."""
 _IDLE_MS = 30_000
-"""After so long without a statement the old cluster lets writes in again, and the move has failed."""
+"""After this time without a statement the old cluster lets writes in again, and the move has failed."""
 
 Report = Callable[[str], None]
 
@@ -121,7 +122,7 @@ async def _connected(url: str) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def _alone(connection: Connection, tenant_id: str) -> AsyncIterator[None]:
-    """While no other move of the tenant runs. Raises Conflict."""
+    """Keep other moves of the tenant out. Raises Conflict if one runs."""
     async with connection.transaction():
         await connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
         if not await connection.fetchval(_ALONE, tenant_id):
@@ -215,13 +216,13 @@ class _Move:
             await self._pass_numbers(source)
             self._report("the copy is whole")
             await source.execute(_SET_PLACE, self._tenant.tenant_id, moved.shard, moved.epoch)
-            # No worker may take them up where the tenant is no more.
+            # No worker may take them up on a cluster that the tenant has left.
             await source.execute("DELETE FROM jobs WHERE tenant_id = $1", self._tenant.tenant_id)
         self._report("decided")
         return moved
 
     async def _pass_numbers(self, source: Connection) -> None:
-        """See to it that the target gives no number again that a row of the tenant has."""
+        """Make sure that the target never gives a number again that a row of the tenant has."""
         for table in (*self._tables, *self._journal):
             if not table.is_numbered:
                 continue
@@ -230,7 +231,7 @@ class _Move:
                 self._tenant.tenant_id,
             )
             async with self._target.transaction():
-                # Nobody is given a number meanwhile, or one could be given twice.
+                # No row gets a number meanwhile, or one could be given twice.
                 await self._target.execute(
                     f"SET LOCAL lock_timeout TO {_LOCK_MS}; LOCK TABLE {table.name} IN EXCLUSIVE MODE"
                 )
@@ -242,7 +243,8 @@ class _Move:
                 )
 
     async def _finish(self, place: TenantPlace) -> None:
-        """After a decision: tell the home cluster and all others, serve the tenant in its new place, remove the old rows."""
+        """After a decision: note it on the home cluster and all others, serve the tenant in its new place, remove the
+        old rows."""
         tenant_id, served = self._tenant.tenant_id, self._clusters[place.shard]
         for name, connection in self._clusters.items():
             if name != place.shard:
@@ -254,7 +256,7 @@ class _Move:
             await served.execute(_UNPARK, tenant_id)
         self._report("served in its new place")
         for name, connection in self._clusters.items():
-            # What an interrupted copy brought to the place that the tenant is to go to is of use.
+            # The rows that an interrupted copy brought to the tenant's new place are of use.
             if name == place.shard or (name == self._to and place.shard != self._to):
                 continue
             await self._remove(name, connection, served)

@@ -58,7 +58,6 @@ POOLED = (
     "Postgres is behind a pooler that shares connections between transactions and does not follow prepared statements: "
     "add ?statement_cache_size=0 to the database URL (docs/tenants.md)"
 )
-_DAMAGED = "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
 
 
 def unable(error: BaseException) -> str:
@@ -69,7 +68,7 @@ def unable(error: BaseException) -> str:
         case asyncpg.ReadOnlySQLTransactionError():
             return "Postgres takes no writes: it is a standby, or was made read-only"
         case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
-            return _DAMAGED
+            return "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
         case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
             return POOLED
         case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
@@ -183,9 +182,6 @@ def _size(row: Row) -> int:
     return sum(len(value) for value in row if isinstance(value, str))
 
 
-_WRITING_TAGS = ("INSERT", "UPDATE", "DELETE", "MERGE")
-
-
 class PostgresTx:
     """Runs statements on one connection, inside its transaction. ``wrote``: whether one of them changed a row;
     ``changed_memory``: a row that answers are made of."""
@@ -270,7 +266,7 @@ class PostgresTx:
         tag, _, count = status.rpartition(" ")
         if not count.isdigit():
             return 0
-        if tag.startswith(_WRITING_TAGS):
+        if tag.startswith(("INSERT", "UPDATE", "DELETE", "MERGE")):
             self._note_change(sql, int(count))
         return int(count)
 
@@ -282,7 +278,7 @@ class PostgresTx:
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         if not rows:
             return
-        # It does not say how many rows it changed, and is used for writing alone.
+        # executemany does not say how many rows it changed. It is used for writing only.
         sql = compiled(statement, DIALECT)
         self._note_change(sql, len(rows))
         # Two statements that run as one do not see each other's rows, so each has a table of its own.

@@ -21,11 +21,10 @@ WAY_OUT = (
     "save what can be read of it (`sqlite3 FILE .recover`). Until then what can be read is served"
 )
 MOST = 20
-"""So many problems are named."""
+"""At most this many problems are named."""
 _QUICK_SECONDS = 600.0
 _STEPS = 100_000  # of SQLite's machine, between two looks at the clock
 _TREE = linear_re.compile(r"\b[Tt]ree (\d+)")
-_JSON = ("json", "parts", "body", "window")
 
 
 def quick_check(connection: driver.Connection, seconds: float) -> list[str]:
@@ -100,7 +99,7 @@ def damaged_json(connection: driver.Connection) -> list[str]:
     """The columns that hold invalid JSON, and the number of such rows."""
     found = []
     for table, columns in CONTENT.items():
-        for column in (name for name, content in columns.items() if content.form in _JSON):
+        for column in (name for name, content in columns.items() if content.is_json):
             query = f"SELECT count(*) FROM {table} WHERE {column} IS NOT NULL AND NOT json_valid({column})"  # noqa: S608 - constants
             try:
                 count = connection.execute(query).fetchone()[0]
@@ -190,7 +189,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
         if store.exists():
             _take_over_mode(store, copy)
         _sync(copy)
-        # SQLite has to open the file for this, so the locks are taken only afterwards.
+        # SQLite has to open the file for this, so we lock it only afterwards.
         _put_log_into(store)
         with _nobody_else(store):
             aside = _set_aside(store, stamp)
@@ -203,7 +202,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
 
 
 def _copy(backup: Path, copy: Path) -> None:
-    """With the log that lies beside it: a copy of a running server's files is one of both."""
+    """Copy a file together with the log beside it, since a running server's data is in both."""
     for ending in ("", *_BESIDE):
         source, target = backup.with_name(backup.name + ending), copy.with_name(copy.name + ending)
         target.unlink(missing_ok=True)
@@ -244,7 +243,7 @@ def _take_over_mode(store: Path, copy: Path) -> None:
 
 
 def _put_log_into(store: Path) -> None:
-    """So that the former file is whole in itself. A damaged one stays with its log."""
+    """Write the log into the former file, so that the file is whole by itself. A damaged one keeps its log."""
     if not store.exists():
         return
     try:

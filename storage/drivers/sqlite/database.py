@@ -181,10 +181,10 @@ class OwnThread:
 
 @dataclass(frozen=True, slots=True)
 class SqliteLibrary:
-    """What opens a file, and what it does in its own way: SQLite itself, or another library that speaks its SQL.
+    """The library that opens a file, and its own ways: SQLite itself, or another library that speaks its SQL.
 
-    ``connect`` takes the path, ``synchronous`` and ``read_only``. Its connections have the methods of Python's ``sqlite3``
-    and raise the errors of ``driver``.
+    ``connect`` takes the path, ``synchronous`` and ``read_only``. Its connections have the methods of Python's
+    ``sqlite3`` and raise the errors of ``driver``.
     """
 
     connect: Callable[..., driver.Connection] = driver.connect
@@ -200,7 +200,7 @@ def _read_unit(
     rows: RowCache,
     vectors: VectorCache,
 ) -> tuple[R, set[str]]:
-    """Its answer, and the damaged part of the rows that it read."""
+    """The unit's answer, and the damaged part of the rows that it read."""
     connection.execute("BEGIN")
     try:
         tx = SqliteTx(

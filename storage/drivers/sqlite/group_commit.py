@@ -55,9 +55,9 @@ class QueuedUnit:
     start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]
     answer: asyncio.Future[Any]
     give_up: float
-    """By the monotonic clock, when it has waited long enough."""
+    """When it has waited long enough, by the monotonic clock."""
     context: Context
-    """Of the caller: the function reads the call's time zone there, though it runs in the writer's thread."""
+    """The caller's context: the function reads the call's time zone there, though it runs in the writer's thread."""
     whose: Scope | Tenant | None = None
     changed_memory: bool = False
 
@@ -88,7 +88,7 @@ def commit_group(
     Returns the outcomes of the first n calls; the others were not begun. Raises TransactionLost, or SQLite's own
     error when the transaction could not begin or commit: then nothing happened. Raises what ``check_file`` raises.
     """
-    # A write lock that is taken only after a read fails at once if another process has written meanwhile.
+    # Taking the write lock only after a read fails at once if another process has written meanwhile.
     connection.execute("BEGIN IMMEDIATE")
     try:
         check_file()

@@ -1,4 +1,4 @@
-"""What a look at a SQLite file shows without changing it, and what the SQLite at hand can do."""
+"""The state of a SQLite file, read without changing it, and the abilities of the SQLite at hand."""
 
 import contextlib
 import os
@@ -14,13 +14,13 @@ from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file, sqlite
 
 _NEWER_SQLITE = "use a Python for which pysqlite3 has a wheel, or one that was built with a current SQLite"
 _REPAIR = "repair it, or name another database"
-_IN_MEMORY = "in memory: everything is lost when the server ends"
 
 
 def look_at_file(named: str, *, whole: bool) -> DatabaseState:
     """The state of a file, or of a database in memory."""
     if named == MEMORY:
-        return DatabaseState("sqlite", MEMORY, latest_version("sqlite"), exists=False, place=_IN_MEMORY)
+        place = "in memory: everything is lost when the server ends"
+        return DatabaseState("sqlite", MEMORY, latest_version("sqlite"), exists=False, place=place)
     path = Path(named).absolute()
     if not path.exists():
         return _state(path, exists=False, failure=find_obstacle(path.parent), mend=_REPAIR)

@@ -17,7 +17,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
 MOST_IDS = 1_000_000
-"""Row ids of all words together, those asked last: 8 MB."""
+"""The most row ids of all words together, those used last: 8 MB."""
 _MOST_WORDS = 4_000
 
 _STAMP = text(
@@ -44,8 +44,8 @@ class RowStamp:
 
 
 class PostingCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept. It keeps hashes of the words."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data.
+    It keeps hashes of the words."""
 
     def __init__(self, most_ids: int = MOST_IDS) -> None:
         self._held = StampedCache[bytes, RowStamp, RowIdArray](_MOST_WORDS, size=len, most_size=most_ids)
@@ -77,11 +77,12 @@ async def read_stamp(tx: Tx) -> RowStamp | None:
 
 
 MOST_BYTES = 12 * 2**20
-"""Of all scopes together, those asked last. A scope that has more than half of it is not kept: 90,000 rows or so."""
+"""The most bytes of all scopes together, those used last. A scope that needs more than half of it is not cached: some
+90,000 rows."""
 _MOST_SCOPES = 1_000
 _BYTES_OF_ROW = 68
 _BYTES_OF_NAME = 200
-# Behind more new rows than these, of whatever scope, the scope's own are read anew.
+# After more new rows than these, in any scopes, the scope's own are read anew.
 _MOST_NEW = 2_000
 # Room for the seqs of a thread.
 _THREAD = 2**32
@@ -150,8 +151,7 @@ def _make_keys(rows: IndexedRows, places: Places | slice = slice(None)) -> NDArr
 
 
 class RowCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes

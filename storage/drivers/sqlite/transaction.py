@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _PIECE = 64
 _MOST_LEFT_OUT = 16
-"""So many rows after one another that cannot be read are the end of what can."""
+"""After this many unreadable rows in a row, reading ends."""
 NOT_TEXT = "a stored text is not UTF-8; what cannot be read of it is shown as \ufffd"
 LEFT_OUT = "rows that cannot be read are left out of answers"
 
@@ -137,7 +137,7 @@ class SqliteTx:
                 if not take(row):
                     return
         except driver.DatabaseError as error:
-            # The rows that were taken before the damage are not given again.
+            # The rows read before the damage do not come again.
             for row in self._fetch_damaged(statement, values, error)[taken:]:
                 if not take(row):
                     return

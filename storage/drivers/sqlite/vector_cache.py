@@ -15,9 +15,9 @@ from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sqlite.file import read_once
 
 MOST_CODE_BYTES = 32 * 2**20
-"""Of all scopes together, those asked last. A scope that has more than half of it is not kept."""
+"""The most bytes of all scopes together, those used last. A scope that needs more than half of it is not cached."""
 _MOST_SCOPES = 1_000
-# Behind more new rows than these, of whatever scope, the scope's own are read anew.
+# After more new rows than these, in any scopes, the scope's own are read anew.
 _MOST_NEW = 2_000
 # Codes compared at once: their parts stay in the processor's cache.
 _AT_ONCE = 16_384
@@ -81,14 +81,13 @@ class ScopeCodes:
 
 
 class CodeCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data."""
 
     def __init__(self, most_bytes: int = MOST_CODE_BYTES) -> None:
         self._most = most_bytes
         # No codes: too large to be kept.
         self._held = StampedCache[_CodeKey, Stamp, ScopeCodes | None](
-            _MOST_SCOPES, size=_count_bytes, most_size=most_bytes
+            _MOST_SCOPES, size=lambda held: 0 if held is None else held.size, most_size=most_bytes
         )
 
     async def find(self, tx: Tx, scope_token: str, model: str, bytes_each: int) -> ScopeCodes | None:
@@ -114,12 +113,6 @@ class CodeCache:
         if read is not None:
             self._held.keep(key, stamp, None if read.size > self._most // 2 else read)
         return read
-
-
-def _count_bytes(held: ScopeCodes | None) -> int:
-    if held is None:
-        return 0
-    return held.size
 
 
 def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArray:
@@ -162,7 +155,7 @@ def _split(codes: bytes, bytes_each: int) -> Words:
 
 
 MOST_BYTES = 10 * 2**20
-"""Of all scopes together: 10,240 vectors of 512 dimensions."""
+"""The bytes of all scopes together: 10,240 vectors of 512 dimensions."""
 
 Vectors = NDArray[np.float32]
 _Fixed = NDArray[np.int16]
@@ -170,8 +163,7 @@ _Key = tuple[str, ...]
 
 
 class VectorCache:
-    """Of one file, for all its readers. Made for transactions that only read: what others have not committed is never
-    kept."""
+    """Shared by all readers of one file. Only transactions that do not write use it, so it never holds uncommitted data."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes

@@ -14,7 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.types import PromptReference
 
-from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.credentials import NoCredentials, local_principal
 from layerlore.server.access.exposure import allowed
 from layerlore.server.http.transport import serve_http
 from layerlore.server.limits.throttle import make_gate
@@ -106,7 +106,7 @@ def main() -> int:
         "127.0.0.1",
         0,
         allowed(settings),
-        make_gate(server, settings.rates_to_hold, Anybody(person)),
+        make_gate(server, settings.rates_to_hold, NoCredentials(person)),
         on_listening=lambda _, port: print(f"listens on {port}", file=sys.stderr, flush=True),
         stop=stop,
     )

@@ -100,11 +100,14 @@ async def test_the_profile_is_there_in_every_session_and_not_for_another_resourc
 
 
 @BOTH
-async def test_append_joins_text_with_a_blank_line(tools: Tools, which: Json) -> None:
+async def test_append_joins_text_on_a_new_line(tools: Tools, which: Json) -> None:
     assert (await update(tools, "one\n", mode="append", **which))["mode"] == "append"
     assert await content(tools, **which) == "one\n"
     await update(tools, "two", mode="append", **which)
-    assert await content(tools, **which) == "one\n\ntwo"
+    assert await content(tools, **which) == "one\ntwo"
+    for ending in ("three\n\n", "four \n", "five"):
+        await update(tools, ending, mode="append", **which)
+    assert await content(tools, **which) == "one\ntwo\nthree\nfour\nfive"
     assert (await update(tools, "three", mode="replace", **which))["mode"] == "replace"
     assert await content(tools, **which) == "three"
 
@@ -212,7 +215,7 @@ async def test_what_was_cleared_is_erased_when_its_time_has_passed(connect: Conn
 async def test_a_document_is_limited_and_the_error_tells_the_sizes(tools: Tools, which: Json) -> None:
     await update(tools, "ä" * 8192, **which)
     error = await refused(tools, content="x", mode="append", **which)
-    assert "the document would have 16,387 bytes; at most 16,384 are allowed, and 16,384 are stored now" in error
+    assert "the document would have 16,386 bytes; at most 16,384 are allowed, and 16,384 are stored now" in error
     error = await refused(tools, content="y" * 16_385, **which)
     assert "content would have 16,385 bytes; at most 16,384 are allowed, and 16,384 are stored now" in error
     assert await content(tools, **which) == "ä" * 8192
@@ -294,7 +297,7 @@ async def test_the_same_request_sent_again_changes_nothing_more(tools: Tools, wh
     await update(tools, "one", **which)
     first = await update(tools, "two", mode="append", meta={KEY: "k"}, **which)
     assert await update(tools, "two", mode="append", meta={KEY: "k"}, **which) == first
-    assert await content(tools, **which) == "one\n\ntwo"
+    assert await content(tools, **which) == "one\ntwo"
     assert "'k'" in await refused(tools, content="three", mode="append", meta={KEY: "k"}, **which)
     assert "'k'" in await tools.refused("undo", undo_id="last", meta={KEY: "k"})
     other = PROFILE if "thread_id" in which else MAIN

@@ -91,7 +91,7 @@ async def test_dropped_lines_hide_nothing_and_pass_for_nothing_of_ours(tools: To
 async def test_a_note_about_the_user_is_added_unless_it_is_to_replace_the_profile(tools: Tools) -> None:
     await update(tools, "likes tea", **PROFILE)
     assert (await update(tools, "is vegetarian", **PROFILE))["mode"] == "append"
-    assert await content(tools, **PROFILE) == "likes tea\n\nis vegetarian"
+    assert await content(tools, **PROFILE) == "likes tea\nis vegetarian"
     assert (await update(tools, "likes cake", mode="replace", **PROFILE))["mode"] == "replace"
     assert await content(tools, **PROFILE) == "likes cake"
 
@@ -107,7 +107,7 @@ async def test_a_note_that_the_profile_has_already_changes_nothing(tools: Tools)
     for known in ("is vegetarian", "  is vegetarian\n\nlives in Graz "):
         assert (await update(tools, known, **PROFILE))["unchanged"] is True
     await update(tools, "is vegetarian", mode="append", **PROFILE)
-    assert await content(tools, **PROFILE) == "likes tea\nis vegetarian\nlives in Graz\n\nis vegetarian"
+    assert await content(tools, **PROFILE) == "likes tea\nis vegetarian\nlives in Graz\nis vegetarian"
 
 
 async def test_a_whole_profile_sent_with_an_addition_is_not_kept_twice(tools: Tools) -> None:
@@ -137,7 +137,7 @@ async def test_a_form_is_filled_in_at_once_and_sent_again_with_the_mode_said(con
         assert told["dropped"] == ["- Name: Ana", "- Likes:"]
         assert await content(tools, **PROFILE) == filled
         await update(tools, "- Works as a nurse", **PROFILE)
-        assert (await content(tools, **PROFILE)).endswith("- Likes: tea\n\n- Works as a nurse")
+        assert (await content(tools, **PROFILE)).endswith("- Likes: tea\n- Works as a nurse")
 
 
 @BOTH

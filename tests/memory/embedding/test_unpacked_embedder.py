@@ -31,6 +31,10 @@ TEXTS = [
 ]
 
 
+BESIDE = "use-multilingual-v3-9.9.9-1"
+"""The folder of a newer version that runs beside this one."""
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which an embedder was loaded once: it was given a file, the folder ``unpacked`` and ``third``."""
@@ -39,8 +43,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for left in ("use-multilingual-v3-0.0.0-1", f".{FORMAT}.half"):
         (base / "unpacked" / left).mkdir(parents=True)
         os.utime(base / "unpacked" / left, (0, 0))
-    # Another process may still be writing this one.
-    (base / "unpacked" / f".{FORMAT}.new").mkdir()
+    # Another process may still be writing the first of these, and a newer version uses the other.
+    for beside in (f".{FORMAT}.new", BESIDE):
+        (base / "unpacked" / beside).mkdir()
     UseEmbedder([base / "file", base / "unpacked", base / "third"]).load()
     return base
 
@@ -82,8 +87,14 @@ def test_a_folder_is_made_once_and_kept(folder: Path) -> None:
     assert (folder / FORMAT).stat().st_mode & 0o077 == 0
 
 
-def test_what_other_versions_left_is_removed(folder: Path) -> None:
-    assert sorted(each.name for each in folder.iterdir()) == [f".{FORMAT}.new", FORMAT]
+def test_what_other_versions_left_long_ago_is_removed_and_what_they_use_stays(folder: Path) -> None:
+    assert sorted(each.name for each in folder.iterdir()) == sorted([f".{FORMAT}.new", FORMAT, BESIDE])
+
+
+def test_each_start_shows_other_versions_that_the_tables_are_in_use(folder: Path) -> None:
+    os.utime(folder / FORMAT, (0, 0))
+    UnpackedModel(folder)
+    assert (folder / FORMAT).stat().st_mtime > (folder / BESIDE).stat().st_mtime - 1
 
 
 def test_the_tables_are_in_the_first_folder_that_it_may_write(base: Path) -> None:

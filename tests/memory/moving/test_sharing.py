@@ -484,7 +484,7 @@ async def test_the_last_word_on_the_profile_counts_and_a_clear_is_one(stores: li
     older = await exchange(anna, ben, cleo)
     await ben.write("and for tea")  # his is an hour late
     await exchange(anna, ben, cleo)
-    assert [await each.document() for each in stores] == ["a shop for walnuts\n\nand for tea"] * 3
+    assert [await each.document() for each in stores] == ["a shop for walnuts\nand for tea"] * 3
     await anna.clear()
     await exchange(anna, ben, cleo)
     for each in stores:

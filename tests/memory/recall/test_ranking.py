@@ -193,6 +193,16 @@ def test_scores_are_finite_positive_and_descend_and_each_message_has_one(rows: l
 
 
 @given(rows=ROWS, pick=st.integers(0, 9), word=st.integers(0, len(WORDS) - 1), cosine=st.floats(0, 1))
+@example(
+    # The first one has a word. The second is as good as without a meaning, also beside one that has some.
+    rows=[
+        Said(1, has("caroline"), 0.0, recency=0.5),
+        Said(2, cosine=1e-151, speaker="Caroline", session=2),
+    ],
+    pick=0,
+    word=1,
+    cosine=0.1,
+)
 def test_more_of_a_signal_never_lowers_a_rank(rows: list[Said], pick: int, word: int, cosine: float) -> None:
     """Messages of one chunk without a context, since a word also speaks for its neighbours there. A row that gets its
     first vector is left out: before, words alone ranked it."""

@@ -11,7 +11,7 @@ import pytest
 from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import get_access_token
 
-from layerlore.server.access.credentials import Anybody, ByForm, LocalKey
+from layerlore.server.access.credentials import ByForm, LocalKey, NoCredentials
 from layerlore.server.access.gate import LONGEST_TOKEN, Gate, ProtectedResource
 from layerlore.storage.core.errors import StorageUnavailable
 
@@ -260,7 +260,7 @@ async def test_form_decides_who_is_asked_about_a_token() -> None:
 
 
 async def test_a_server_without_credentials_takes_everybody_for_the_same(tmp_path: Path) -> None:
-    async with served(settings_in(tmp_path), Anybody(ANA)) as url:
+    async with served(settings_in(tmp_path), NoCredentials(ANA)) as url:
         for token in ("any", WRONG):
             async with connected(url, token) as client:
                 assert (await answer(client, "memory_status"))["caller"]["principal"] == "key:ana"

@@ -35,11 +35,12 @@ class Hooked:
     def hooks(self) -> str:
         return hook_folder(str(self.data), "")
 
-    def set_up(self) -> None:
+    def set_up(self, at: int = NOW) -> None:
         file = self.home / ".claude" / "settings.json"
         file.parent.mkdir(exist_ok=True)
         hook = {"type": "command", "command": "/bin/layerlore", "args": ["hook", "claude-code", "Stop"]}
         file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}, indent=2))
+        os.utime(file, (at / 1000, at / 1000))
 
     def fire(self, session: str, at: int, *, messages: int = 0, tokens: int = 0) -> None:
         known = Session(session=session)
@@ -51,7 +52,7 @@ class Hooked:
 
     def use(self, at: int) -> None:
         transcript = self.home / ".claude" / "projects" / "p" / "s.jsonl"
-        transcript.parent.mkdir(parents=True)
+        transcript.parent.mkdir(parents=True, exist_ok=True)
         transcript.touch()
         os.utime(transcript, (at / 1000, at / 1000))
 
@@ -75,9 +76,27 @@ def test_a_host_that_is_not_here_is_not_spoken_of_and_one_without_hooks_can_have
     assert value.startswith("it is installed and calls no hook; ")
 
 
+UNFIRED = "they are set up, and have not fired yet: it was not seen in use since"
+
+
+def test_hooks_that_never_fired_are_warned_of_once_their_host_was_used(hooked: Hooked) -> None:
+    hooked.set_up()
+    assert hooked.find()["Claude Code"] == ("ok", UNFIRED)
+    hooked.use(NOW - DAY)
+    assert hooked.find()["Claude Code"] == ("ok", UNFIRED)
+    hooked.use(NOW + 60_000)
+    assert hooked.find()["Claude Code"] == ("degraded", "they are set up, and have never fired")
+
+
+def test_hooks_of_a_host_whose_use_nothing_shows_are_warned_of_after_two_weeks(hooked: Hooked) -> None:
+    hooked.set_up(NOW - 13 * DAY)
+    assert hooked.find()["Claude Code"] == ("ok", UNFIRED)
+    hooked.set_up(NOW - 15 * DAY)
+    assert hooked.find()["Claude Code"] == ("degraded", "they are set up, and have never fired")
+
+
 def test_hooks_that_fire_are_told_with_what_they_kept_and_showed(hooked: Hooked) -> None:
     hooked.set_up()
-    assert hooked.find()["Claude Code"] == ("degraded", "they are set up, and have never fired")
     hooked.fire("one", NOW - 3 * 3_600_000, messages=40, tokens=900)
     hooked.fire("two", NOW - DAY, messages=1)
     hooked.use(NOW)
@@ -164,7 +183,7 @@ def test_the_hooks_of_a_plugin_count_as_set_up_while_it_is_on(
 ) -> None:
     path = hooked.home / file
     path.parent.mkdir(parents=True)
-    for text, told in ((on, "they are set up, and have never fired"), (off, "it is installed and calls no hook; ")):
+    for text, told in ((on, "they are set up, and have not fired yet"), (off, "it is installed and calls no hook; ")):
         path.write_text(text)
         assert hooked.find()[name][1].startswith(told)
 
@@ -190,7 +209,7 @@ def test_hooks_of_codex_run_only_once_they_are_trusted(hooked: Hooked) -> None:
         config.write_text(text)
         assert hooked.find()["Codex"] == ("degraded", "they are set up, and it does not trust them yet")
     config.write_text(f'{other}[hooks.state."{folder}/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:2"\n')
-    assert hooked.find()["Codex"] == ("degraded", "they are set up, and have never fired")
+    assert hooked.find()["Codex"] == ("ok", UNFIRED)
     config.write_text(config.read_text() + "[features]\nhooks = false\n")
     assert hooked.find()["Codex"] == ("degraded", f"no hook runs: features.hooks = false in {config}")
 

@@ -84,7 +84,7 @@ def test_the_demo_is_short_and_plain_where_there_is_no_terminal(shown: str) -> N
 def test_the_demo_ends_with_lines_that_can_be_pasted(shown: str) -> None:
     for snippet in make_snippets(launch_command()):
         assert f"{snippet.host}: {snippet.where}\n{snippet.text}\n" in shown
-    assert f": {shell_command('serve')}, then http://127.0.0.1:8765/mcp" in shown
+    assert re.search(r": `\S+ --data-dir \S+/mine serve`, then http://127.0.0.1:8765/mcp", shown)
     assert "Authorization: Bearer KEY" in shown
     assert "/mine/http-key" in shown
 

@@ -173,6 +173,9 @@ async def test_without_a_terminal_and_without_yes_it_refuses(tmp_path: Path) -> 
         "layerlore: erase asks before it erases, and there is no terminal to ask at: use --yes"
     )
     assert await stored(url)
+    nobody = await anyio.to_thread.run_sync(lambda: program("erase", "--database", url, "--resource", "nobody"))
+    assert (nobody.returncode, nobody.stderr) == (0, "")
+    assert nobody.stdout.startswith("nothing is stored for resource 'nobody'")
 
 
 async def test_what_cannot_be_erased_is_said_in_one_line(run: Run, tmp_path: Path) -> None:

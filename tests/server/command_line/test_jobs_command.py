@@ -64,7 +64,7 @@ def test_what_waits_and_what_failed_is_listed_with_who_thinks(kept: Cli, tmp_pat
     assert (code, err) == (0, "")
     assert re.search(r"^entries +dead since 20\S+Z, after 1 failures: it is down  \(of all threads\)$", out, re.M)
     assert re.search(r"^profile +1 due$", out, re.M)
-    again = shell_command("jobs", "--resume", "--data-dir", str(tmp_path))
+    again = shell_command("--data-dir", str(tmp_path), "jobs", "--resume")
     assert f"`{again}` makes the dead ones due again." in out
     assert "model: none: nothing is sent anywhere" in out
 

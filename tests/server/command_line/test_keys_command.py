@@ -95,6 +95,8 @@ def test_the_configured_agent_and_resource_are_the_ones_where_none_is_named(cli:
         (["--tenant", ""], "--tenant: must not be empty; 1 to 255 characters are allowed"),
         (["--tenant", "x" * 256], "--tenant: 256 characters; at most 255 are allowed"),
         (["--tenant", "a\nb"], "--tenant: character 1 is the control character U+000A"),
+        (["--tenant", " "], "--tenant: has blanks and invisible characters only; at least one"),
+        (["--tenant", "t", "--agent", "\u200b"], "--agent: has blanks and invisible characters only"),
         (["--tenant", "t", "--agent", "a", "--agent", ""], "--agent: must not be empty"),
         (["--tenant", "t", "--resource", ""], "--resource: must not be empty"),
         (["--tenant", "t", "--agent", "a", "--any-agent"], "--agent or --any-agent, not both"),
@@ -164,17 +166,15 @@ def test_a_key_is_revoked_for_good_and_it_is_said_since_when(keys: Cli) -> None:
     assert listed(keys) == [shown]
 
 
-def test_an_id_that_is_unknown_or_none_is_refused_and_a_whole_key_is_not_repeated(keys: Cli) -> None:
+def test_an_id_that_is_unknown_or_none_is_refused_and_a_whole_key_is_not_repeated(keys: Cli, tmp_path: Path) -> None:
     key = made(keys, "--tenant", "acme")
-    told = f"layerlore: there is no key 'aaaaaaaa'; `{shell_command('keys', 'list')}` shows the keys\n"
+    listing = shell_command("--data-dir", str(tmp_path), "keys", "list")
+    told = f"layerlore: there is no key 'aaaaaaaa'; `{listing}` shows the keys\n"
     assert keys("revoke", "aaaaaaaa") == (1, "", told)
     for wrong in (key["key"], key["id"].upper(), key["id"] + "a", "", "%"):
         code, out, err = keys("revoke", wrong)
         assert (code, out) == (1, "")
-        assert (
-            err
-            == f"layerlore: that is not a key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits\n"
-        )
+        assert err == f"layerlore: that is not a key's id; `{listing}` shows the ids: 8 letters and digits\n"
     assert keys("revoke")[0] == 2
     assert listed(keys)[0]["state"] == "active"
 

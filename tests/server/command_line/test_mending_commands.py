@@ -160,15 +160,26 @@ def test_an_editor_gives_the_new_text(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert shown(run, "profile")["content"] == "likes mate\nhas a cat"
 
 
+def test_where_nothing_would_change_a_command_says_so_and_needs_no_consent(run: Run) -> None:
+    code, answer, errors = run("forget", "zeppelin")
+    assert (code, errors) == (0, "")
+    assert answer["forgotten"] is False
+    assert "nothing to forget" in answer["note"]
+    assert run("edit", "profile", "--text", "likes tea\nhas a cat") == (0, {"changed": False}, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("forget", "tea"), "--yes to do it without asking"),
+        (("forget", "gate"), "--yes to do it without asking"),
+        (("forget", "0" * 8 + "-0000" * 3 + "-" + "0" * 12), "there is no entry"),
         (("edit", "profile", "--text", "x"), "--yes to do it without asking"),
         (("edit", "profile"), "give the new text with --text"),
         (("edit", "profile", "home", "--text", "x", "--yes"), "edit profile takes no id"),
         (("edit", "entries", "--text", "x", "--yes"), "edit entries needs an id"),
         (("edit", "entries", "none", "--text", "x", "--yes"), "there is no entry 'none'"),
+        (("edit", "entries", "none", "--text", "x"), "there is no entry 'none'"),
+        (("edit", "entries", "none"), "there is no entry 'none'"),
         (("edit", "thread", "none", "--text", "x", "--yes"), "there is no conversation 'none'"),
         (("undo", "u_nothing1"), "there is nothing to undo under 'u_nothing1'"),
     ],

@@ -79,7 +79,7 @@ def test_counts_are_printed_by_table_and_a_dry_run_changes_nothing(redact: Cli, 
     assert out == (
         f"masked, for all tenants:\n{counted}"
         "the file was rewritten: no byte of a masked secret is left there\n"
-        f"servers make new vectors for the masked texts; so does {shell_command('reindex')}\n"
+        f"servers make new vectors for the masked texts; so does `{shell_command('--data-dir', str(tmp_path), 'reindex')}`\n"
     )
     assert left(tmp_path) == 0
     assert redact() == (0, "nothing to mask: no known secret is stored for all tenants\n", "")

@@ -83,8 +83,8 @@ async def _fill(folder: Path) -> None:
 
 def test_each_view_shows_what_is_kept_and_how_to_mend_it(show: Callable[..., str]) -> None:
     views: dict[tuple[str, ...], tuple[str, ...]] = {
-        (): ("conversations, 4 messages in all", "notes for later conversations", "layerlore show"),
-        ("threads",): ("kitchen", "Dinner", "delete_thread", "layerlore erase"),
+        (): ("conversations, 4 messages in all", "notes for later conversations", "show threads`"),
+        ("threads",): ("kitchen", "Dinner", "delete_thread", "erase --thread ID --agent default"),
         ("threads", "--everybody"): ("agent", "default", "kitchen"),
         ("thread", "kitchen"): (
             "kitchen: Dinner",
@@ -100,9 +100,9 @@ def test_each_view_shows_what_is_kept_and_how_to_mend_it(show: Callable[..., str
             '  in place of "Ana has a peanut allergy." (20',
             "Deploys go through the staging host first.",
             "the agent's own word",
-            "layerlore forget ID",
+            "forget ID`",
         ),
-        ("profile",): ("lives in Lisbon", "update_working_memory", "layerlore undo"),
+        ("profile",): ("lives in Lisbon", "update_working_memory", "undo last` brings"),
         ("plan",): ("Bake a cake", "0 of 1 steps", "shopping"),
         ("plan", "kitchen"): ("Bake a cake", "buy flour", 'plan(action="update")'),
         ("runs",): ("shopping", "suspended", "buy", "cancel_run"),
@@ -151,7 +151,7 @@ def test_json_is_what_the_tools_answer_and_a_limit_says_that_there_is_more(show:
 def test_what_is_not_there_or_does_not_go_together_is_said(cli: Cli, folder: Path, tmp_path: Path) -> None:
     kept = functools.partial(cli, "--data-dir", str(folder), "show")
     for arguments, said in (
-        (("thread", "cellar"), "there is no conversation 'cellar'; `layerlore show threads` lists them"),
+        (("thread", "cellar"), "there is no conversation 'cellar'; `layerlore --data-dir"),
         (("thread",), "show thread needs the id of a conversation"),
         (("entries", "kitchen"), "show entries takes no conversation; those that do are thread, plan, runs and events"),
         (("runs", "--everybody"), "--everybody goes with threads"),

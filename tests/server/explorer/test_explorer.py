@@ -23,7 +23,7 @@ from mcp.server.apps import APP_MIME_TYPE
 from mcp.types import TextContent
 
 from layerlore.server.access.browser_sessions import LONGEST_CREDENTIAL, PAGE_HEADER, join, split
-from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.credentials import NoCredentials, local_principal
 from layerlore.server.access.gate import Gate
 from layerlore.server.access.open_requests import AGAIN_SECONDS
 from layerlore.server.explorer.routes import LINK_SECONDS, Explorer, OneTimeLinks, write_policy
@@ -245,7 +245,7 @@ async def test_a_link_signs_in_once_and_for_a_minute(tmp_path: Path) -> None:
 
 async def test_a_server_without_credentials_lets_its_own_page_in_and_no_other(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, toolsets="core", http={"auth": False})
-    mcp, gate = build_server(settings), Gate(Anybody(local_principal("default", "default")))
+    mcp, gate = build_server(settings), Gate(NoCredentials(local_principal("default", "default")))
     Explorer(open_to_all=True).add_to(mcp, gate)
     async with listening(mcp, settings, gate) as url, http_client(headers={"Origin": url, PAGE_HEADER: "1"}) as http:
         assert (await http.get(url + SESSION)).json()["sign_in"] == "nothing"

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ResourceUpdatedNotification
 from starlette.testclient import TestClient
 
-from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.credentials import NoCredentials, local_principal
 from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import build_app, open_listener
@@ -316,7 +316,7 @@ def test_connections_send_small_writes_at_once() -> None:
 
 def test_sessions_are_limited_in_number() -> None:
     mcp: MCPServer[Any] = MCPServer("limited", log_level="WARNING")
-    gate = Gate(Anybody(local_principal("default", "default")))
+    gate = Gate(NoCredentials(local_principal("default", "default")))
     initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     app = build_app(mcp, allowed=AllowedHeaders(["testserver"]), gate=gate, max_sessions=1, session_idle_timeout=60)
     with TestClient(app, headers=ACCEPT) as client:

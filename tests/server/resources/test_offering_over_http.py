@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.credentials import NoCredentials, local_principal
 from layerlore.server.access.exposure import AllowedHeaders
 from layerlore.server.access.gate import Gate
 from layerlore.server.http.transport import build_app
@@ -34,7 +34,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """Opens a client of one server, without a socket between them."""
     given = {"database": f"sqlite:///{tmp_path}/memory.db", "embedding": {"embedder": "none"}}
     settings = load_settings(given, environ={})
-    gate = Gate(Anybody(local_principal(settings.agent, settings.resource)))
+    gate = Gate(NoCredentials(local_principal(settings.agent, settings.resource)))
     app = build_app(build_server(settings), allowed=AllowedHeaders(["127.0.0.1:*"]), gate=gate)
 
     @contextlib.asynccontextmanager

@@ -254,7 +254,7 @@ async def test_interest_lasts_from_before_the_answer_until_the_client_stops_or_l
             async with client.listen(resource_subscriptions=[MINE, OTHER]):
                 assert set(hub.interest.uris(ANA)) == {MINE, OTHER}
             with anyio.fail_after(PATIENCE):
-                await hub.interest.until(somebody=False)
+                await hub.interest.until(watched=False)
             async with client.listen(tools_list_changed=True):
                 assert not hub.interest.scopes
             assert begun == [{MINE, OTHER}]

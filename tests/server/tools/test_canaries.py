@@ -224,8 +224,8 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
         for query in ("shed", "cellar", *one.words.given[::200], *two.words.given[::200])
     ]
     commands += [functools.partial(usage_command, settings, "local", by, as_json=True) for by in BY]
-    commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True, given={})]
-    commands += [functools.partial(undo_command, settings, "local", "", force=False, as_json=True, given={})]
+    commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True)]
+    commands += [functools.partial(undo_command, settings, "local", "", force=False, as_json=True)]
     for command in commands:
         assert await anyio.to_thread.run_sync(command) == 0
     shown = capsys.readouterr().out
