@@ -46,7 +46,7 @@ _OF_SETUP = "setup"
 _OF_MOMENT = "moment"
 _OF_REQUEST = "request"
 
-# litellm's errors, the more specific first: what to say, and what is at fault.
+# litellm's errors, the more specific first: the text for the caller, and the cause.
 _ERRORS: tuple[tuple[str, str, str], ...] = (
     ("AuthenticationError", "its key is missing or was refused", _OF_SETUP),
     ("PermissionDeniedError", "its key may not use it", _OF_SETUP),
@@ -172,7 +172,7 @@ def read_reply(model: str, talk: list[Json], answered: Any, most: int) -> Reply:
 def _problem(text: str, message: Any, finish: Any, most: int) -> str:
     if finish == "content_filter":
         return "the provider's content filter stopped the answer"
-    if _refusal(message):
+    if _field(message, "refusal") or _field(_field(message, "provider_specific_fields"), "refusal"):
         return "it refused to answer"
     if len(text) > most:
         return f"its answer has {len(text):,} characters; at most {most:,} are allowed (llm.max_answer_tokens)"
@@ -181,10 +181,6 @@ def _problem(text: str, message: Any, finish: Any, most: int) -> str:
     if text.strip():
         return ""
     return "its answer is empty"
-
-
-def _refusal(message: Any) -> bool:
-    return bool(_field(message, "refusal") or _field(_field(message, "provider_specific_fields"), "refusal"))
 
 
 def _text_of(content: Any) -> str:

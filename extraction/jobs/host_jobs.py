@@ -307,7 +307,8 @@ async def submit(
     if isinstance(answer, str):
         text = answer
     else:
-        text = _as_text(answer)
+        check_json(answer, "result", depth=DEPTH)
+        text = to_json(answer)
     if len(text) > most_chars:
         raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
     named = _read_id(job_id)
@@ -329,7 +330,10 @@ async def submit(
     for part in parts:
         found = await _judge(engine, part, split[part.name], Author(name_host_model(client), prompt))
         if isinstance(found, Result):
-            results.append(_keep_open(found) if found.mendable else found)
+            # A part waits once for a correction by its author, as when the server asks a model itself.
+            if found.mendable:
+                found = replace(found, value=replace(found.value, stays_open=True), stays_open=True)
+            results.append(found)
         else:
             wrong.append(found if len(parts) == 1 else _name_part(found))
     if not results:
@@ -339,11 +343,6 @@ async def submit(
     if told:
         stored["refused"] = [*stored["refused"][: -len(told)], *told]
     return stored
-
-
-def _keep_open(result: Result) -> Result:
-    """Let a part wait for a correction by its author: once, as when the server asks a model itself."""
-    return replace(result, value=replace(result.value, stays_open=True), stays_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +374,6 @@ def _fingerprint(material: Material) -> str:
     # An answer stays valid when only the background changes.
     given = {name: value for name, value in content.items() if name not in material.beside}
     return hashlib.sha256(to_json([material.prompt, given]).encode()).hexdigest()[:6]
-
-
-def _as_text(answer: Any) -> str:
-    check_json(answer, "result", depth=DEPTH)
-    return to_json(answer)
 
 
 def _read(text: str, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]:
@@ -527,7 +521,8 @@ async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: WriteRequ
     claims = [each for each in found if each is not None]
     if not claims:
         raise NotFound("the job that this request was given has ended: a new request needs a new idempotency key")
-    return _in_order(claims)
+    order = list(host_kinds())
+    return sorted(claims, key=lambda claim: order.index(claim.kind))
 
 
 async def _keep_held(tx: Tx, held: Sequence[Claim], now: int) -> list[Claim]:
@@ -559,11 +554,6 @@ async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int
         tx, scope, first.thread_uid, TURN_KINDS, holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
     )
     return [first, *beside]
-
-
-def _in_order(claims: Sequence[Claim]) -> list[Claim]:
-    order = list(host_kinds())
-    return sorted(claims, key=lambda claim: order.index(claim.kind))
 
 
 async def _refuse_unknown(_: Tx) -> NoReturn:

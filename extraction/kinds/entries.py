@@ -18,11 +18,9 @@ from layerlore.extraction.kinds.kind import (
     Kind,
     Material,
     ModelAnswer,
-    Stale,
     TurnPart,
-    check_unchanged,
     lines_as_json,
-    lock_thread,
+    lock_spoken,
     read_earlier,
     read_new,
 )
@@ -212,7 +210,7 @@ class EntryExtractor:
         turn = TurnPart(
             {"entries": True, "most": engine.entries.max_entries_per_turn},
             SCHEMA["properties"]["entries"],
-            _read_member,
+            lambda given: {"entries": given},
             {"known": content["known"]["entries"]},
             found.lines,
             tuple(before),
@@ -272,7 +270,9 @@ class EntryExtractor:
         """Store the entries that are not known yet, and move the cursor unless the job stays open. Raises Stale when the messages or the cursor
         have changed."""
         inputs: EntriesInput = material.inputs
-        thread = await _lock_unchanged(tx, claim, inputs)
+        thread = await lock_spoken(
+            tx, claim, "entries_seq", began=inputs.began, read_from=inputs.read_from, messages=inputs.messages
+        )
         # The resource after the thread: every writer locks them in this order.
         await scopes.hold(tx, claim.scope)
         changed: list[str] = []
@@ -303,10 +303,6 @@ class EntryExtractor:
         else:
             done_seq = None
         return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
-
-
-def _read_member(given: Any) -> ModelAnswer:
-    return {"entries": given}
 
 
 async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText], subject: str) -> list[Message]:
@@ -396,19 +392,6 @@ def _choose_proven(
         if first is not made:
             duplicates.append(f"{made.where}: says the same as {first.where}")
     return list(candidates.values()), refused, duplicates
-
-
-async def _lock_unchanged(tx: Tx, claim: Claim, inputs: EntriesInput) -> Thread:
-    """The thread, locked. Raises Stale if the cursor or the messages after it have changed."""
-    thread = await lock_thread(tx, claim)
-    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "entries_seq") != inputs.began:
-        raise Stale("another job read these messages meanwhile")
-    last = inputs.messages[-1].seq
-    now = await message_pages.read_spoken(
-        tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
-    )
-    check_unchanged(now, inputs.messages)
-    return thread
 
 
 async def _keep(

@@ -478,3 +478,23 @@ def check_unchanged(now: Sequence[Message], given: Sequence[Message]) -> None:
     """Raises Stale unless the messages are as the model got them."""
     if list(now) != list(given):
         raise Stale("messages were changed or deleted meanwhile")
+
+
+async def lock_spoken(
+    tx: Tx,
+    claim: Claim,
+    cursor: threads.Cursor,
+    *,
+    began: int,
+    read_from: int,
+    messages: Sequence[Message],
+) -> Thread:
+    """The thread, locked. Raises Stale if the cursor or the spoken messages after it have changed."""
+    thread = await lock_thread(tx, claim)
+    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, cursor) != began:
+        raise Stale("another job read these messages meanwhile")
+    now = await message_pages.read_spoken(
+        tx, claim.scope, thread, after=read_from, upto=messages[-1].seq, most=len(messages) + 1
+    )
+    check_unchanged(now, messages)
+    return thread

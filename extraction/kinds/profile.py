@@ -16,12 +16,10 @@ from layerlore.extraction.kinds.kind import (
     Kind,
     Material,
     ModelAnswer,
-    Stale,
     TranscriptLine,
     TurnPart,
-    check_unchanged,
     lines_as_json,
-    lock_thread,
+    lock_spoken,
     read_earlier,
     read_new,
 )
@@ -32,7 +30,7 @@ from layerlore.memory.entries.evidence import EvidenceText
 from layerlore.memory.entries.proof import EvidenceRefused, list_quotations, list_unproven, prove
 from layerlore.memory.text.trust import find_trust
 from layerlore.prompts import render
-from layerlore.storage.core.records import Message, Thread
+from layerlore.storage.core.records import Message
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import DocumentSource
@@ -117,7 +115,9 @@ class ProfileWriter:
             )
 
         # Only users describe themselves, so messages without their words are passed over.
-        found = await read_new(read, engine, began, most=MOST_MESSAGES, wanted=_a_user_speaks)
+        found = await read_new(
+            read, engine, began, most=MOST_MESSAGES, wanted=lambda lines: any(line.role == "user" for line in lines)
+        )
         if found is None:
             return None
         before = await read_earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
@@ -187,7 +187,9 @@ class ProfileWriter:
         """Store the profile, if it changed, and move the cursor. Raises Stale when the messages, the cursor or the profile
         have changed."""
         inputs: ProfileInput = material.inputs
-        thread = await _lock_unchanged(tx, claim, inputs)
+        thread = await lock_spoken(
+            tx, claim, "profile_seq", began=inputs.began, read_from=inputs.read_from, messages=inputs.messages
+        )
         if result.content is not None:
             source = DocumentSource(thread.thread_uid, inputs.messages[0].seq, inputs.messages[-1].seq)
             await documents.store_document(
@@ -207,10 +209,6 @@ def _read_member(given: Any) -> ModelAnswer:
     if given is None:
         return {"changed": False, "evidence": "", "document": ""}
     return {"changed": True, **given}
-
-
-def _a_user_speaks(lines: Sequence[TranscriptLine]) -> bool:
-    return any(line.role == "user" for line in lines)
 
 
 def _said_by_users(messages: Sequence[Message], lines: Sequence[TranscriptLine]) -> list[EvidenceText]:
@@ -238,16 +236,3 @@ def _list_unproven_lines(inputs: ProfileInput, content: str) -> tuple[int, ...]:
 def _fold(line: str) -> str:
     # A line that only got another bullet or full stop is not new.
     return " ".join(line.casefold().split()).strip(" .,;*-•")
-
-
-async def _lock_unchanged(tx: Tx, claim: Claim, inputs: ProfileInput) -> Thread:
-    """The thread, locked. Raises Stale if the cursor or the messages after it have changed."""
-    thread = await lock_thread(tx, claim)
-    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "profile_seq") != inputs.began:
-        raise Stale("another job read these messages meanwhile")
-    last = inputs.messages[-1].seq
-    now = await message_pages.read_spoken(
-        tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
-    )
-    check_unchanged(now, inputs.messages)
-    return thread

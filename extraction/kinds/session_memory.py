@@ -269,7 +269,7 @@ def _prepare_document(
     prompt = render("session_document", form=form)
     given = {name: content[name] for name in ("session_memory", "notes")}
     asks: Mapping[str, Any] = {"session_document": form, "notes": bool(notes)}
-    turn = TurnPart(asks, _MEMBER, _read_member_document, given, lines)
+    turn = TurnPart(asks, _MEMBER, lambda given: {"document": given}, given, lines)
     if found:
         reading = _reading(claim, began, found)
     else:
@@ -293,10 +293,6 @@ def _as_json(notes: Sequence[Note]) -> list[Json]:
 def _read_member_notes(given: Any) -> ModelAnswer:
     # Beside other kinds, an empty list says that nothing is worth a note.
     return {"notes": given, "nothing_to_note": not given}
-
-
-def _read_member_document(given: Any) -> ModelAnswer:
-    return {"document": given}
 
 
 def _read_notes(answer: ModelAnswer, inputs: NotesInput) -> NotesResult:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
 from unicodedata import east_asian_width
 
 from layerlore.extraction.kinds.documents import clean_text
@@ -97,7 +96,7 @@ class TitleWriter:
         lines = [
             replace(line, text=line.text[:GIVEN_CHARS]) for line in read_lines(engine, [found.message], tools=False)
         ]
-        turn = TurnPart({"title": True, **form}, _MEMBER, _read_member, earlier=tuple(lines))
+        turn = TurnPart({"title": True, **form}, _MEMBER, lambda given: {"title": given}, earlier=tuple(lines))
         return Material(prompt.text, content, SCHEMA, prompt.version, found, turn=turn)
 
     def read(self, answer: ModelAnswer, material: Material) -> str:
@@ -148,10 +147,6 @@ class TitleWriter:
 def is_open(thread: Thread) -> bool:
     """Whether a title may be made: the thread has none, or one that was cut from a message."""
     return (thread.title is None and thread.title_by is None) or thread.title_by == EXTRACTIVE
-
-
-def _read_member(given: Any) -> ModelAnswer:
-    return {"title": given}
 
 
 async def _find_message(tx: Tx, engine: Engine, claim: Claim, thread: Thread) -> TitleInput | None:

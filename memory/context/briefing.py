@@ -142,8 +142,8 @@ def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Messag
 
 
 def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
-    """Those first that share words with the task, and those last whose message has so many that it was hardly written
-    for this conversation. Among lines of one kind they stand in time order: the later one may take the earlier one
+    """Sort the rules: first those that share words with the task, last those of a message with so many rules that it was
+    hardly written for this conversation. Rules of one kind stay in time order, since a later one may take an earlier one
     back."""
     sought, of_message = set(find_query_words(task)), Counter(note.seq for note in rules)
 

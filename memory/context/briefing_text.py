@@ -109,16 +109,19 @@ _Key = tuple[Section, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """``place``: of what it belongs to in its section, ``part`` of ``parts``: which stretch of that it is. ``told``: the
-    seq of the message beside which it need not be shown, ``tells``: of the message that it shows whole."""
+    """A part of an item of a section.
+
+    ``place``: the item's place in its section. ``part`` of ``parts``: which part of the item it is. ``shows_whole``: the seq
+    of the message that it shows whole. ``drawn_from``: the seq of the message that says the same; beside that message
+    this piece need not be shown."""
 
     section: Section
     place: int
     part: int
     value: Any
     parts: int = 1
-    told: int = 0
-    tells: int = 0
+    drawn_from: int = 0
+    shows_whole: int = 0
 
     @property
     def key(self) -> _Key:
@@ -166,7 +169,7 @@ def _choose(
     frame: Callable[[Section], str],
     render: Callable[[_Piece], str],
 ) -> Sequence[_Piece]:
-    """The longest beginning of all pieces that fits, without what the messages in it tell."""
+    """The longest beginning of all pieces that fits, without pieces that its whole messages repeat."""
     needed = counter.text(task)
     if needed + _LEAST_TOKENS > max_tokens:
         raise LimitExceeded(
@@ -179,7 +182,7 @@ def _choose(
     costs = [counter.text(render(piece)) + 1 for piece in pieces]
     frames = {section: counter.text(frame(section)) + 2 for section in SECTIONS}
     # From the piece that shows a message whole on, other pieces from that message are dropped.
-    tellers = {piece.tells: at for at, piece in enumerate(pieces) if piece.tells}
+    whole_at = {piece.shows_whole: at for at, piece in enumerate(pieces) if piece.shows_whole}
     spent, fits = 0, 0
     live: Counter[Section] = Counter()
 
@@ -195,22 +198,23 @@ def _choose(
         return sign * (costs[at] + framed)
 
     for at, piece in enumerate(pieces):
-        if tellers.get(piece.told, len(pieces)) > at:
+        if whole_at.get(piece.drawn_from, len(pieces)) > at:
             spent += count(at, 1)
-        if piece.tells:
-            spent += sum(count(each, -1) for each in range(at) if pieces[each].told == piece.tells)
+        if piece.shows_whole:
+            repeated = [each for each in range(at) if pieces[each].drawn_from == piece.shows_whole]
+            spent += sum(count(each, -1) for each in repeated)
         # A longer beginning may fit where a shorter one did not: a whole message replaces several pieces.
         if spent <= room:
             fits = at + 1
     # Pieces may count otherwise together than each alone.
-    while fits and counter.text(shown(_drop_told(pieces[:fits]))) > max_tokens:
+    while fits and counter.text(shown(_drop_repeated(pieces[:fits]))) > max_tokens:
         fits -= 1
-    return _drop_told(pieces[:fits])
+    return _drop_repeated(pieces[:fits])
 
 
-def _drop_told(pieces: Sequence[_Piece]) -> list[_Piece]:
-    told = {piece.tells for piece in pieces if piece.tells}
-    return [piece for piece in pieces if piece.told not in told]
+def _drop_repeated(pieces: Sequence[_Piece]) -> list[_Piece]:
+    shown_whole = {piece.shows_whole for piece in pieces if piece.shows_whole}
+    return [piece for piece in pieces if piece.drawn_from not in shown_whole]
 
 
 def _order(found: Briefing) -> list[_Piece]:
@@ -269,7 +273,7 @@ def _list_notes(found: Briefing) -> list[_Piece]:
     places = {at: place for place, at in enumerate(standing)}
     return [
         # Rules stay where they are seen at once, whatever the messages say.
-        _Piece("notes", places[at], 0, note.text, told=note.seq if note.whole and not note.rules else 0)
+        _Piece("notes", places[at], 0, note.text, drawn_from=note.seq if note.whole and not note.rules else 0)
         for at, note in enumerate(found.notes)
     ]
 
@@ -318,7 +322,7 @@ def _list_messages(found: Briefing) -> tuple[list[_Piece], list[_Piece]]:
             whole = message.seq
         else:
             whole = 0
-        piece = _Piece("messages", message.seq, 0, entry, tells=whole)
+        piece = _Piece("messages", message.seq, 0, entry, shows_whole=whole)
         speaks = any(part["type"] == "text" or "caption" in part for part in message.parts)
         (said if speaks else answered).append(piece)
     return said, answered
@@ -406,9 +410,10 @@ def _describe_left_out(
         yield f"{missing} earlier attempts"
     keys = {piece.key for piece in chosen}
     yield from _describe_cut_attempts(found, keys, kept["previous_attempts"])
-    told = {piece.tells for piece in chosen if piece.tells}
+    shown_whole = {piece.shows_whole for piece in chosen if piece.shows_whole}
     for name, pieces in (("notes", _list_notes(found)), ("memories", _list_recalled(found))):
-        if missing := sum(piece.key not in keys and piece.told not in told for piece in pieces):
+        missing = sum(piece.key not in keys and piece.drawn_from not in shown_whole for piece in pieces)
+        if missing:
             yield f"{missing} {name}"
     yield from _describe_missing_messages(found, kept["messages"])
 
@@ -431,7 +436,7 @@ def _describe_missing_messages(found: Briefing, kept: Mapping[int, Any]) -> Iter
 
 
 def _list_recalled(found: Briefing) -> list[_Piece]:
-    return [_Piece("memory", at, 0, line.text, told=line.seq) for at, line in enumerate(found.recalled)]
+    return [_Piece("memory", at, 0, line.text, drawn_from=line.seq) for at, line in enumerate(found.recalled)]
 
 
 def _block(found: Briefing, name: Section, value: Any) -> str:

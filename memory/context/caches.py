@@ -87,7 +87,7 @@ class ThreadObservations:
         self.by_a_model = any(not row.prompt.startswith(EXTRACTED) for row in rows)
 
     def before(self, seq: int, counter: TokenCounter) -> NotedMessages:
-        """The active ones, and of those that were made ahead the ones that tell of a message before the seq."""
+        """The active observations, and those made ahead that cover a message before the seq."""
         ahead = [row for row in self._ahead if row.from_seq < seq]
         # A later seq has all notes of an earlier one, so their number distinguishes the sets.
         noted = self._before.get(len(ahead))
@@ -156,7 +156,7 @@ class ThreadExtracts:
             former = self._former
             by_message = _note_messages(self._sample, former._by_message if former else {}, counter)
             weighed = chain.from_iterable(noted.weighed for noted in by_message.values())
-            self._ranked = rank_rated(each for each in weighed if self._tells(each.note))
+            self._ranked = rank_rated(each for each in weighed if self._is_wanted(each.note))
             self._by_message = by_message if former else {}
             # The messages are large and needed no more: the cache holds their notes alone.
             self._sample, self._former = (), None
@@ -164,7 +164,8 @@ class ThreadExtracts:
             return self._ranked
         return [each for each in self._ranked if each.note.seq < seq]
 
-    def _tells(self, note: DigestNote) -> bool:
+    def _is_wanted(self, note: DigestNote) -> bool:
+        """Whether no observation covers the note, or it is one that observations do not replace."""
         return note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)
 
 
@@ -225,7 +226,7 @@ class ExtractCache:
         lighten: Callable[[Message], Message] | None = None,
     ) -> ThreadExtracts | None:
         """Extracts from the messages with ``after`` < seq < ``before``, as ``lighten`` leaves them; None where there are
-        none. Which these are is asked each time, themselves only when they are others."""
+        none. Which messages these are is read each time; the messages are read only when they are others."""
         state = await windows.state_between(tx, scope, thread, after=after, before=before, most=_MOST_MESSAGES)
         if not state.messages:
             return None

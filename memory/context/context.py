@@ -155,16 +155,16 @@ def _count_some(count: int, which: str) -> str:
 def _describe_new(placed: PlacedContext) -> str:
     """Say why no message of the conversation is shown, and how to see more."""
     if not placed.material.recalled.sought:
-        return f"{NEW}; with the user's message as query, what is remembered about it is told"
-    told = any(each.name == "memory" for each in placed.blocks)
-    if told or placed.material.recalled.degraded:
+        return f"{NEW}; pass the user's message as query to see what is remembered about it"
+    has_memory = any(each.name == "memory" for each in placed.blocks)
+    if has_memory or placed.material.recalled.degraded:
         return NEW
     return f"{NEW}, and {NOTHING_FITS}"
 
 
 def _describe_observed(placed: PlacedContext) -> str:
     observed = placed.material.observed
-    return f" (told by observations up to #{observed})" if observed else ""
+    return f" (noted in observations up to #{observed})" if observed else ""
 
 
 def _name_seqs(seqs: tuple[int, ...]) -> str:
@@ -332,8 +332,8 @@ def _shape(
             report = make_report(placed)
             closing = render_report_line(report, material.thread_id, max_tokens)
         return render_text(placed.lay_out(), report, closing, placed.material.read.render)
-    told = render_report_json(report, placed, max_tokens)
+    described = render_report_json(report, placed, max_tokens)
     if format == "json":
-        answer: ContextAnswer = {**render_json(placed), "report": told}
+        answer: ContextAnswer = {**render_json(placed), "report": described}
         return answer
-    return {**_SHAPES[format](placed.lay_out()), "report": told}
+    return {**_SHAPES[format](placed.lay_out()), "report": described}

@@ -39,11 +39,12 @@ _ENTRY_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A text for the model ("": nothing is worth telling), its tokens, and marks of what it tells, for the next one."""
+    """A text for the model, its tokens, and the marks of its lines, for the next one. The text is "" if nothing is worth
+    showing."""
 
     text: str = ""
     tokens: int = 0
-    told: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +77,24 @@ async def make_injection(
     question: str,
     *,
     max_tokens: int,
-    told: Collection[str] = (),
+    shown: Collection[str] = (),
     gone: int = 0,
 ) -> Injection:
     """The memory that a conversation should be shown now.
 
-    ``question``: what the user asks; "" at the start. ``told``: marks of the lines shown before. ``gone``: up to this
-    seq the host shows its model the conversation's own messages no more, so that recall may show them."""
+    ``question``: the user's message; "" at the start. ``shown``: the marks of the lines shown before. ``gone``: the host no
+    longer shows its model the conversation's own messages up to this seq, so that recall may show them."""
     questions = cut_question(question, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
     person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens, gone)
-    kept = [
-        (shown, marks) for block in blocks if (shown := _drop_told(block.text, told)) and (marks := _mark_lines(shown))
-    ]
-    new = _find_new(recalled, thread_id, told, gone)
+    kept: list[tuple[str, frozenset[str]]] = []
+    for block in blocks:
+        text = _drop_shown(block.text, shown)
+        marks = _mark_lines(text)
+        if marks:
+            kept.append((text, marks))
+    new = _find_new(recalled, thread_id, shown, gone)
     return _fit(engine, kept, new, max_tokens)
 
 
@@ -114,17 +118,17 @@ async def _gather(
     return [each.within(given.get(each.name, 0), engine.tokens) for each in pieces], recalled
 
 
-def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], gone: int) -> RecalledMemory:
-    """The best of what is recalled, without what was told, and what the conversation shows itself."""
+def _find_new(recalled: RecalledMemory, thread_id: str, shown: Collection[str], gone: int) -> RecalledMemory:
+    """The best of what is recalled, without lines that were shown before or that the conversation shows itself."""
     if recalled.hits:
         least = recalled.hits[0].score * _LEAST_SHARE
     else:
         least = 0.0
     best = [hit for hit in recalled.hits if hit.score >= least][:_MOST_MESSAGES]
     hits = [
-        hit for hit in best if _mark_message(hit.message) not in told and not _is_shown(hit.message, thread_id, gone)
+        hit for hit in best if _mark_message(hit.message) not in shown and not _is_shown(hit.message, thread_id, gone)
     ]
-    kept = [entry for entry in recalled.entries if _mark(entry.id) not in told]
+    kept = [entry for entry in recalled.entries if _mark(entry.id) not in shown]
     return replace(recalled, hits=tuple(drop_repeated(hits)), entries=tuple(kept))
 
 
@@ -182,12 +186,12 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     return _Lines(entries, [(_mark_message(line.message), line) for line in packed], doubts, recalled.sought)
 
 
-def _drop_told(block: str, told: Collection[str]) -> str:
+def _drop_shown(block: str, shown: Collection[str]) -> str:
     """The block without the lines that were already shown; "" if no other is left."""
     lines = block.split("\n")
     values = set(_find_value(lines))
     # Tags and descriptions stay: only the lines of the value can be known already.
-    kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in told]
+    kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in shown]
     if any(at in values and lines[at].strip() for at in kept):
         return "\n".join(lines[at] for at in kept)
     return ""
@@ -214,7 +218,7 @@ def _mark_message(message: Message) -> str:
 
 
 def mark_place(thread_id: str, seq: int) -> str:
-    """The mark of a message of the scope itself, as ``told`` takes it."""
+    """The mark of a message of the scope itself, as ``shown`` takes it."""
     return _mark(f"{thread_id}#{seq}")
 
 

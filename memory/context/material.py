@@ -113,8 +113,8 @@ class MemoryClaim:
 
 @dataclass(frozen=True, slots=True)
 class ContextShares:
-    """Tokens beside the blocks: the ``room`` for messages, ``notes`` and ``memory``; so many as are ``settled`` the messages
-    have whatever is noted and recalled."""
+    """The tokens that the blocks leave: the ``room`` for messages, ``notes`` and ``memory`` together, and the shares of the
+    two. ``settled``: the tokens that the messages have whatever is noted and recalled."""
 
     room: int
     notes: int
@@ -384,8 +384,8 @@ async def _find_summary(
     if made is None or made.upto_seq <= after:
         return None, after
     began = max(after, made.from_seq - 1)
-    told = await windows.state_between(tx, scope, thread, after=began, before=made.upto_seq + 1)
-    return ModelSummary(made.text, told), made.upto_seq
+    covered = await windows.state_between(tx, scope, thread, after=began, before=made.upto_seq + 1)
+    return ModelSummary(made.text, covered), made.upto_seq
 
 
 def _find_gap(loaded: LoadedWindow, shown: Sequence[Message], thread: Thread) -> int:
@@ -433,8 +433,8 @@ async def find_with_person(
 async def _claim_memory(
     tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, person: PersonMemory | None, room: int
 ) -> MemoryClaim:
-    """What memories may claim. It depends on what is stored, not on what is asked: a window keeps its start whatever is
-    recalled."""
+    """The tokens that memories may claim. They depend on what is stored, not on the question, so that a window keeps its
+    start whatever is recalled."""
     if not engine.context.memory:
         return MemoryClaim()
     _, _, tokens = await threads.count_live(tx, scope)

@@ -149,10 +149,10 @@ _MARK = 2
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A model's summary. ``told``: the messages that it covers."""
+    """A model's summary. ``covered``: the messages that it was made of."""
 
     text: str
-    told: RunState
+    covered: RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +242,15 @@ class NotesOnLeftOut:
         lines = "\n".join(line for _, line in kept)
         if not made and not lines:
             return ""
-        told = [*self._list_told(made=bool(made), extracted=bool(lines))]
-        count = sum(messages for messages, _, _ in told)
+        covered = self._list_covered(made=bool(made), extracted=bool(lines))
+        count = sum(messages for messages, _, _ in covered)
         what = "Extracts from"
         if made:
             if lines:
                 what = "A summary of, and extracts from,"
             else:
                 what = "A summary of"
-        counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{told[0][1]} to #{told[-1][2]}"
+        counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{covered[0][1]} to #{covered[-1][2]}"
         # A model's text: only the lines of extracts begin without a space.
         if made:
             own = indent_lines(f" {quote_text(made)}")
@@ -263,20 +263,19 @@ class NotesOnLeftOut:
             days = ""
         return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}{days}.")
 
-    def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
-        """The number of summarised messages, and their first and last seq."""
-        if self.summary:
-            told = self.summary.told
-        else:
-            told = None
-        return [
-            *([(told.messages, told.first, told.last)] if told and made else []),
-            *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
-        ]
+    def _list_covered(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
+        """For the summary and for the extracts: how many messages they cover, and the first and last seq of these."""
+        covered: list[tuple[int, int, int]] = []
+        if self.summary and made:
+            run = self.summary.covered
+            covered.append((run.messages, run.first, run.last))
+        if extracted:
+            covered.append((len(self.messages), self.messages[0], self.messages[-1]))
+        return covered
 
     def _extract(self, left: int, counter: TokenCounter, said: Sequence[Set[str]]) -> list[tuple[DigestNote, str]]:
-        """The extracts that fit with their lines, and of the first that does not as much as does, in time order. None that
-        an observation repeats, word for word."""
+        """The extracts that fit, with their lines, in time order. The first that does not fit is cut. Extracts that an
+        observation repeats word for word are left out."""
         kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
             if said and is_said(frozenset(find_query_words(note.text, most=_MOST_WORDS)), said):

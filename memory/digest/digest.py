@@ -304,7 +304,7 @@ def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]
         if before is None or before.made_of != made_of:
             notes = _note_sentences(message, place)
             if place.calling:
-                notes += [_note_call(message, call) for call in own]
+                notes += [_note(message, judge_call(call), call.text) for call in own]
             chosen = [replace(note, place=number) for number, note in enumerate(_choose(notes, place))]
             before = MessageNotes(made_of, chosen)
         found[message.seq] = before
@@ -389,10 +389,6 @@ def _choose(found: list[DigestNote], place: SpokenPlace) -> list[DigestNote]:
         facts -= kind not in _RULING
         words -= kind == "word"
     return [found[at] for at in sorted(kept)]
-
-
-def _note_call(message: Message, call: DigestCall) -> DigestNote:
-    return _note(message, judge_call(call), call.text)
 
 
 class RatedNote(NamedTuple):

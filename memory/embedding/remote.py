@@ -35,14 +35,6 @@ def _nothing_found(*_: Any, **__: Any) -> dict[str, str]:
     return {"status": "failure"}
 
 
-def _size_unknown(*_: Any, **__: Any) -> None:
-    return None
-
-
-def _embedding_task(*_: Any, **__: Any) -> str:
-    return "feature-extraction"
-
-
 def _ollama_model(_: Any, model: str, *__: Any, **___: Any) -> dict[str, str | float | None]:
     sizes = dict.fromkeys(("max_tokens", "max_input_tokens", "max_output_tokens"))
     free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
@@ -54,8 +46,12 @@ def _ollama_model(_: Any, model: str, *__: Any, **___: Any) -> dict[str, str | f
 _FETCHES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (_TEMPLATES, "get_tokenizer_config", _nothing_found),
     (_TEMPLATES, "get_chat_template_file", _nothing_found),
-    ("litellm.utils", "_get_max_position_embeddings", _size_unknown),
-    ("litellm.llms.huggingface.embedding.handler", "get_hf_task_embedding_for_model", _embedding_task),
+    ("litellm.utils", "_get_max_position_embeddings", lambda *_, **__: None),
+    (
+        "litellm.llms.huggingface.embedding.handler",
+        "get_hf_task_embedding_for_model",
+        lambda *_, **__: "feature-extraction",
+    ),
     ("litellm.llms.ollama.common_utils", "OllamaModelInfo.get_runtime_model_info", _ollama_model),
 )
 
@@ -98,7 +94,7 @@ def lacks_address(litellm: Any, model: str) -> bool:
 
 log = logging.getLogger(__name__)
 
-# Seconds before the second and the third try of a request that may succeed yet.
+# Seconds before the second and the third try of a request.
 RETRY_PAUSES = (0.5, 2.0)
 # Models take 512 tokens or more, and a chunk has 800 characters.
 MOST_CHARACTERS = 8000

@@ -130,7 +130,8 @@ log = logging.getLogger(__name__)
 CACHED_QUERIES = 256
 QUERIES_AT_ONCE = 16
 """A local model takes half as long again for three queries as for one, and twice as long for eight."""
-# At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
+# The most of a background batch that is embedded at a time, so that the cores are soon free for a query and closing
+# does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
 # Seconds that background rows make way for waiting queries, and that closing waits for what cannot be
@@ -283,7 +284,7 @@ class EmbeddingService:
 
     @contextmanager
     def _waited_for(self, text: str) -> Iterator[None]:
-        """Around the wait for a query. A remote model embeds several at a time anyhow."""
+        """Wraps the wait for a query. A remote model embeds several at a time in any case."""
         if not self.embedder.local:
             yield
             return

@@ -96,8 +96,8 @@ class Denials:
         await self._some.wait()
 
     def take(self, *, all_of_them: bool = False) -> list[tuple[Denial, int]]:
-        """The denials to write, and how many calls each stands for; called once every PAUSE_SECONDS. Lines written
-        since the last time wait for the next, unless ``all_of_them``."""
+        """The denials to write, and the number of calls that each stands for; called once every PAUSE_SECONDS. Lines
+        written since the last time wait for the next, unless ``all_of_them``."""
         due: list[tuple[Denial, int]] = []
         # A copy, since kinds without new calls are removed in the loop.
         for kind, counted in list(self._counted.items()):

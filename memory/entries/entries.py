@@ -50,10 +50,11 @@ class EmbeddedText:
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
     """The outcome of keeping an entry: its id, or the id of the one that says the same already, and the ids of those
-    whose place it took. ``forgotten``: it was dropped after what it rests on had been said, and stays so; ``wrong``: the user
-    marked it, or another that says the same, as wrong, and did not say it again. ``standing``: what it would have corrected,
-    but is trusted more; ``against``: what says otherwise, and stays beside it; ``candidates``: what a correction may have
-    meant; ``similar``: what says something like it; ``pinned``: it is pinned since one whose place it took was."""
+    whose place it took. ``forgotten``: it was dropped after its sources were said, and stays so; ``wrong``: the user
+    marked it, or another that says the same, as wrong, and did not say it again. ``standing``: entries that it would
+    have corrected, but that are trusted more; ``against``: entries that say otherwise, and stay beside it;
+    ``candidates``: entries that a correction may have meant; ``similar``: entries that say something like it;
+    ``pinned``: it is pinned since one whose place it took was."""
 
     outcome: Outcome
     entry_id: str
@@ -275,14 +276,12 @@ async def _find_by_vectors(tx: Tx, scope: Scope, embedded: EmbeddedText) -> dict
     ]
     found, floats = await vectors.of_rows(tx, scope, embedded.model, np.unique(np.concatenate(row_ids)))
     of_entry: dict[str, list[int]] = {}
-    for at, (uid, _) in _match_places(found.tolist(), await indexed_rows.places(tx, scope, found)):
-        of_entry.setdefault(uid.removeprefix(entries.PLACE), []).append(at)
+    places = await indexed_rows.places(tx, scope, found)
+    for at, row_id in enumerate(found.tolist()):
+        if row_id in places:
+            of_entry.setdefault(places[row_id][0].removeprefix(entries.PLACE), []).append(at)
     new = np.stack(embedded.chunks)
     return {entry_id: _similarity(new, floats[at]) for entry_id, at in of_entry.items()}
-
-
-def _match_places(row_ids: Sequence[int], places: dict[int, tuple[str, int]]) -> list[tuple[int, tuple[str, int]]]:
-    return [(at, places[row_id]) for at, row_id in enumerate(row_ids) if row_id in places]
 
 
 async def _find_sharing_words(tx: Tx, scope: Scope, content: str) -> dict[str, float]:

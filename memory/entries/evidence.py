@@ -88,7 +88,7 @@ def find_places(
 
 
 def find_evidence(evidence: str, label: Label, said: Sequence[EvidenceText]) -> EvidenceSpan | None:
-    """Find the first of the places where the evidence stands, whatever it proves."""
+    """Find the first place where the evidence stands, without a check of what it proves."""
     return next((span for _, span in find_places(evidence, label, said)), None)
 
 

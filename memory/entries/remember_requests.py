@@ -148,7 +148,7 @@ async def remember(
         trust = "user" if request.by_person else found.trust
         await scopes.hold(tx, owner)
         old = await _find_replaced(tx, owner, request.replaces)
-        kind = request.kind or _inherit_kind(old)
+        kind = request.kind or (old and old.kind) or ""
         loses_kind = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
@@ -189,7 +189,8 @@ async def remember(
             **await record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
-    arguments = [request.content, _make_argument(request.evidence), request.source, request.kind]
+    evidence = request.evidence if isinstance(request.evidence, str) else to_json(list(request.evidence))
+    arguments = [request.content, evidence, request.source, request.kind]
     arguments += [each for each in (request.about, request.replaces, request.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
@@ -200,12 +201,6 @@ async def remember(
         answer["note"] = note
     answer = await engine.database.read(_add_kept, owner, engine, answer, request)
     return await _add_contents(engine, owner, answer)
-
-
-def _make_argument(evidence: str | Sequence[str]) -> str:
-    if isinstance(evidence, str):
-        return evidence
-    return to_json(list(evidence))
 
 
 def _is_of_person(scope: Scope, content: str, request: RememberRequest) -> bool:
@@ -226,11 +221,6 @@ async def _find_owner(engine: Engine, scope: Scope, content: str, request: Remem
     if of_person:
         return scope.of_person
     return scope
-
-
-def _inherit_kind(old: Entry | None) -> str:
-    """The kind of the entry whose place another takes."""
-    return (old.kind if old is not None else None) or ""
 
 
 async def _keep_sources(
@@ -338,7 +328,9 @@ def _describe_kept(
         answer["contradicts"] = list(kept.against)
     if kept.candidates:
         answer["candidates"] = _name_entries(kept.candidates)
-    similar = _list_similar(kept)
+    # The answer names the candidates apart.
+    others = dict.fromkeys((*kept.against, *kept.similar))
+    similar = [entry_id for entry_id in others if entry_id not in kept.candidates]
     if similar:
         answer["similar"] = _name_entries(similar)
     if lost_kind:
@@ -350,12 +342,6 @@ def _describe_kept(
 
 def _name_entries(ids: Iterable[str]) -> list[NamedEntry]:
     return [{"id": each} for each in ids]
-
-
-def _list_similar(kept: KeptEntry) -> list[str]:
-    """The entries that the answer does not name as candidates."""
-    others = dict.fromkeys((*kept.against, *kept.similar))
-    return [entry_id for entry_id in others if entry_id not in kept.candidates]
 
 
 def _note(answer: RememberedEntry) -> str:

@@ -133,14 +133,6 @@ def _place_this(found: "linear_re.Match", low: str, today: date) -> _Days:
     return today - timedelta(days=back), today
 
 
-def _place_week(found: "linear_re.Match", low: str, today: date) -> _Days:
-    return today - timedelta(days=7 + today.weekday()), today - timedelta(days=1)
-
-
-def _place_month(found: "linear_re.Match", low: str, today: date) -> _Days:
-    return _month(today.year * 12 + today.month - 2)
-
-
 def _place_calendar_day(found: "linear_re.Match", low: str, today: date) -> _Days:
     """Without a year the last such day."""
     month, day = _find_number(found["month"], texts("dates.months").values()), int(found["day"])
@@ -163,8 +155,8 @@ _PLACES: dict[str, _Place] = {
     "today": _place_this,
     "this_week": _place_this,
     "this_month": _place_this,
-    "week": _place_week,
-    "last_month": _place_month,
+    "week": lambda found, low, today: (today - timedelta(days=7 + today.weekday()), today - timedelta(days=1)),
+    "last_month": lambda found, low, today: _month(today.year * 12 + today.month - 2),
     "calendar": _place_calendar_day,
     "weekday": _place_weekday,
 }

@@ -320,12 +320,16 @@ def _write_day(text: str) -> str:
     return f"{month}-{int(number[0]) if number else 0}"
 
 
+def begin_word(word: str) -> str:
+    """The beginning that a word shares with all its forms. Most pairs of words differ in it, which shows quickly."""
+    return word[:_FEWEST_SAME]
+
+
 def is_same_form(one: str, other: str) -> bool:
     """Whether two words are the same but for their ending."""
     if one == other:
         return True
-    # Most words begin otherwise, and the slice shows it quickly.
-    if one[:_FEWEST_SAME] != other[:_FEWEST_SAME]:
+    if begin_word(one) != begin_word(other):
         return False
     longer = max(len(one), len(other))
     least = max(_FEWEST_SAME if longer <= _SHORT_WORD else _SHORT_WORD, longer - _ENDING)

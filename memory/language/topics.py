@@ -246,7 +246,7 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
     # A capitalised word may be a name.
     if word.kind == "name" or (said.capital and not german):
         return any(
-            _ends(long, short, ending, least)
+            long == short + ending and len(short) >= least
             for ending, least in _OF_NAMES
             for long, short in ((word.folded, said.folded), (said.folded, word.folded))
         )
@@ -259,10 +259,6 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
 def _is_compound(long: str, head: str) -> bool:
     """Whether a German word begins with another one, and goes on with more than an ending."""
     return len(head) >= _COMPOUND_HEAD and long.startswith(head) and len(long) - len(head) >= _COMPOUND_TAIL
-
-
-def _ends(long: str, short: str, ending: str, least: int) -> bool:
-    return long == short + ending and len(short) >= least
 
 
 @lru_cache(maxsize=4096)

@@ -10,12 +10,12 @@ from layerlore.memory.messages import overflow
 from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import observation_text
-from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
+from layerlore.memory.parts.message_shapes import IncomingMessage, read_messages
 from layerlore.memory.parts.own_parts import list_unanswered
 from layerlore.memory.parts.parts import part_texts
 from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJson, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import job_rows
@@ -53,7 +53,7 @@ async def add_messages(
     """
     read = read_messages(raw, engine.limits)
     incoming = read.messages
-    skipped = _show_skipped(read.skipped)
+    skipped: list[SkippedEntry] = [{"index": each.index, "reason": each.reason} for each in read.skipped]
     # Messages that say nothing make no thread, so a new thread stays unknown.
     if not incoming:
         nothing: AddedMessages = {"thread_id": thread_id, "messages": []}
@@ -97,10 +97,6 @@ async def add_messages(
     if skipped:
         answer["skipped"] = skipped
     return answer
-
-
-def _show_skipped(skipped: Sequence[SkippedMessage]) -> list[SkippedEntry]:
-    return [{"index": each.index, "reason": each.reason} for each in skipped]
 
 
 async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Totals:
@@ -280,7 +276,11 @@ async def request_turn_work(
     # A profile is a person's: what a project's conversations say makes none.
     unwanted = {"" if engine.entries.enabled else "entries", "profile" if scope.person else ""}
     each_turn = [kind for kind in _EACH_TURN if kind not in unwanted]
-    at_once = [*_list_title_work(engine, thread), *_list_window_work(engine, thread)]
+    at_once: list[Kind] = []
+    if engine.titles.enabled and thread.title is None and thread.title_by is None:
+        at_once.append("title")
+    if may_trim(find_policy(engine, thread), thread):
+        at_once.append("summary")
     await job_rows.request_many(
         tx,
         scope,
@@ -310,18 +310,6 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
         if not user_words or any(map(overflow.works, since)):
             return True
     return any(map(overflow.tells, user_words))
-
-
-def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:
-    if engine.titles.enabled and thread.title is None and thread.title_by is None:
-        return ["title"]
-    return []
-
-
-def _list_window_work(engine: Engine, thread: Thread) -> list[Kind]:
-    if may_trim(find_policy(engine, thread), thread):
-        return ["summary"]
-    return []
 
 
 def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:

@@ -34,7 +34,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import message_pages
 
 _PLACE = linear_re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
-# Less than this is not begun at the end of an answer that holds something already.
+# An answer that holds something already does not begin a message with less room than this.
 _LEAST_BYTES = 4 * 1024
 
 

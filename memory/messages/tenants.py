@@ -154,8 +154,8 @@ def _read_place(cursor: str, parts: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TenantSearch:
-    """Which conversations of a tenant; what is empty asks for nothing. ``agents``: whose the caller may see (None: those
-    of all). Times are milliseconds since 1970 and are of ``order_by``."""
+    """A search of a tenant's conversations. Empty fields do not restrict it. ``agents``: whose the caller may see
+    (None: those of all). Times are milliseconds since 1970 and are of ``order_by``."""
 
     agents: Collection[str] | None = None
     agent: str = ""

@@ -1,7 +1,7 @@
 """The exchange of the lines and the entries of a resource with those of others, in one transaction."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -125,7 +125,7 @@ class SharedExchange:
         again = entry.status == "active" and (ended or (entry.seen_at > line["seen_at"] and not own))
         if again:
             self._write_own(entry, quotes)
-        elif not self._says(entry, line) or (own and not _has_all(line.get("quotes", []), quotes)):
+        elif not self._says(entry, line) or (own and not all(quote in quotes for quote in line.get("quotes", []))):
             ends = entry.status == "superseded" and not ended
             for id_ in sorted(ids) if ends else [standing]:
                 if self._lines[id_]["status"] == "active" or not ends:
@@ -515,10 +515,6 @@ class SharedExchange:
         if content and is_json and not isinstance(value_of(content), dict):
             return "it is text, and this server keeps the profile as JSON"
         return ""
-
-
-def _has_all(quotes: Iterable[Json], there: Sequence[Json]) -> bool:
-    return all(quote in there for quote in quotes)
 
 
 def _changed_at(row: SharedRow) -> int:

@@ -79,7 +79,7 @@ def _strip_part(part: Json, own: Mapping[str, bool]) -> Json | None:
 
 
 def _with(part: Json, key: str, kept: Any) -> Json | None:
-    """The part with what is stored of a value; None where nothing is left of it."""
+    """The part with a value stripped of echoes; None if nothing is left."""
     if kept == part[key]:
         return part
     if kept:

@@ -373,7 +373,10 @@ def _function_response(response: Json, where: str, limits: Limits) -> list[Json]
     if response.get("parts"):
         shown = [part for part in name_calls(response["parts"]) if isinstance(part, dict)]
         media = [part for index, each in enumerate(shown) for part in _shown(each, f"{where}.parts[{index}]", limits)]
-        said = [text_part(result)] if isinstance(result, str) else [] if result in (None, {}) else [_as_text(given)]
+        if isinstance(result, str):
+            said = [text_part(result)]
+        else:
+            said = [] if result in (None, {}) else [text_part(to_json(given))]
         result = join_result([*said, *media])
     return [tool_result_part(call_id, name, result, is_error=failed)]
 
@@ -383,10 +386,6 @@ def _shown(part: Json, where: str, limits: Limits) -> list[Json]:
     if not {"inlineData", "fileData"} & part.keys():
         raise InvalidInput(f"{where}: allowed beside a response: inlineData, fileData")
     return read_gemini_part(part, where, limits)
-
-
-def _as_text(value: Any) -> StoredJson:
-    return text_part(to_json(value))
 
 
 def _code(code: Json, where: str, limits: Limits) -> list[Json]:

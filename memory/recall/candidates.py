@@ -173,11 +173,13 @@ class GatheredCandidates:
 
 @dataclass(frozen=True, slots=True)
 class WordMatches:
-    """For each word of all queries the rows that have it, ascending, its idf, and how many rows that tell something
-    have it; how many rows the scope has, about; the rows that hardly tell anything (questions, answers that say
-    nothing), ascending; the rows that pass the filters, ascending, where there are any filters; and, ascending, those
-    that the caller's model sees anyway, which are no hits and which no word counts (``asking``). ``silent``: the days that
-    were named, if nothing was said on any of them."""
+    """The matches of the words of all queries. Row ids ascend.
+
+    For each word: the rows that have it (``postings``), its idf (``weights``), and how many rows beside quiet ones have it
+    (``told``). ``size``: about how many rows the scope has. ``quiet``: rows that say hardly anything, such as questions
+    and short answers. ``passing``: the rows that pass the filters; None without filters. ``asking``: rows that the
+    caller's model sees anyway; they are no hits, and no word counts them. ``within``: the rows that are not about another
+    subject; None if none are. ``silent``: the days that were named, if nothing was said on any of them."""
 
     postings: Mapping[str, Ints]
     weights: Mapping[str, float]

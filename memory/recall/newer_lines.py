@@ -8,11 +8,11 @@ only if the words around it are the same: either many of those that few other li
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 
 from layerlore.memory.language.search_words import split_words
-from layerlore.memory.language.sentence_values import SentenceValue, ValuedSentence, is_same_form
+from layerlore.memory.language.sentence_values import SentenceValue, ValuedSentence, begin_word, is_same_form
 from layerlore.memory.language.statements import contradicts
 from layerlore.memory.language.word_lists import word_set
 from layerlore.memory.recall.hit_lines import MemoryLine, Place, is_note
@@ -153,9 +153,11 @@ def _is_newer(
         may_be_same = names_both or (value.is_alone and old.is_alone and _is_same_unit(value.unit, old.unit))
     if not may_be_same:
         return False
-    rare = [word for word in value.around if frequency.is_rare(word) and _has_word(word, old.around)]
+    shared = _list_shared(value.around, old.around)
     # The word that is counted is no more than the kind: "problems" is shared by all problems.
-    rare += [word for word in value.unit[:-1] if frequency.is_rare(word) and _has_word(word, old.unit[:-1])]
+    if len(value.unit) > 1:
+        shared += _list_shared(value.unit[:-1], old.unit[:-1])
+    rare = [word for word in shared if frequency.is_rare(word)]
     if value.was or names_both:
         is_same = len(rare) > 0
     else:
@@ -192,6 +194,17 @@ def _is_same_statement(
 
 def _follows_plain_word(value: SentenceValue, sentence: ValuedSentence) -> bool:
     return value.after in sentence.plain_words and value.after not in word_set("statements.prepositions")
+
+
+def _list_shared(words: Sequence[str], others: tuple[str, ...]) -> list[str]:
+    """The words that the others have, too, but for their endings."""
+    beginnings = _list_beginnings(others)
+    return [word for word in words if begin_word(word) in beginnings and _has_word(word, others)]
+
+
+@lru_cache(maxsize=1024)
+def _list_beginnings(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(begin_word, words))
 
 
 def _has_word(word: str, others: Collection[str]) -> bool:

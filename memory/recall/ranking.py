@@ -232,7 +232,7 @@ class Signals:
     ``found``: the candidates that share a word or a meaning with the question and are not the question itself, and what
     answered that; ``context_has``: the words that a row
     owes to its context; ``coverage``: the share of the question's words that it has, by idf, those of its context in
-    part; ``tells``: neither a short question nor an answer that says nothing."""
+    part; ``tells``: whether it is neither a short question nor an empty answer."""
 
     by_name: dict[str, Floats]
     found: Flags

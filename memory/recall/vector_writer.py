@@ -189,29 +189,29 @@ BATCH = 64
 SPAN = 10_000
 """Row ids that one read of a scan looks at."""
 OVERTAKEN = 1_000
-"""On Postgres row ids are given before they are committed: so many behind the newest one are looked at again."""
+"""Postgres numbers rows before they are committed. So this number of rows behind the newest one is read again."""
 GATHER_SECONDS = 0.2
-"""Seconds after a write in which others are waited for, to fill the same batch."""
+"""After a write the writer waits this long for others, to fill the same batch."""
 SCAN_SECONDS = 600.0
 """Between two scans of everything."""
 LOOK_SECONDS = 10.0
 """Between two looks for new rows that other processes, such as a restore, left without a vector for that long."""
 AGAIN_SECONDS = 5.0
 LONGEST_PAUSE = 60.0
-"""How long after a failure it is tried again, and after many of them."""
+"""The writer tries again after the first failure in AGAIN_SECONDS, and after many in LONGEST_PAUSE."""
 LEASE_MS = 300_000
 LOCAL_LEASE_MS = 30_000
-"""How long one process alone makes up for what is missing, with a remote or a local embedder, unless it prolongs that:
-others would pay, or compute, for the same texts."""
+"""One process at a time embeds a backlog, since others would pay, or compute, for the same texts. Its lease lasts this long
+with a remote or a local embedder, unless it renews it."""
 REST_RATIO = 2
 LONGEST_REST = 1.0
-"""The rest after a batch during which callers were served, times what the batch took, and at most so many seconds: with 2,
-most calls meet no batch."""
+"""If callers were served during a batch, the writer rests for REST_RATIO times as long as the batch took, and at most for
+LONGEST_REST seconds. With 2, most calls meet no batch."""
 MOST_RESTED = 60.0
-"""Seconds that all rests take together before a backlog is made up for: callers who never pause would otherwise keep the
-vectors ever further behind."""
+"""The most seconds that all rests within a backlog take together. Otherwise callers who never pause would keep the vectors
+further and further behind."""
 UNUSED_DAYS = 7
-"""Vectors of an embedder that no process has used for so long are removed."""
+"""Vectors of an embedder that no process has used for this number of days are removed."""
 GIVE_WAY_SECONDS = 0.5
 _FORGOTTEN = 500
 
@@ -365,7 +365,7 @@ class VectorWriter:
             return
         pending = len(page.rows)
         if page.full:
-            # Row ids are numbers in a row, so the distance to the newest tells without counting.
+            # Row ids are consecutive, so the distance to the newest one is the number of rows.
             pending += max(0, await self._engine.database.read_installation(vectors.last_row) - page.upto)
         metrics.VECTORS_PENDING.set(pending)
 

@@ -333,7 +333,7 @@ def _list_messages(messages: Sequence[Message]) -> list[ForgetItem]:
 
 
 def _fingerprint_all(engine: Engine, found: ForgetPreview) -> StoredJson:
-    """The places and fingerprints of what was found; of messages their ids."""
+    """The places and fingerprints of the things found; of messages the ids."""
     of_threads: dict[str, list[str]] = defaultdict(list)
     for message in found.messages:
         of_threads[message.thread_id].append(message.id)

@@ -223,7 +223,7 @@ def check_new_id(value: Any, where: str, max_chars: int) -> str:
     """Return an id or a name under which something may be stored from now on: as ``check_id`` allows, with a character that
     people see."""
     text = check_id(value, where, max_chars)
-    # Nobody could tell two such names from each other, or from none.
+    # Two such names look the same, or like no name.
     if is_blank(text):
         raise InvalidInput(
             f"{where}: has blanks and invisible characters only; at least one of its 1 to {max_chars:,} characters must be "
@@ -240,7 +240,7 @@ def is_blank(text: str) -> bool:
 def check_id(value: Any, where: str, max_chars: int) -> str:
     """Return an id or a name unchanged: 1 to `max_chars` characters without control characters.
 
-    For what is looked up or deleted. A name of something new is for ``check_new_id``."""
+    For ids of things that exist already. A name of something new is for ``check_new_id``."""
     text = check_text(value, where)
     if not text:
         raise InvalidInput(f"{where}: must not be empty; 1 to {max_chars:,} characters are allowed")

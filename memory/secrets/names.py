@@ -291,7 +291,6 @@ _LINE_HEAD = linear_re.compile(
 _PAIR_BEFORE = linear_re.compile(
     r"\"(?:value|Value)\"\s{0,9}:\s{0,9}\"(?P<value>[^\"\\\n]{1,256})\"\s{0,9},\s{0,9}\"(?:name|key|Name|Key)\"\s{0,9}:\s{0,9}\"$"
 )
-_COLON_VALUE_ENDS = ".,:;!?"
 
 
 @cache

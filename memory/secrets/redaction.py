@@ -76,7 +76,7 @@ _NEEDLES = sorted({needle for context in _CONTEXTS for needle in context.needles
 _OF_NEEDLE = {
     needle: [number for number, context in enumerate(_CONTEXTS) if needle in context.needles] for needle in _NEEDLES
 }
-# By a sign that few texts have, so that most of them need not be looked for; "" for those that have none.
+# The prefixes by a sign that few texts have, so that most need no search; "" for those without such a sign.
 _SIGNS = '$%@=~:/"\\._- '
 _NEEDLES_BY_SIGN = {
     sign: tuple(each for each in _NEEDLES if next((one for one in _SIGNS if one in each), "") == sign)
@@ -109,7 +109,7 @@ def _token_spans(text: str, starts: linear_re.Pattern) -> Iterator[Span]:
 
 def _context_spans(text: str, low: str) -> Iterator[Span]:
     present = [each for sign, some in _NEEDLES_BY_SIGN.items() if sign in low for each in some if each in low]
-    # In their own order: where two find the same, it is the kind of the first.
+    # The patterns in their own order: if two find the same, the first one names the kind.
     for number in sorted({number for needle in present for number in _OF_NEEDLE[needle]}):
         context = _CONTEXTS[number]
         if context.may_be_in(low):

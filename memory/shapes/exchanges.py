@@ -93,7 +93,7 @@ def is_pdf(part: Json) -> bool:
         return stated == PDF
     if "data" in part:
         return _first_bytes(part).startswith(b"%PDF-")
-    return any(name.lower().endswith(".pdf") for name in (part.get("file_name", ""), _path(part.get("url", ""))))
+    return any(name.lower().endswith(".pdf") for name in (part.get("file_name", ""), find_path(part.get("url", ""))))
 
 
 def find_audio_format(part: Json) -> str | None:
@@ -172,7 +172,8 @@ def _first_bytes(part: Json) -> bytes:
         return b""
 
 
-def _path(url: str) -> str:
+def find_path(url: str) -> str:
+    """The path of a URL; "" if it cannot be read."""
     try:
         return urlsplit(url).path
     except ValueError:

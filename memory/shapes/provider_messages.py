@@ -19,7 +19,6 @@ systems speak at the beginning.
 from collections.abc import Iterable, Iterator, Sequence
 from mimetypes import guess_type
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from layerlore.memory.parts.parts import result_parts, text_part
 from layerlore.memory.parts.provider_shapes import GOOGLE
@@ -34,6 +33,7 @@ from layerlore.memory.shapes.exchanges import (
     describe_media,
     find_audio_format,
     find_image_type,
+    find_path,
     is_base64,
     is_pdf,
     join_spoken,
@@ -64,8 +64,8 @@ class _SpokenBlock(NamedTuple):
 def render_anthropic(laid: ContextLayout) -> ProviderJson:
     """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
 
-    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. What is
-    recalled stands in front of the newest user message's own content. So do the volatile blocks if it is the last
+    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
+    recalled block stands in front of the newest user message's own content. So do the volatile blocks if it is the last
     message; else they stand at the very end. A cache breakpoint is on the last system block, on the last block before
     the turn, on what is recalled, and on the last block of the assistant's in the turn.
     """
@@ -339,7 +339,7 @@ def _gemini_media(part: Json) -> ProviderJson | None:
 def _find_type(part: Json) -> str | None:
     """The type of an image, a PDF file or a sound that Gemini takes."""
     if part["type"] == "image":
-        found = find_image_type(part) or guess_type(_path(part.get("url", "")))[0]
+        found = find_image_type(part) or guess_type(find_path(part.get("url", "")))[0]
         if found in _IMAGES:
             return found
         return None
@@ -349,13 +349,6 @@ def _find_type(part: Json) -> str | None:
     if sound:
         return f"audio/{sound}"
     return None
-
-
-def _path(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
 
 
 def _gemini_response(part: Json, name: str) -> ProviderJson:

@@ -267,10 +267,6 @@ def _each_has(value: Any, *keys: str) -> bool:
 _STORED = frozenset("stored seqs unchanged replaced skipped skipped_deleted masked thread_id".split())  # noqa: SIM905
 
 
-def _is_stored(value: Answer) -> bool:
-    return isinstance(value["stored"], int) and value.keys() <= _STORED
-
-
 def _any(value: Answer) -> bool:
     return True
 
@@ -280,7 +276,7 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
     (frozenset(keys.split()), fits)
     for keys, fits in (
         ("hits signals", _is_recall),
-        ("stored seqs", _is_stored),
+        ("stored seqs", lambda value: isinstance(value["stored"], int) and value.keys() <= _STORED),
         ("open", lambda value: _each_has(value["open"], "kind", "thread_id", "age")),
         ("thread_id messages", _is_page_of_messages),
         ("messages total", lambda value: _each_has(value["messages"], "thread_id", "seq", "role")),

@@ -1,4 +1,4 @@
-"""Trust: whose word a message is, and how far what is made of it can be trusted."""
+"""Trust: whose word a message is, and how far anything made from it can be trusted."""
 
 from collections.abc import Iterable
 from typing import Literal, get_args

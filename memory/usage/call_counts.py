@@ -224,10 +224,6 @@ class _SpentOfDay(TypedDict):
     unpriced_calls: NotRequired[int]
 
 
-def _show_nothing() -> _Shown:
-    return {"context_tokens": 0, "recall_tokens": 0, "hook_tokens": 0, "captured": 0}
-
-
 def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -> Days:
     """An answer: ``days``, those that had anything; of the whole time ``tools``, the most called first, ``hooks`` by host;
     ``kinds`` of entries. ``pending`` is what was counted and not written yet. With a ``tool``, the calls of each day are
@@ -236,7 +232,9 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
     by_day: defaultdict[int, CallSums] = defaultdict(CallSums)
     by_tool: defaultdict[str, CallSums] = defaultdict(CallSums)
     by_host: defaultdict[str, CallSums] = defaultdict(CallSums)
-    shown: defaultdict[int, _Shown] = defaultdict(_show_nothing)
+    shown: defaultdict[int, _Shown] = defaultdict(
+        lambda: {"context_tokens": 0, "recall_tokens": 0, "hook_tokens": 0, "captured": 0}
+    )
     for each in called:
         if each.source == "hook":
             by_host[each.name].add(each)

@@ -87,7 +87,7 @@ def read_usage(raw: Any, where: str, limits: Limits) -> ModelUsage | None:
     known = {name: value for name, value in given.items() if name in _KNOWN and value is not None}
     if not known:
         return None
-    cost = next(_values(known, _COST), None)
+    cost = next((known[name] for name in _COST if known.get(name) is not None), None)
     model = given.get("model")
     return replace(
         _counts(known, given, where),
@@ -148,10 +148,6 @@ def _is_counted_beside(known: StoredJson, sent: int, cached: int, total: int | N
 def _details(given: StoredJson, names: Sequence[str]) -> StoredJson:
     found: StoredJson = next((given[name] for name in names if isinstance(given.get(name), dict)), {})
     return {snake_case(key): value for key, value in found.items()}
-
-
-def _values(given: StoredJson, names: Sequence[str]) -> Iterator[Any]:
-    return (given[name] for name in names if given.get(name) is not None)
 
 
 def _count(given: StoredJson, names: Sequence[str], where: str, *, most: int = MOST_TOKENS) -> int | None:

@@ -37,8 +37,8 @@ class Window:
 def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0) -> Window:
     """Build the window of a thread, from its newest visible messages, in order; ``older`` counts the others.
 
-    Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of the
-    user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap.
+    Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of
+    the user's where it is older. If the window does not reach back to that gap, it is the window of the whole thread.
     Before the gap, which images and results count as the newest depends on the messages in the call.
 
     ``limit="observed"`` shows everything: only the room that there is cuts it.

@@ -114,9 +114,9 @@ def check_holder(run: Run, claim: str) -> None:
             "with resume_run"
         )
     if not claim:
+        giver = "resume_run" if run.epoch else "start_run"
         raise Conflict(
-            f"{_describe_held(run)}. Only its holder can move it, with the claim that {_taken_by(run)} gave; "
-            f"{_FROM_RUNNING}"
+            f"{_describe_held(run)}. Only its holder can move it, with the claim that {giver} gave; {_FROM_RUNNING}"
         )
     if claim != run.claim:
         raise Conflict(
@@ -139,12 +139,6 @@ def _describe_held(run: Run) -> str:
         f"run {run.run_id!r} is running: {run.claimed_by} {'resumed' if run.epoch else 'started'} it at "
         f"{iso(run.claimed_at)} and has it until {iso(run.claimed_until)}"
     )
-
-
-def _taken_by(run: Run) -> str:
-    if run.epoch:
-        return "resume_run"
-    return "start_run"
 
 
 def _describe_ended(run: Run) -> str:

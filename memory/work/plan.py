@@ -19,7 +19,6 @@ from layerlore.memory.work.work_answers import (
     AllOpenWork,
     OpenPlanRow,
     OpenRunRow,
-    OpenStep,
     OpenWorkAnswer,
     PlanAnswer,
     PlanChanged,
@@ -267,16 +266,17 @@ async def _list_open(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> list[
     noted = [thread for thread in tasks if thread.thread_id not in others]
     items: list[tuple[int, OpenPlanRow | OpenRunRow | TaskRow]] = []
     for plan in found.plans:
-        row: OpenPlanRow = {**_show_open_plan(plan, now), "open_steps": _list_steps(plan)}
+        steps = [step for step in plan.plan["steps"] if step["status"] in OPEN]
+        row: OpenPlanRow = {
+            **_show_open_plan(plan, now),
+            "open_steps": [
+                {"id": step["id"], "status": step["status"], "description": _cut(step["description"])} for step in steps
+            ],
+        }
         items.append((plan.updated_at, row))
     items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
     items += [(thread.updated_at, _show_task(thread, now)) for thread in noted]
     return [shown for _, shown in sorted(items, key=lambda item: -item[0])]
-
-
-def _list_steps(found: OpenPlan) -> list[OpenStep]:
-    steps = [step for step in found.plan["steps"] if step["status"] in OPEN]
-    return [{"id": step["id"], "status": step["status"], "description": _cut(step["description"])} for step in steps]
 
 
 def _show_task(thread: Thread, now: int) -> TaskRow:
@@ -492,14 +492,10 @@ async def _write(
         # The kept answer holds no words of the plan, so they come from its history.
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
     was = kept.revisions.get(replaced) if kept and replaced else None
-    change = _show_change(stored)
+    change = cast("PlanChanged", {name: value for name, value in stored.items() if name != "thread_id"})
     if was:
         change["replaced_goal"] = was.plan["goal"]
     return {**_answer(meant, kept), "change": change}
-
-
-def _show_change(stored: _StoredChange) -> PlanChanged:
-    return cast("PlanChanged", {name: value for name, value in stored.items() if name != "thread_id"})
 
 
 def _ids(revision: Revision) -> set[str]:

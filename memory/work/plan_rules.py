@@ -241,7 +241,10 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         if "description" not in item:
             raise InvalidInput(f"{where}.description: is missing; every step needs one")
         said.append(_check_fields(item, where))
-    _check_distinct([item.get("id") for item in items])
+    named = [item.get("id") for item in items]
+    for place, step_id in enumerate(named):
+        if step_id is not None and (first := named.index(step_id)) < place:
+            raise InvalidInput(f"plan.steps[{place}].id: {describe(step_id)} is the id of steps[{first}] too")
     phase = change.get("current_phase", before["current_phase"])
     known, same = _match_steps(items, before["steps"])
     own = {item["id"] for item in items if "id" in item}
@@ -264,12 +267,6 @@ def _apply_whole(before: StoredPlan, change: _PlanChange) -> StoredPlan:
         "steps": steps,
         "last_id": ids.last,
     }
-
-
-def _check_distinct(ids: Sequence[str | None]) -> None:
-    for place, step_id in enumerate(ids):
-        if step_id is not None and (first := ids.index(step_id)) < place:
-            raise InvalidInput(f"plan.steps[{place}].id: {describe(step_id)} is the id of steps[{first}] too")
 
 
 def _match_steps(items: Sequence[StoredJson], steps: Sequence[PlanStep]) -> tuple[list[PlanStep | None], list[bool]]:

@@ -45,7 +45,9 @@ async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequen
     """Add lines to a run of a thread that the transaction holds. Nothing happens where no such run exists."""
     before = await runs.read_spent(tx, scope, thread, run_id)
     if before is not None:
-        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))
+        merged = _merge([*_read(before), *lines])
+        spent = to_json([[agent, line.model, *astuple(line.spent)] for agent, line in merged])
+        await runs.spend(tx, scope, thread, run_id, spent)
 
 
 async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:
@@ -88,10 +90,6 @@ def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
 
 
-def _write(lines: Iterable[AgentLine]) -> str:
-    return to_json([[agent, line.model, *astuple(line.spent)] for agent, line in lines])
-
-
 def _read(text: str) -> list[AgentLine]:
     return [(agent, UsageLine(model, "", Spent(*counts))) for agent, model, *counts in list_of(text)]
 
@@ -109,8 +107,8 @@ _LARGE_KEYS: tuple[Literal["resumed", "pending_tool_calls", "output"], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RunListing:
-    """Which runs, newest first; what is empty or None asks for nothing. ``since`` and ``until`` are milliseconds since
-    1970, included, of when a run was made."""
+    """A listing of runs, newest first. Fields that are empty or None do not restrict it. ``since`` and ``until`` are
+    milliseconds since 1970, included, of when a run was made."""
 
     statuses: list[ShownStatus] = field(default_factory=list)
     workflow_id: str = ""

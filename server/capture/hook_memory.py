@@ -116,7 +116,7 @@ class LocalMemory:
         self, host: str, thread_id: str, question: str, *, max_tokens: int, told: Collection[str], gone: int
     ) -> Injection:
         return await make_injection(
-            self._engine, self._scope, thread_id, question, max_tokens=max_tokens, told=frozenset(told), gone=gone
+            self._engine, self._scope, thread_id, question, max_tokens=max_tokens, shown=frozenset(told), gone=gone
         )
 
     def count_shown(self, host: str, tokens: int) -> None:

@@ -108,7 +108,7 @@ class HookService:
                 )
             # Marked as shown only after the host took them. Otherwise a hook that timed out would hide them for good.
             if found.text and await show(found.text):
-                session.note_told(found.told)
+                session.note_told(found.marks)
                 session.note_shown(found.tokens, self._engine.now())
                 opened.memory.count_shown(call.host, found.tokens)
             await self._sessions.write(session, opened.scope)

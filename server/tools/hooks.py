@@ -115,7 +115,7 @@ async def show_memory(
     found = await memory.show(host, thread, question, max_tokens=max_tokens, told=told, gone=gone)
     if found.text:
         memory.count_shown(host, found.tokens)
-    return {"text": found.text, "tokens": found.tokens, "told": sorted(found.told)}
+    return {"text": found.text, "tokens": found.tokens, "told": sorted(found.marks)}
 
 
 def _read_messages(messages: list[Any], id_chars: int) -> Iterator["CapturedMessage"]:

@@ -83,7 +83,7 @@ async def by_digest(tx: Tx, digest: str) -> ApiKey | None:
 
 
 async def read_all(tx: Tx) -> list[ApiKey]:
-    """The keys of all tenants, oldest first, those that may no more be used among them."""
+    """The keys of all tenants, oldest first, including revoked and expired ones."""
     return [_key(row) for row in await _LISTED.rows(tx)]
 
 

@@ -65,7 +65,7 @@ async def once(
 
 
 async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Mapping[str, Any]) -> None:
-    """Keep an answer for a request, in place of an earlier one; not if its key was used for another request."""
+    """Store an answer for a request in place of an earlier one, unless its key was used for another request."""
     of = {**of_scope(scope), "key": request.stored_key}
     # The claim does nothing where an answer is stored already. The update below replaces that one.
     await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now)

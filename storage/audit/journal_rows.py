@@ -46,8 +46,8 @@ class Journaled:
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included; ``before`` is the number of the
-    row that they were appended before."""
+    """A filter of rows. Fields that are None do not restrict it. ``since`` and ``until`` are both included; only rows
+    appended before the row with the number ``before`` are read."""
 
     tenant_id: str | None = None
     agent_id: str | None = None
@@ -66,7 +66,7 @@ _APPEND = insert(journal).inline().values(**parameters(*_given))
 
 
 async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
-    """Write a row. Asks for no right but that to append."""
+    """Write a row. It needs only the right to append."""
     row = {
         "tenant_id": scope.tenant_id,
         "agent_id": scope.agent_id,

@@ -17,8 +17,8 @@ from layerlore.storage.core.transaction import Tx
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those
-    whose price is not known, whose cost is counted as none."""
+    """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those whose
+    price is not known, and count as free."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -105,7 +105,7 @@ _BY_AGENT = _sums_by(usage.c.agent_id, *_by_model).where(_of_tenant)
 
 
 def _spent(sums: Sequence[Any]) -> Spent:
-    """Postgres sums to decimals."""
+    """Sums as integers, since Postgres gives decimals."""
     return Spent(*map(int, sums))
 
 

@@ -44,7 +44,7 @@ async def hmac_key(tx: Tx) -> bytes:
 
 
 async def put_trial(tx: Tx) -> None:
-    """Write something that needs room, to find out whether anything can be written; for ``remove_trial`` afterwards."""
+    """Write something that needs room, to find out whether anything can be written; ``remove_trial`` removes it."""
     await tx.run(_PUT_TRIAL, value="x" * _TRIAL_CHARS)
 
 
@@ -59,13 +59,13 @@ async def owe_rewrite(tx: Tx) -> None:
 
 
 async def rewrite_owed(tx: Tx) -> str | None:
-    """How often something was erased since the file was last rewritten; None: it holds nothing of it."""
+    """How often something was erased since the file was last rewritten; None: the file holds nothing of it."""
     owed: str | None = await tx.scalar(_REWRITE_OWED)
     return owed
 
 
 async def rewritten(tx: Tx, owed: str) -> None:
-    """The file was rewritten after ``rewrite_owed`` answered this."""
+    """Note that the file was rewritten after ``rewrite_owed`` returned this number."""
     await tx.run(_REWRITTEN, owed=owed)
 
 

@@ -374,7 +374,7 @@ class _Writer:
                     raise PatternError(f"a condition of more than a character: {branch}")
         return items, may_end
 
-    # What matches
+    # The match itself
 
     def _sequence(self, items: Sequence[Any], flags: int) -> str:
         made: list[str] = []

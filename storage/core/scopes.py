@@ -181,8 +181,8 @@ _LOCK = select(resources.c.next_event_seq).where(in_scope(resources)).with_for_u
 
 
 async def lock(tx: Tx, scope: Scope) -> bool:
-    """Hold the resource until the transaction ends if it is known, and make none. Returns whether it is known: one
-    of which nothing was written, or which was erased, is not."""
+    """Lock the resource until the transaction ends, if it is known; never make it. Returns whether it is known. A
+    resource without any write, or one that was erased, is not."""
     return await tx.one(_LOCK, **of_scope(scope)) is not None
 
 

@@ -112,7 +112,7 @@ class Tx(Protocol):
         ...
 
     async def enter(self, scope: Scope) -> None:
-        """From now on, the transaction is bound to the scope. For one that began by looking for it in all of them."""
+        """Bind the transaction to the scope from now on: for one that first had to find the scope among all."""
         ...
 
 
@@ -260,12 +260,13 @@ class Database(Protocol):
 
     @property
     def unfit(self) -> str:
-        """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
-        no such second line."""
+        """Why the database does not keep tenants apart by itself if a statement forgets to; "" if it does, and for
+        SQLite, which has no such second line."""
 
     @property
     def home(self) -> "Database":
-        """Where the keys and the spending of all tenants are. It is itself, unless the tenants are on several clusters."""
+        """The database with the keys and the spending of all tenants. It is itself, unless the tenants are on several
+        clusters."""
         ...
 
     @property

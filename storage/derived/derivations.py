@@ -150,7 +150,7 @@ async def drop_title(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int]
 
 
 async def fallen(tx: Tx, scope: Scope, thread: Thread, stood: RestingDocuments) -> Again:
-    """After messages went: the documents that fell back."""
+    """The documents that fell back after messages went."""
     again: Again = []
     if stood.session_memory:
         again += [(uid, "session_memory", seq) for uid, seq in await _behind(tx, scope, thread, stood.session_memory)]
@@ -213,7 +213,7 @@ async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, 
 
 
 async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
-    """After messages got other content: what describes a run with one in it is made again. Documents stay: the next
+    """After messages got other content: every text about a run with one of them is made again. Documents stay: the next
     messages rewrite them."""
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)

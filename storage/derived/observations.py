@@ -302,7 +302,7 @@ async def put_away(tx: Tx, scope: Scope, thread_uid: str, ids: Mapping[int, int 
 
 
 async def discard(tx: Tx, scope: Scope, thread: Thread, after: int) -> None:
-    """Forget what was noted ahead of batches above ``after``; the observer's cursor is to be there."""
+    """Forget the notes made ahead in batches above ``after``, where the observer's cursor will be."""
     await tx.run(_DISCARD, **of_thread(scope, thread.thread_uid), after=after)
 
 
@@ -404,7 +404,7 @@ async def gaps(tx: Tx, scope: Scope, thread_uid: str) -> list[Gap]:
 
 
 async def close(tx: Tx, scope: Scope, thread_uid: str, gap: Gap, upto: int, *, now: int) -> None:
-    """Take a gap away as far as the seq: what covers it has been put there."""
+    """Close a gap up to the seq, since new notes cover it."""
     of = of_thread(scope, thread_uid)
     await tx.run(_FORGET, **of, ids=[gap.observation_id])
     if upto < gap.to_seq:
@@ -451,14 +451,14 @@ async def _forget_shown(tx: Tx, of: dict[str, Any], observed: int, seqs: Collect
 
 
 def _run(seq: int, ends: Sequence[int], observed: int) -> tuple[int, int]:
-    """The batch in which a message was noted: behind where the one before ended, and up to its own end."""
+    """The batch in which a message was noted: from the end of the batch before it to its own end."""
     lo = max((end for end in ends if end < seq), default=0)
     hi = min((end for end in ends if end >= seq), default=observed)
     return lo, min(hi, observed)
 
 
 def _above(ids: Collection[int], rows: Sequence[Sequence[Any]]) -> set[int]:
-    """The reflections that the rows went into, directly or by way of others."""
+    """The reflections that the rows went into, directly or through others."""
     by = {id_: superseded_by for id_, superseded_by, _, _ in rows if superseded_by is not None}
     found: set[int] = set()
     todo = list(ids)

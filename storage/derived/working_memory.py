@@ -120,7 +120,7 @@ _TAKE_OVER = insert(document_sources).from_select(
 
 
 async def take_over(tx: Tx, scope: Scope, thread_uid: str, version: int, *, of_version: int) -> None:
-    """Write down that a new version holds the words of another: it was made from the same messages."""
+    """Record that a new version holds the words of another, so it was made from the same messages."""
     of = of_thread(scope, thread_uid)
     await tx.run(_TAKE_OVER, **of, new_version=version, of_version=of_version)
 
@@ -396,7 +396,7 @@ async def read_contents(
 
 
 async def show_forgotten(tx: Tx, scope: Scope, thread: Thread | None, *, after: int, upto: int) -> None:
-    """Show again what the forgets hid that made the versions after one and up to another: they were undone."""
+    """Show again what forgets hid, after they were undone: those that made the versions after one and up to another."""
     statements, of = _owner(scope, thread)
     await tx.run(statements.show, **of, after=after, upto=upto)
 

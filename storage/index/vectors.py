@@ -203,7 +203,7 @@ _DONE_EVERYWHERE = Look("layerlore_count_vectors", _done, _COUNT)
 
 
 async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
-    """How far the rows of a scope have vectors of the model."""
+    """How many rows of a scope have vectors of the model."""
     total: int = await tx.scalar(_TOTAL, **of_scope(scope))
     done: int = await tx.scalar(_DONE, model=model, **_part(scope))
     return Progress(total, done)
@@ -220,7 +220,7 @@ async def count_there(tx: Tx, scope: Scope, row_ids: Collection[int]) -> int:
 
 
 async def progress_everywhere(tx: Tx, model: str) -> Progress:
-    """How far the rows of all scopes have vectors of the model."""
+    """How many rows of all scopes have vectors of the model."""
     ((total,),) = await _TOTAL_EVERYWHERE.rows(tx)
     ((done,),) = await _DONE_EVERYWHERE.rows(tx, model=model)
     return Progress(total, done)
@@ -342,7 +342,7 @@ async def last_used(tx: Tx) -> dict[str, int]:
 
 
 async def forget_use(tx: Tx, used: Mapping[str, int]) -> None:
-    """Forget embedders, but for those that were noted again since ``last_used`` answered this of them."""
+    """Forget embedders, except those used again since ``last_used`` returned these times."""
     for model, at in used.items():
         if await tx.run(_DROP, name=_IN_USE + model, was=str(at)):
             # The model has no user left: its next one may have another dimension.
@@ -365,7 +365,7 @@ async def agree_on_dimension(tx: Tx, model: str, dimension: int) -> int:
 
 
 async def take_lease(tx: Tx, model: str, holder: str, *, now: int, until: int) -> bool:
-    """Take, or prolong, the right to make up for a model's missing vectors. False while another process has it."""
+    """Take or prolong the lease on making a model's missing vectors. False while another process has it."""
     name, value = _LEASE + model, f"{until} {holder}"
     stored = await tx.scalar(_VALUE, name=name)
     if stored is None:
@@ -377,7 +377,7 @@ async def take_lease(tx: Tx, model: str, holder: str, *, now: int, until: int) -
 
 
 async def return_lease(tx: Tx, model: str, holder: str) -> None:
-    """Let another process have it, if this one still does."""
+    """Release the lease, if this process still has it."""
     stored = await tx.scalar(_VALUE, name=_LEASE + model)
     if stored is not None and stored.partition(" ")[2] == holder:
         await tx.run(_DROP, name=_LEASE + model, was=stored)

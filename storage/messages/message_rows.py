@@ -415,7 +415,10 @@ async def append(
     given = [draft.id for draft in drafts if not draft.has_new_id]
     met = map(_Known._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
     known = {old.id: old for old in met}
-    erased = await _find_erased(tx, scope, thread, [id_ for id_ in given if id_ not in known])
+    erased: set[str] = set()
+    # Most threads lost no message, and then nothing is read.
+    if thread.next_seq - 1 > thread.message_count:
+        erased = await find_erased_ids(tx, scope, thread.thread_uid, [id_ for id_ in given if id_ not in known])
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
     stored: list[Stored] = []
     rows: list[dict[str, Any]] = []
@@ -549,12 +552,6 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
     }
 
 
-async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
-    """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
-    lost_some = thread.next_seq - 1 > thread.message_count
-    return await find_erased_ids(tx, scope, thread.thread_uid, ids) if lost_some else set()
-
-
 async def _meet_again(
     tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft, replace_known: bool
 ) -> tuple[Stored, int]:
@@ -587,7 +584,7 @@ async def _meet_again(
 
 
 async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:
-    """Whether the draft has just the parts that are stored, and halves of calls that went with an erasure."""
+    """Whether the draft has exactly the stored parts and halves of calls that an erasure took."""
     stored = parts_of(old.parts)
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
     if not lost or to_json(without(draft.parts, lost)) != old.parts:

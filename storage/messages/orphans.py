@@ -178,7 +178,7 @@ async def add_beside_deleted(
     search_text: SearchText,
     origin: Origin | None = None,
 ) -> Appended:
-    """``messages.append``, and no half of a tool call is left alone by it.
+    """Append as ``message_rows.append`` does, without leaving a half of a tool call alone.
 
     Raises Conflict also for a tool result whose call is deleted.
     """

@@ -150,7 +150,7 @@ async def list_of_actor(tx: Tx, scope: Scope, actor: str) -> list[str]:
 
 
 async def _lies(tx: Tx, scope: Scope, source: MovedSource) -> bool:
-    """Whether the message is there, with the text that the source was found in."""
+    """Whether the message exists with the text that the source was found in."""
     of = of_thread(scope, source.thread_uid)
     revision = await tx.scalar(_LIES, **of, message_seq=source.message_seq)
     return revision is not None and int(revision) == source.revision
@@ -187,7 +187,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: it is neither forgotten nor marked as wrong, and its sources exist."""
+    """An entry. ``told``: it can be shared, as it is neither forgotten nor marked as wrong, and its sources exist."""
 
     entry: Entry
     told: bool
@@ -265,7 +265,7 @@ async def add_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchTe
 
 
 async def change_entry(tx: Tx, scope: Scope, entry: Entry, *, search_text: SearchText) -> None:
-    """Have an entry be this."""
+    """Replace the stored fields of an entry."""
     new = {f"new_{name}": getattr(entry, name) for name in _ENTRY if name != "entry_id"}
     await tx.run(_CHANGE_LINE, **of_scope(scope), of_entry=entry.entry_id, **new)
     await kept.index_anew(tx, scope, entry.entry_id, search_text)

@@ -340,7 +340,7 @@ async def _add_versions(
 
 
 def _said(of: MovedTable, row: Stored) -> Any:
-    """A version without what later ones change of it."""
+    """The fields of a version that later ones never change."""
     return {name: row[name] for name in of.columns if name != "is_open"}
 
 

@@ -175,7 +175,7 @@ async def put_state(tx: Tx, scope: Scope, thread_uid: str, state: dict[str, Any]
 
 
 async def _request_work(tx: Tx, scope: Scope, uid: str, at: dict[str, Any], last: int, now: int) -> None:
-    """Ask for what the cursors have not come to."""
+    """Request the work that the cursors have not reached."""
     cursors = {"entries": "entries_seq", "profile": "profile_seq", "session_memory": "session_seq"}
     wanted: list[tuple[Kind, int, int]] = [(kind, last, now) for kind in _WORK if at[cursors[kind]] < last]
     if last > at["buffered_seq"] and last > at["observed_seq"]:

@@ -85,7 +85,7 @@ OWNED: tuple[Table, ...] = tuple(
 
 
 def _hangs_on_thread(table: Table) -> bool:
-    """Whether its rows are named within their thread, and go with it."""
+    """Whether the table's rows are named within their thread, and go with it."""
     key = tuple(column.name for column in table.primary_key)
     by = [tuple(each.column_keys) for each in table.foreign_key_constraints if each.referred_table is threads_table]
     return key[: len(THREAD)] == THREAD and THREAD in by

@@ -102,7 +102,7 @@ _NEWEST_BY_TIME = (
     .offset(bindparam("skipped"))
     .limit(1)
 )
-# Messages of user interfaces do not count, but they go with their time like all others.
+# Messages of user interfaces do not count, but they expire like all others.
 _BEFORE_TIME = (
     _FOUND.where(in_scope(messages), _visible, tuple_(*_order) > _place("after"), tuple_(*_order) < _place("before"))
     .order_by(*_order)
@@ -239,7 +239,7 @@ class Times:
 
 
 def _of(table: Table, *past: ColumnElement[bool]) -> Select[Any]:
-    """Written so that SQLite looks for the time, and not through all scopes in their order."""
+    """A condition in a form for which SQLite searches by time, and does not walk all scopes in order."""
     return select(*(table.c[name].op("||")("").label(name) for name in SCOPE)).where(*past)
 
 

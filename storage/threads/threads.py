@@ -1,6 +1,6 @@
 """Threads: found, made by their first message, listed, updated, counted; and how far background work has read them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -290,8 +290,8 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads, and in which order; what is None asks for nothing. ``since`` and ``until`` are of ``order_by``, in
-    milliseconds since 1970, both included."""
+    """A filter of threads and their order. Fields that are None do not restrict it. ``since`` and ``until`` are of
+    ``order_by``, in milliseconds since 1970, both included."""
 
     agents: Collection[str] | None = None
     resource_id: str | None = None
@@ -530,14 +530,10 @@ async def search_at(
     """The same of those alone whose id and title (or "") fit, among the newest 100,000."""
     names = await tx.all(_NAMES, **of_scope(scope), most=_MOST_LOOKED_AT)
     found = [uid for uid, thread_id, title in names if fits(thread_id, title or "")]
-    return len(found), await _read_chosen(tx, scope, found[offset : offset + limit])
-
-
-async def _read_chosen(tx: Tx, scope: Scope, uids: Sequence[str]) -> list[Thread]:
-    by_uid = {
-        each.thread_uid: each for each in map(make_thread, await tx.all(_CHOSEN, **of_scope(scope), uids=list(uids)))
-    }
-    return [by_uid[uid] for uid in uids]
+    uids = found[offset : offset + limit]
+    chosen = map(make_thread, await tx.all(_CHOSEN, **of_scope(scope), uids=uids))
+    by_uid = {each.thread_uid: each for each in chosen}
+    return len(found), [by_uid[uid] for uid in uids]
 
 
 AHEAD_MS = 86_400_000

@@ -411,9 +411,9 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; what is empty or None asks for nothing. ``now`` says which have expired: they have no other of the
-    ``statuses``, and are among them if ``expired``. ``since`` and ``until`` mean when a run was made, both times
-    included. ``has`` decides by the run."""
+    """A filter of runs. Fields that are empty or None do not restrict it. ``now`` says which have expired: they have no
+    other of the ``statuses``, and are among them if ``expired``. ``since`` and ``until`` mean when a run was made, both
+    times included. ``has`` decides by the run."""
 
     now: int
     statuses: Sequence[Status] = ()

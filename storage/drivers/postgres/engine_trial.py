@@ -25,7 +25,7 @@ SILENT = (
     "only: name in postgres.listen_url a URL past the pooler"
 )
 
-# Nothing is known then: the server is away or busy, a standby, or refuses us.
+# These errors show nothing: the server is away or busy, a standby, or refuses us.
 _UNKNOWN = (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError)
 # An engine does not know a statement, or a pooler does not pass it on.
 _REFUSALS: tuple[type[Exception], ...] = (

@@ -56,7 +56,9 @@ class PostgresHints:
     def __init__(self, url: str, key: bytes) -> None:
         """``key``: the installation's own secret."""
         self._url = read_url(url)
-        self._digest = lru_cache(maxsize=4096)(lambda text: _hmac(key, text))
+        self._digest = lru_cache(maxsize=4096)(
+            lambda text: hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_DIGEST_CHARS]
+        )
         self._channel = f"layerlore_{self._digest('hints')}"
         self._listeners = Listeners()
         self._pending: set[Scope] = set()
@@ -191,7 +193,3 @@ class PostgresHints:
 
     def _digest_of(self, scope: Scope) -> str:
         return self._digest("\x00".join((scope.tenant_id, scope.agent_id, scope.resource_id)))
-
-
-def _hmac(key: bytes, text: str) -> str:
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:_DIGEST_CHARS]

@@ -122,7 +122,7 @@ async def _connected(url: str) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def _alone(connection: Connection, tenant_id: str) -> AsyncIterator[None]:
-    """While no other move of the tenant runs. Raises Conflict."""
+    """Keep other moves of the tenant out. Raises Conflict if one runs."""
     async with connection.transaction():
         await connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
         if not await connection.fetchval(_ALONE, tenant_id):
@@ -222,7 +222,7 @@ class _Move:
         return moved
 
     async def _pass_numbers(self, source: Connection) -> None:
-        """See to it that the target gives no number again that a row of the tenant has."""
+        """Make sure that the target never gives a number again that a row of the tenant has."""
         for table in (*self._tables, *self._journal):
             if not table.is_numbered:
                 continue

@@ -278,7 +278,7 @@ class PostgresTx:
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         if not rows:
             return
-        # It does not say how many rows it changed, and is used for writing alone.
+        # executemany does not say how many rows it changed. It is used for writing only.
         sql = compiled(statement, DIALECT)
         self._note_change(sql, len(rows))
         # Two statements that run as one do not see each other's rows, so each has a table of its own.

@@ -202,7 +202,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
 
 
 def _copy(backup: Path, copy: Path) -> None:
-    """With the log that lies beside it: a copy of a running server's files is one of both."""
+    """Copy a file together with the log beside it, since a running server's data is in both."""
     for ending in ("", *_BESIDE):
         source, target = backup.with_name(backup.name + ending), copy.with_name(copy.name + ending)
         target.unlink(missing_ok=True)
@@ -243,7 +243,7 @@ def _take_over_mode(store: Path, copy: Path) -> None:
 
 
 def _put_log_into(store: Path) -> None:
-    """So that the former file is whole in itself. A damaged one stays with its log."""
+    """Write the log into the former file, so that the file is whole by itself. A damaged one keeps its log."""
     if not store.exists():
         return
     try:

@@ -200,7 +200,7 @@ def _read_unit(
     rows: RowCache,
     vectors: VectorCache,
 ) -> tuple[R, set[str]]:
-    """Its answer, and the damaged part of the rows that it read."""
+    """The unit's answer, and the damaged part of the rows that it read."""
     connection.execute("BEGIN")
     try:
         tx = SqliteTx(

@@ -70,7 +70,7 @@ class DatabaseFile:
         self._log = {name: _identity(name) for name in (f"{real}-wal", f"{real}-shm")}
 
     def check(self) -> None:
-        """Three looks at the disk's directory, some microseconds. Raises Displaced."""
+        """Check the three paths, which takes some microseconds. Raises Displaced."""
         found = _identity(self._path)
         if found != self._identity:
             raise Displaced(_GONE if found is None else _REPLACED)
@@ -146,7 +146,9 @@ def _migrate_sqlite(connection: driver.Connection) -> int:
             )
         # An existing key stays: marks and fingerprints that are stored were made with it.
         connection.execute("INSERT OR IGNORE INTO installation VALUES ('hmac_key', ?)", (secrets.token_hex(32),))
-        _make_fts_deletes_secure(connection)
+        # Deleted words then leave the index's pages at once. Before SQLite 3.42 they go when segments merge.
+        if driver.VERSION >= driver.SECURE_DELETE_FTS_VERSION:
+            connection.execute("INSERT INTO search_text(search_text, rank) VALUES ('secure-delete', 1)")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -172,9 +174,3 @@ def _statements(script: str) -> Iterator[str]:
             yield pending
             pending = ""
     assert not pending.strip(), f"unfinished statement: {pending}"
-
-
-def _make_fts_deletes_secure(connection: driver.Connection) -> None:
-    """Deleted words leave the index's pages at once (SQLite 3.42; before it they go when segments merge)."""
-    if driver.VERSION >= driver.SECURE_DELETE_FTS_VERSION:
-        connection.execute("INSERT INTO search_text(search_text, rank) VALUES ('secure-delete', 1)")

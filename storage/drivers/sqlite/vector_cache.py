@@ -87,7 +87,7 @@ class CodeCache:
         self._most = most_bytes
         # No codes: too large to be kept.
         self._held = StampedCache[_CodeKey, Stamp, ScopeCodes | None](
-            _MOST_SCOPES, size=_count_bytes, most_size=most_bytes
+            _MOST_SCOPES, size=lambda held: 0 if held is None else held.size, most_size=most_bytes
         )
 
     async def find(self, tx: Tx, scope_token: str, model: str, bytes_each: int) -> ScopeCodes | None:
@@ -113,12 +113,6 @@ class CodeCache:
         if read is not None:
             self._held.keep(key, stamp, None if read.size > self._most // 2 else read)
         return read
-
-
-def _count_bytes(held: ScopeCodes | None) -> int:
-    if held is None:
-        return 0
-    return held.size
 
 
 def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArray:

@@ -158,6 +158,6 @@ async def test_a_new_conversation_is_no_error_and_says_how_more_is_told(tools: T
     await tools.say("trip", TOLD)
     told = await tools("get_context", thread_id="new")
     assert "Likes it strong." in told
-    assert "with the user's message as query" in told
+    assert "pass the user's message as query" in told
     told = await tools("get_context", thread_id="new", query="zebra")
     assert "nothing that is remembered fits the query" in told
