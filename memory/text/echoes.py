@@ -60,7 +60,6 @@ _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
 # On a page of messages, the further lines of a text begin with a space.
 _READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
 _RECALLED = linear_re.compile(rf"{linear_re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
-_TO_CLOSING = linear_re.compile(rf"\s{_CLOSING}")
 _STATUS = "pending|in_progress|completed|failed|skipped"
 _PLAN = (
     r"Goal: [^\n]*\n\s*Phase: [^\n]*, iteration \d+"
@@ -175,7 +174,7 @@ def strip_blocks(text: str) -> str:
     """The text without our blocks and without answers of a recall, and with everything else: for texts that were written
     to be kept, where a line that looks like ours may be meant."""
     if PREAMBLE in text:
-        found = _RECALLED.sub("", _strip_answers_to_closing(text))
+        found = _RECALLED.sub("", text)
     else:
         found = text
     if _MARK in found:
@@ -210,7 +209,7 @@ def _strip_marked(text: str) -> str:
     whole = _unquote(_unescape(text.replace("\r\n", "\n")))
     found = whole
     if PREAMBLE in found:
-        found = _RECALLED.sub("", _strip_answers_to_closing(found))
+        found = _RECALLED.sub("", found)
     if _TASK in found:
         found = _strip_tasks(found)
     if _SECTION_SIGN in found:
@@ -224,16 +223,6 @@ def _strip_marked(text: str) -> str:
     if found == whole:
         return text
     return found
-
-
-def _strip_answers_to_closing(text: str) -> str:
-    """The text without the answers of a recall that have both their beginning and their last line."""
-    first, *answers = text.split(PREAMBLE)
-    kept = [first]
-    for answer in answers:
-        closing = _TO_CLOSING.search(answer)
-        kept.append(answer[closing.end() :] if closing else PREAMBLE + answer)
-    return "".join(kept)
 
 
 def _strip_tasks(text: str) -> str:

@@ -294,6 +294,16 @@ async def test_a_single_recalled_line_is_known_again_between_own_words(answers: 
             assert words == split_words(said.format("", "")), line
 
 
+async def test_own_words_between_the_lines_of_a_pasted_answer_are_found(tools: Tools) -> None:
+    await tools.say("work", "The printer is in the cellar.", "The printer needs blue ink.")
+    answer = await tools("recall_memory", query="Where is the printer?")
+    first, *rest = answer.split("\n")
+    own = "No, that printer moved to the attic in June."
+    for at in range(len(rest) + 1):
+        await tools.say(f"pasted {at}", "\n".join([first, *rest[:at], own, *rest[at:]]))
+        assert own in await tools("recall_memory", query="attic in June", thread_id=f"pasted {at}")
+
+
 async def test_of_an_answer_that_a_host_cut_off_nothing_is_left(answers: list[tuple[str, Json, str]]) -> None:
     """It stands as plain text, and nothing says whose it is but its beginning."""
     for tool, given, answer in answers:
