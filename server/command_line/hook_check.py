@@ -1,4 +1,4 @@
-"""Whether the hooks of each host do what they should, for ``layerlore doctor``: a silent hook goes unnoticed."""
+"""Checks the hooks of each host for ``layerlore doctor``, since a hook that stops firing goes unnoticed."""
 
 import asyncio
 import sys
@@ -22,14 +22,14 @@ from layerlore.storage.core import linear_re
 
 SECTION = "hooks"
 SILENT_MS = DAY_MS
-"""A host that was used so much later than its hooks fired last has lost them."""
+"""A host that was used this long after its hooks last fired has lost them."""
 UNUSED_MS = 14 * DAY_MS
-"""The same for a host whose use nothing shows."""
-# Stored under no thread: the answer is that there is none.
+"""The same for a host without transcripts, whose use is unknown."""
+# No thread has this name, so the server answers that it does not exist.
 _ANY_THREAD = "doctor"
 _MOST_BYTES = 64 * 1024 * 1024
 _WAITING_MS = 60 * MINUTE_MS
-# Where the newest transcripts show that a host was used.
+# The folders and names of transcripts, which show when a host was last used.
 _USED = {
     "claude-code": ("HOME/.claude/projects", "*/*.jsonl"),
     "codex": ("CODEX/sessions", "*/*/*/*.jsonl"),
@@ -49,7 +49,7 @@ _PLUGINS = {
 
 
 def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Finding]:
-    """The findings about the hooks of the hosts that are here, or whose hooks ever fired. Changes nothing."""
+    """The findings about the hooks of hosts that are installed, or whose hooks have fired. Changes nothing."""
     places, state = places or Places(), read_hook_state(settings)
     any_set_up = False
     remotes: dict[str, CapturedRemotely] = {}
@@ -66,7 +66,7 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
                 for switched in find_switched_off(name, places):
                     mend = "change that setting, and restart it"
                     yield Finding(SECTION, host.title, f"no hook runs: {switched}", "degraded", mend)
-            # Both call the same hooks, so each message would be shown twice.
+            # Both call the same hooks, so the model would see each text twice.
             if own and plugin:
                 mend = f"run `{suggest('uninstall', name)}`, or remove the plugin"
                 yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
@@ -113,7 +113,7 @@ def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: 
 
 
 async def _check_remote(settings: Settings, remote: CapturedRemotely) -> Finding:
-    """Whether a server over HTTP takes what hooks store."""
+    """A finding about whether a server over HTTP accepts messages of hooks."""
     try:
         await find_remote_thread(open_endpoint(settings, remote.url, remote.key_file), _ANY_THREAD)
     except (RemoteAway, MemoryClosed) as error:
@@ -161,12 +161,12 @@ def _stands_in(path: Path, pattern: str) -> bool:
         text = read_regular(str(path), _MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return False
-    # A user's file of any size is searched, hence the linear engine.
+    # The user's file may have any size, so the search must take linear time.
     return linear_re.Pattern(pattern, 0).search(text) is not None
 
 
 def _find_used(name: str, places: Places) -> int:
-    """When the host last wrote a transcript, in milliseconds since 1970; 0 where nothing shows it."""
+    """When the host last wrote a transcript, in milliseconds since 1970; 0 if that is unknown."""
     folder, pattern = _USED.get(name, ("", ""))
     if folder:
         return max((_read_time(path) for path in places.find(folder).glob(pattern)), default=0)
@@ -222,7 +222,7 @@ def show_hooks(settings: Settings, *, as_json: bool) -> int:
 
 
 class HookCounts(TypedDict):
-    """What hooks did: sessions, messages that they stored, times that they showed something, and its tokens."""
+    """The work of hooks: sessions, stored messages, the number of texts shown, and their tokens."""
 
     sessions: int
     messages: int

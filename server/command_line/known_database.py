@@ -1,4 +1,4 @@
-"""The database that a command works on. A command that only reads does not create one."""
+"""The database of a command. A command that only reads does not create it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ async def expect_database(settings: Settings, *, off: str, absent: str) -> None:
     Raises InvalidInput or NotFound.
     """
     state = await look_at_own_database(settings)
-    # After the look, so that an unknown form of URL is reported in any case.
+    # Checked after the look, which reports a URL of an unknown form in any case.
     if settings.memory == "off":
         raise InvalidInput(f"memory is off: nothing is stored, and so {off}")
     if not state.exists:

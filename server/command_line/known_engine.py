@@ -1,4 +1,4 @@
-"""The engine that a command works with, on an existing database. It takes longer to import than the database alone."""
+"""The engine of a command, on an existing database. Importing it takes longer than importing the database alone."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from layerlore.server.tools.declaration import Call, Declaration
 from layerlore.storage.core.records import Json, Scope
 
 _PATIENCE_MS = 20_000
-"""Long enough to load the embedder: a person prefers a full answer to a quick one."""
+"""Long enough to load the embedder, since a person prefers a full answer to a quick one."""
 
 Plain = Callable[..., Awaitable[Any]]
 """A function that takes a Call first, as a tool does."""
@@ -36,8 +36,8 @@ async def open_known_memory(settings: Settings, *, off: str, absent: str) -> Asy
 async def calling(
     settings: Settings, scope: Scope, *, off: str, absent: str, by_meaning: bool = False
 ) -> AsyncIterator[Ask]:
-    """The tools, called as the person at this machine; ``by_meaning``: with the embedder, which takes a moment to load.
-    Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
+    """Open the memory, and yield a function that calls tools as the person at this machine. ``by_meaning``: with the
+    embedder, which takes a moment to load. Raises InvalidInput, NotFound, StorageUnavailable or DatabaseTooNew."""
     change: Json = {"query_patience_ms": _PATIENCE_MS, "load_patience_ms": _PATIENCE_MS}
     # The embedder takes seconds to load, and ids need no search.
     embedding = settings.embedding.model_copy(update=change if by_meaning else {"embedder": "none"})

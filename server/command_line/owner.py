@@ -1,4 +1,4 @@
-"""The owner of the memory that a command is about, as its options name it, and the project of a folder."""
+"""The owner of the memory that a command's options name, and the project of a folder."""
 
 import os
 import sys
@@ -29,14 +29,14 @@ def describe_scope(scope: Scope) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFilter:
-    """Which tenants, agents and resources a command is about; None: all of them."""
+    """The tenants, agents and resources that a command concerns; None: all of them."""
 
     tenant: str | None = None
     agent: str | None = None
     resource: str | None = None
 
     def matches(self, scope: Scope) -> bool:
-        """Whether the command is about a scope."""
+        """Whether the command concerns a scope."""
         return (
             self.tenant in (None, scope.tenant_id)
             and self.agent in (None, scope.agent_id)

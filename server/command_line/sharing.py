@@ -1,4 +1,4 @@
-"""``layerlore export --project`` and the import of such a file: what a project remembers, shared through a file in git."""
+"""``layerlore export --project`` and the import of such a file: shares a project's memory through a file in git."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
 
 FILE_NAME = "layerlore.jsonl"
-"""The file in a folder that is given."""
+"""The name of the shared file in a folder."""
 STANDARD_OUTPUT = "-"
 MOST_BYTES = 256 * 1024 * 1024
 _MOST_ATTRIBUTES = 1024 * 1024
@@ -36,24 +36,21 @@ def find_project_scope(settings: Settings, tenant: str, project: str) -> Scope:
 
 
 def export_project(settings: Settings, tenant: str, file: str, project: str) -> int:
-    """Bring a file, or the file in a folder, up to what a project's memory shares; what others wrote into it stays.
-    Returns the exit code. Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable, DatabaseTooNew or OSError."""
+    """Update a file, or the file in a folder, with the shared entries of a project's memory. Lines of others stay. Returns
+    the exit code. Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable, DatabaseTooNew or OSError."""
     scope = find_project_scope(settings, tenant, project)
     if file == STANDARD_OUTPUT:
         sys.stdout.writelines(render_lines(asyncio.run(_list(settings, scope, None)).lines))
         return 0
     target = find_shared_file(Path(file).expanduser().absolute())
     before = _read_before(target)
-    # Lines of others stay in the file, so the new lines are merged into what is there.
+    # Lines of others stay in the file, so the new lines are merged into it.
     found = asyncio.run(_list(settings, scope, target if before else None))
     text = "".join(render_lines(found.lines))
-    # An equal file is not touched, so that git shows no change.
+    # An equal file is not written, so that git shows no change.
     if text.encode() != before:
         replace_file(str(target), text.encode(), top=find_top(str(target)))
-    if text.encode() != before:
-        changed = ""
-    else:
-        changed = "; nothing of it is new"
+    changed = "" if text.encode() != before else "; nothing of it is new"
     sys.stdout.write(f"shared {describe_project(scope)} in {target}: {describe_lines(found.lines)}{changed}\n")
     if not _merges_by_union(target):
         sys.stdout.write(f"git merges it by itself with this line in .gitattributes:\n  {target.name} merge=union\n")
@@ -70,19 +67,19 @@ def _read_before(target: Path) -> bytes:
 
 
 def describe_project(scope: Scope) -> str:
-    """For people: the project whose memory a scope is."""
+    """For people: the project of a scope."""
     return f"project {scope.resource_id.removeprefix(PREFIX)!r}"
 
 
 def find_shared_file(path: Path) -> Path:
-    """The file that is meant: in a folder the one of our name."""
+    """The shared file: the path itself, or for a folder the file with our name in it."""
     if path.is_dir():
         return path / FILE_NAME
     return path
 
 
 def describe_lines(lines: dict[str, Json]) -> str:
-    """For people: how much of what is in a file."""
+    """For people: the numbers of each kind of line in a file."""
     there = [line for line in lines.values() if not is_gone(line)]
     replaced = sum(line.get("status") == "superseded" for line in there)
     standing = sum(line[RECORD] == "entry" for line in there) - replaced

@@ -1,4 +1,4 @@
-"""Tables for people, as wide as their terminal, or one line for each row if no terminal exists; and questions to them."""
+"""Output for people: tables as wide as the terminal, findings, progress, and questions."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def print_table(
     width = shutil.get_terminal_size(fallback=(_NEVER_CUT, 0)).columns  # the variable COLUMNS goes first
     console = Console(width=width, highlight=False, markup=False)
     table = _make_table(headings, rows, numbers, total)
-    # A table narrower than its longest words would break ids, which people copy.
+    # A table that is narrower than its longest words would break ids, which people copy.
     if Measurement.get(console, console.options.update(width=_NEVER_CUT), table).minimum <= width:
         console.print(table)
         return
@@ -65,7 +65,7 @@ State = Literal["ok", "degraded", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact. If it is degraded or failed, ``mend`` says how to fix it."""
+    """A fact about the installation. ``mend``: how to fix it if it is degraded or failed."""
 
     section: str
     name: str
@@ -82,7 +82,8 @@ def expect(section: str, name: str, holds: bool, *, yes: str, no: str, mend: str
 
 
 def check_mode(section: str, name: str, value: str, path: Path, *, closed: Literal["rwx", "w"], risk: str) -> Finding:
-    """A file or folder and its mode: degraded if other users have that access. ``risk``: what they could do."""
+    """A finding about the mode of a file or folder: degraded if other users have that access. ``risk``: what they could
+    do."""
     # Windows has access lists, which a mode does not show.
     if os.name != "posix":
         return Finding(section, name, value)
@@ -94,15 +95,15 @@ def check_mode(section: str, name: str, value: str, path: Path, *, closed: Liter
 
 
 LINE_SECONDS = 5.0
-"""A line is printed this often where there is no terminal."""
+"""Without a terminal, a line is printed at this interval."""
 
 Came = Callable[[int, str], None]
-"""Receives how much is done of the whole, and what to say beside it."""
+"""Takes the amount that is done, and a text to show beside it."""
 
 
 @contextmanager
 def show_progress(name: str, total: int | None) -> Iterator[Came]:
-    """Show how far it is to ``total`` (None: it is unknown)."""
+    """Show the progress towards ``total`` (None: unknown)."""
     # Progress goes to standard error, so that the result on standard output stays clean.
     if sys.stderr.isatty():
         columns = (
@@ -133,9 +134,9 @@ def show_progress(name: str, total: int | None) -> Iterator[Came]:
 
 
 def ask_person(question: str) -> bool:
-    """Whether the person agrees; anything but "y" and "yes" is a no. Ctrl-C ends the program.
+    """Whether the person agrees; only "y" and "yes" count as a yes. Ctrl-C ends the program.
 
-    It blocks the event loop, on purpose: from another thread, Ctrl-C would wait for the answer."""
+    It blocks the event loop on purpose: in another thread, Ctrl-C would only work after the answer."""
     with _ending_at_interrupt():
         # Standard error, since standard output may go into a file.
         sys.stderr.write(f"{question} [y/N] ")
@@ -145,9 +146,9 @@ def ask_person(question: str) -> bool:
 
 @contextmanager
 def _ending_at_interrupt() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt at once. asyncio makes a cancellation of it, which a blocked loop does not see."""
+    """Let Ctrl-C raise KeyboardInterrupt at once. asyncio turns it into a cancellation, which a blocked loop never sees."""
     if threading.current_thread() is not threading.main_thread():
-        # Signals come to the main thread alone.
+        # Only the main thread gets signals.
         yield
         return
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

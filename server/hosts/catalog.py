@@ -26,14 +26,14 @@ _OUR_HOOK = linear_re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HostLaunch:
-    """How a host reaches the memory: the program and its arguments, or, with a ``url``, a server over HTTP."""
+    """How a host reaches the memory: by a program with arguments, or, with a ``url``, a server over HTTP."""
 
     command: tuple[str, ...]
     url: str = ""
 
 
 Write = Callable[[HostLaunch], Json]
-"""A launch as the value that stands in a host's file."""
+"""Makes the value for a host's file from a launch."""
 
 
 def plain(launch: HostLaunch) -> Json:
@@ -157,7 +157,7 @@ def _read_platform() -> Platform:
     return found.get(sys.platform, "linux")
 
 
-# The folders with which a path in the catalog may begin: the variables that move it, and where it is without them.
+# The first parts of paths in the catalog: the variables that name such a folder, and its path without them.
 _ROOTS: dict[str, dict[Platform, tuple[tuple[str, ...], str]]] = {
     "HOME": _everywhere("", ""),
     "CONFIG": {
@@ -183,7 +183,7 @@ _ROOTS: dict[str, dict[Platform, tuple[tuple[str, ...], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """One person's folders. Tests give each platform's; a run takes what the process has."""
+    """One person's folders, by default those of this process."""
 
     platform: Platform = field(default_factory=_read_platform)
     home: Path = field(default_factory=Path.home)
@@ -208,12 +208,11 @@ Format = Literal["json", "toml", "yaml"]
 class Host:
     """A program that launches MCP servers.
 
-    ``files``: where its servers stand, as ``server.hosts.catalog`` reads it; of several the first that exists counts,
-    else the first whose folder does.
-    ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
-    it. ``signs``: files and folders that show that it is installed; without,
-    the folder of its file. ``url``: whether it can be given a URL, and ``headers``: the key of the headers beside that. ``opens_folders``: whether people open it in the folder
-    they work in.
+    ``files``: the possible paths of its file with servers, in the form of ``Places.find``; the first that exists counts,
+    else the first with a folder among ``signs``. ``keys``: the path of the object with the servers inside the file.
+    ``project``: the file of one project, as a path inside it. ``signs``: files and folders that show that the host is
+    installed; without them, the folder of its file. ``url``: whether its entry may have a URL. ``headers``: the key of the
+    headers beside the URL. ``opens_folders``: whether people open it in the folder that they work in.
     """
 
     name: str
@@ -368,5 +367,5 @@ HOSTS = (
         signs=("COPILOT/config.json", "COPILOT/settings.json", "COPILOT/session-state", "COPILOT/logs"),
     ),
 )
-"""In the order in which they are listed."""
+"""The hosts in the order of lists."""
 BY_NAME = {host.name: host for host in HOSTS}

@@ -1,4 +1,4 @@
-"""Where each host keeps its hooks, and how a hook of ours stands there. Read in the hosts' documentation."""
+"""The hosts' files with hooks, and the form of our hooks in them, from the hosts' documentation."""
 
 import os
 import shlex
@@ -13,12 +13,12 @@ from layerlore.server.relay.hook_events import HOOK_EVENTS, SECONDS, hook_argume
 from layerlore.storage.core.records import Json
 
 Write = Callable[[tuple[str, ...]], Json]
-"""A hook, by its command, as an item of the list that the host reads."""
+"""Makes an item of the host's list of hooks from a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A host's file that has to do with its hooks: ``file`` and ``project`` as in ``server.hosts.catalog``."""
+    """A host's file that concerns its hooks. ``file`` and ``project`` are as in ``server.hosts.catalog``."""
 
     file: str
     project: str
@@ -27,8 +27,8 @@ class HookFile:
 
 @dataclass(frozen=True, slots=True)
 class _Hooks:
-    """A host's file with a list of hooks for each event, under ``hooks``, how one stands there, and what else must be in
-    which file for them to run."""
+    """A host's file with a list of hooks for each event under ``hooks``, the form of a hook, and further values that hooks
+    need, with their files."""
 
     file: HookFile
     write: Write
@@ -38,7 +38,8 @@ class _Hooks:
 def find_hooks(
     host: str, program: tuple[str, ...], options: tuple[str, ...] = ()
 ) -> list[tuple[HookFile, list[HostChange]]]:
-    """The changes that make a host call our hooks, by the program's first words, with launch options; none for a host without hooks."""
+    """The changes of a host's files that make it call our hooks; none for a host without hooks. ``program``: the first words
+    of the command; ``options``: launch options."""
     if host not in _HOOKS:
         return []
     kept = _HOOKS[host]

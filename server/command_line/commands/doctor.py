@@ -1,4 +1,4 @@
-"""``layerlore doctor``: what the memory needs, what is missing or degraded, and how to fix it."""
+"""``layerlore doctor``: checks what the memory needs, and shows what is degraded and how to fix it."""
 
 import asyncio
 import json
@@ -39,8 +39,8 @@ _STYLES = {"ok": ("ok  ", "green"), "degraded": ("!   ", "yellow"), "failed": ("
 
 
 def run_doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -> int:
-    """Print the findings, and ``more`` of others. Returns the exit code: 1 if the database cannot be used. Raises
-    InvalidInput."""
+    """Print the findings, and ``more`` findings of the caller. Returns the exit code: 1 if the database cannot be used.
+    Raises InvalidInput."""
     findings = [_complete(finding) for finding in (*examine(settings), *more)]
     healthy = all(finding.state != "failed" for finding in findings)
     if as_json:
@@ -59,7 +59,7 @@ def _complete(finding: Finding) -> Finding:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All findings, section by section. Each trial is undone."""
+    """All findings, section by section. Every trial write is undone."""
     # One loop and one connection for all database findings; the rest needs no database.
     state = asyncio.run(look_at_own_database(settings, whole=True))
     yield Finding("layerlore", "version", VERSION)
@@ -98,7 +98,7 @@ def _settings(settings: Settings) -> Iterator[Finding]:
 
 def _shared(settings: Settings) -> Finding:
     """The server that the hosts of this machine share."""
-    # A shared server that does not answer is left out by find_servers.
+    # find_servers leaves out a server that does not answer.
     running = [told for _, told in find_servers(str(settings.data_dir))]
     if running:
         shown = "; ".join(f"pid {told['pid']}, hosts connected: {told['hosts']}" for told in running)
@@ -108,7 +108,7 @@ def _shared(settings: Settings) -> Finding:
 
 
 def _shards(settings: Settings) -> Iterator[Finding]:
-    """The other clusters; their tenants alone are concerned if one of them is away."""
+    """The other clusters. If one is away, that only concerns its own tenants."""
     for shard in settings.shards:
         state = asyncio.run(look_at_database(shard.url.get_secret_value(), settings.database_file))
         failure, mend = state.failure, state.mend
@@ -169,11 +169,11 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
 
 
 def _data_folder(folder: Path) -> Finding:
-    """Where the database is, unless another one is named, with the keys and what hosts share."""
+    """The folder of the default database, the keys and the files that hosts share."""
     if obstacle := find_obstacle(folder):
         mend = "name in data_dir a folder that can be written to, or make this one writable"
         return Finding("database", "data folder", f"{folder}: {obstacle}", "degraded", mend)
-    # A folder that others can write to lets them replace the database even if its file is closed.
+    # Users who can write to the folder can replace the database even if its file is closed to them.
     if folder.is_dir():
         return check_mode(
             "database", "data folder", str(folder), folder, closed="w", risk="can replace the files in it"

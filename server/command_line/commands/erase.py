@@ -84,7 +84,7 @@ def run_erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sur
 
 
 async def _erase(settings: Settings, request: ErasureRequest, *, dry_run: bool, sure: bool) -> ErasureReceipt | None:
-    """The receipt; None if the person at the terminal declined."""
+    """Erase. Returns the receipt; None if the person at the terminal declined."""
     async with open_known_memory(
         settings, off="there is nothing to erase", absent="there is nothing to erase"
     ) as engine:

@@ -1,5 +1,5 @@
-"""``layerlore install`` and ``layerlore uninstall``, and the key for a server over HTTP that hosts connect to: whether it
-needs one, and the file that keeps the one typed in."""
+"""``layerlore install`` and ``layerlore uninstall``. Also finds out whether a server over HTTP needs a key, and stores the one
+that the user types in."""
 
 import getpass
 import os
@@ -44,10 +44,9 @@ _UNAUTHORIZED = 401
 
 def find_key_file(settings: Settings, url: str, *, by_hooks: bool = False) -> str:
     """The file with the key for a server; "" if the server needs none, has a sign-in, or cannot be reached now.
-    ``by_hooks``: hooks use it, which cannot sign in.
+    ``by_hooks``: hooks use the key, and they cannot sign in.
 
-    A person at a terminal is asked for a key that this machine does not have. Raises SettingsError if the server needs a
-    key and there is none that it accepts.
+    It asks a person at a terminal for a missing key. Raises SettingsError if the server needs a key and accepts none.
     """
     endpoint = parse_endpoint(url)
     try:
@@ -80,8 +79,7 @@ def _find(settings: Settings, endpoint: httpx2.URL, *, by_hooks: bool) -> str:
 
 
 def _needs_key(settings: Settings, endpoint: httpx2.URL, key: str, *, by_hooks: bool = False) -> bool:
-    """Whether the server refuses a request with this key, and names no issuer where its clients sign in, which hooks
-    cannot."""
+    """Whether the server refuses a request with this key. A server with a sign-in needs no key, except for hooks."""
     headers = {"Accept": "application/json, text/event-stream"}
     if key:
         headers["Authorization"] = f"Bearer {key}"
@@ -93,7 +91,7 @@ def _needs_key(settings: Settings, endpoint: httpx2.URL, key: str, *, by_hooks: 
 
 
 def _name_file(settings: Settings, endpoint: httpx2.URL) -> Path:
-    """One file for each server, so that a key goes to the one alone that it was typed in for."""
+    """The file of a server's key. Each server has its own, so that a key only goes to the server that it was typed for."""
     place = f"{endpoint.netloc.decode('ascii')}{endpoint.path.rstrip('/')}"
     return settings.data_dir / f"key-{quote(place, safe='')}"
 
@@ -140,14 +138,14 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
         return 1
     if request.url and not request.key_file:
         request = replace(request, key_file=find_key_file(settings, request.url, by_hooks=request.capture))
-    # All plans are made before the first write, so that an error of one host changes no file.
+    # All plans come before the first write, so that an error for one host leaves all files unchanged.
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, request, host, places)]
     # In a project's own folder the person agrees to its name by installing.
     if request.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
         sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
-    # Before the copy, so that it has the compiled code, too.
+    # Done before the copy, so that the copy includes the compiled code.
     _prepare_server(request, chosen)
-    # Hosts launch this copy where the environment lies in a cache that a package runner may empty.
+    # If the environment is in a cache that a package runner may empty, hosts launch this copy.
     stage_runtime(settings.data_dir)
     told = [add_to_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
@@ -169,7 +167,7 @@ def run_install(settings: Settings, request: InstallRequest) -> int:
             else "None of these keeps memory files that this knows.\n"
         )
     elif request.capture and not request.project:
-        # The hooks no longer keep the sections, so what stands in them would grow old.
+        # The hooks no longer update the sections, which would become stale.
         _report(_remove_sections(chosen, places))
     if request.capture:
         without = [host.title for host in chosen if not find_hooks(host.name, ())]
@@ -211,7 +209,7 @@ def show_plan(settings: Settings, request: InstallRequest) -> int:
 
 
 def run_uninstall(settings: Settings, request: InstallRequest) -> int:
-    """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
+    """Remove from the hosts' files what ``install`` wrote. Returns the exit code."""
     places = Places()
     hosts = _choose(replace(request, hosts=request.hosts or (ALL,)), places, installed=False)
     records = read_records(settings.data_dir)
@@ -226,7 +224,7 @@ def run_uninstall(settings: Settings, request: InstallRequest) -> int:
             for host in hosts
             if record.host == host.name and path not in known
         ]
-    # The last first: an earlier one's folder may hold it.
+    # The last file comes first, since it may lie in the folder of an earlier one.
     ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
     told = [remove_from_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
     hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
@@ -305,7 +303,7 @@ def _plan(
 
 
 def _find_ours(host: Host, request: InstallRequest, places: Places) -> list[tuple[HostFile, list[tuple[str, ...]]]]:
-    """A host's files in which ours may stand, and under which keys."""
+    """A host's files that may have our entries, and the keys of these entries."""
     files = [(_file(host, request, places), [(*host.keys, NAME)])]
     for written, changes in find_hooks(host.name, ()):
         path = _path_of(written, request, places)
@@ -315,7 +313,7 @@ def _find_ours(host: Host, request: InstallRequest, places: Places) -> list[tupl
 
 
 def _file_of_record(host: Host, path: str) -> HostFile:
-    """A file that ``install`` wrote elsewhere. The top of a project is where its path inside it begins."""
+    """A file that ``install`` wrote elsewhere, with the top of its project if it is a project's file."""
     places: list[tuple[str, Format]] = [(host.project, host.format)]
     places += [(written.project, written.format) for written, _ in find_hooks(host.name, ())]
     for inside, format_ in places:
@@ -343,7 +341,7 @@ def _file(host: Host, request: InstallRequest, places: Places) -> HostFile:
 
 
 def _remote_options(request: InstallRequest) -> tuple[str, ...]:
-    """The options of a hook that stores in the memory of a server over HTTP."""
+    """The options of a hook that stores on a server over HTTP."""
     given = {"url": str(parse_endpoint(request.url)), "key_file": _key_path(request)}
     return tuple(part for flag, name in REMOTE_FLAGS.items() if given[name] for part in (flag, given[name]))
 
@@ -398,7 +396,7 @@ def _project_headers(settings: Settings, request: InstallRequest) -> dict[str, s
 
 
 def _capture_headers(request: InstallRequest, host: Host) -> dict[str, str]:
-    """The header that tells a server over HTTP of this host's hooks; a bridge sends its own."""
+    """The header that announces this host's hooks to a server over HTTP; a bridge sends its own."""
     if request.url and request.capture and not request.key_file and find_hooks(host.name, ()):
         return {CAPTURED_HEADER: "1"}
     return {}
@@ -445,7 +443,7 @@ def _state(host: Host, file: HostFile, places: Places) -> str:
 
 
 _FORMAT_OF: dict[str, Format] = {".toml": "toml", ".yaml": "yaml"}
-# The file stays, with what else is in it.
+# The file itself and its other content stay.
 _OUTCOMES: dict[str, str] = {"added": "added to", "updated": "updated in", "removed": "removed from"}
 
 
@@ -459,7 +457,7 @@ def _report(told: Sequence[HostOutcome]) -> None:
 def _note_hooks(
     settings: Settings, request: InstallRequest, hosts: Sequence[Host], places: Places, told: Sequence[HostOutcome]
 ) -> None:
-    """Note which hosts store their conversations from now on, so that no model is asked to store them, too."""
+    """Note the hosts whose hooks store conversations from now on, so that their models need not store them, too."""
     hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
     refused = {each.host for each in told if each.why}
     for host in hosts if request.capture else ():
@@ -472,7 +470,7 @@ def _note_hooks(
 
 
 def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
-    """Say what keeps the hooks of a host from running."""
+    """Print what keeps the hooks of a host from running."""
     for switched in find_switched_off(host.name, places, project):
         sys.stdout.write(f"{host.title}: no hook runs, and nothing is stored, because of {switched}.\n")
     if is_untrusted(host.name, places, project):
@@ -482,7 +480,7 @@ def _report_obstacles(host: Host, places: Places, project: Path | None) -> None:
 
 
 def _report_other_names(host: Host, file: HostFile) -> None:
-    """Say so if a host's file names this server twice: people also write the entry by hand."""
+    """Print a warning if a host's file names this server twice, since people also write the entry by hand."""
     try:
         servers = file.find(file.read(), host.keys)
     except HostFileRefused:

@@ -55,8 +55,8 @@ log = logging.getLogger(__name__)
 
 
 def look_up_served(settings: Settings) -> ServedClients:
-    """Read from the database who may be served, before a server listens; create it if need be. Raises StorageUnavailable,
-    DatabaseTooNew or InvalidInput."""
+    """Read from the database which clients may be served, before a server listens; create it if necessary. Raises
+    StorageUnavailable, DatabaseTooNew or InvalidInput."""
     if settings.memory != "off":
         return asyncio.run(_look_up_served(settings))
     return ServedClients(False)
@@ -74,8 +74,8 @@ async def _look_up_served(settings: Settings) -> ServedClients:
 def serve_process(settings: Settings, look: Callable[[], ServedClients], place: tuple[int, int] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 2 for settings that are refused.
 
-    ``look`` opens the database and returns whom it may serve. ``place``: the index of this worker, and the descriptor that
-    leads to its parent. Raises what ``look`` raises, SettingsError for [jwt], and OSError or KeyUnusable for the file of
+    ``look`` opens the database and returns the clients that it may serve. ``place``: the index of this worker, and the
+    descriptor of its connection to the parent. Raises what ``look`` raises, SettingsError for [jwt], and OSError or KeyUnusable for the file of
     the local key.
     """
     configure_logging(settings.log_level)
@@ -140,7 +140,8 @@ def serve_process(settings: Settings, look: Callable[[], ServedClients], place: 
 
 
 def _open_metrics(settings: Settings, worker: int) -> str:
-    """Serve the page of metrics, if there is to be one. Returns the line that says where. Raises ImportError, OSError."""
+    """Serve the page of metrics if the settings have its address. Returns a line with its URL. Raises ImportError,
+    OSError."""
     if not settings.metrics.address:
         return ""
     # By name, since not every installation has the extra.

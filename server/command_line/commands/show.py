@@ -1,4 +1,4 @@
-"""``layerlore show``: what is remembered, in pages at a terminal, and how to mend it."""
+"""``layerlore show``: shows what is remembered, in pages at a terminal, and how to correct it."""
 
 import asyncio
 import io
@@ -45,16 +45,15 @@ from layerlore.storage.threads import threads
 
 View = Literal["all", "threads", "thread", "entries", "profile", "plan", "runs", "events"]
 OF_ONE: tuple[View, ...] = ("thread", "plan", "runs", "events")
-"""The views that may be of one conversation."""
+"""The views that may show a single conversation."""
 _BY = Origin("command line", "show", "command:show")
-# The pages of a tool.
+# The page size of tools.
 _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """A view; the conversation that it is of, or ""; how many rows at most, the newest; and whether the conversations of
-    everybody in the tenant are meant."""
+    """A view, its conversation or "", the most rows to show (the newest), and whether it covers the whole tenant."""
 
     view: View
     thread_id: str = ""
@@ -62,7 +61,7 @@ class ViewRequest:
     everybody: bool = False
 
     def check(self) -> "ViewRequest":
-        """The same. Raises InvalidInput for what does not go together."""
+        """Return the request. Raises InvalidInput for values that do not go together."""
         if self.thread_id and self.view not in OF_ONE:
             raise InvalidInput(
                 f"show {self.view} takes no conversation; those that do are {', '.join(OF_ONE[:-1])} and {OF_ONE[-1]}"
@@ -75,8 +74,8 @@ class ViewRequest:
 
 
 async def read_view(call: Call, request: ViewRequest) -> Json:
-    """The content of the view. Lists are cut to ``limit`` and say in ``more`` that there is more. Raises NotFound,
-    InvalidInput, LimitExceeded."""
+    """The content of the view. Lists are cut to ``limit``; ``more`` marks a cut list. Raises NotFound, InvalidInput,
+    LimitExceeded."""
     match request.view:
         case "all":
             return await _count(call)
@@ -146,11 +145,8 @@ async def _read_thread(call: Call, request: ViewRequest) -> Json:
     found: list[Json] = []
     before = 0
     while len(found) < request.limit:
-        # Pages go backwards from the newest, so each one is put in front.
-        if before:
-            place = {"before": before}
-        else:
-            place = {}
+        # Pages go backwards from the newest, so each one goes in front.
+        place = {"before": before} if before else {}
         most = min(200, request.limit - len(found))
         page = await _ask(call, get_messages, thread_id=request.thread_id, limit=most, format="json", **place)
         found = page["messages"] + found
@@ -164,7 +160,7 @@ async def _read_thread(call: Call, request: ViewRequest) -> Json:
 async def _read_events(call: Call, request: ViewRequest) -> Json:
     found: list[Json] = []
     of = _of(request) or {"scope": "resource"}
-    # The log is read forwards only, so the start is counted back from its last number.
+    # The log can only be read forwards, so the start is counted back from its last number.
     begin = after = max(0, (await _ask(call, list_events, limit=1, **of))["last_seq"] - request.limit)
     while True:
         page = await _ask(call, list_events, after=after, limit=200, **of)
@@ -533,7 +529,7 @@ def show_view(settings: Settings, tenant: str, request: ViewRequest, *, as_json:
 
 
 async def _read(settings: Settings, scope: Scope, request: ViewRequest) -> Json:
-    # Nothing here is found by its meaning.
+    # No view searches by meaning, so the embedder is not needed.
     embedding = settings.embedding.model_copy(update={"embedder": "none"})
     settings = settings.model_copy(update={"embedding": embedding})
     async with open_known_memory(settings, off="there is nothing to show", absent="nothing is remembered") as engine:
