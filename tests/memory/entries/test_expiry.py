@@ -67,7 +67,7 @@ async def test_a_line_of_the_profile_is_shown_until_it_expires(all_tools: Tools,
     tools = all_tools
     await update(tools, "lives in Graz", **PROFILE)
     await update(tools, "is on holiday", expires_at=day(2), **PROFILE)
-    assert await content(tools, **PROFILE) == f"lives in Graz\n\nis on holiday (until {day(2)})"
+    assert await content(tools, **PROFILE) == f"lives in Graz\nis on holiday (until {day(2)})"
     assert "is on holiday" in await tools("get_context", thread_id="main")
     assert "is on holiday" in await tools("recall_memory", query="holiday", opening=False)
     assert "has passed" in await refused(tools, content="is ill", expires_at=day(-2), **PROFILE)

@@ -31,7 +31,7 @@ def no_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(engine: Engine) -> None:
         return
 
-    monkeypatch.setattr(upkeep, "_retain_now_and_then", nothing)
+    monkeypatch.setattr(upkeep, "_retain", nothing)
 
 
 @asynccontextmanager
