@@ -24,7 +24,7 @@ from layerlore.storage.derived.entries import Entry
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.threads import threads
 
-DESCRIPTION = "What is remembered about this question, from earlier conversations."
+DESCRIPTION = "Notes for every conversation, and what earlier ones hold about this question."
 
 # Some hits are entries. Less room has the first of the same lines, and needs fewer of them: few lines take less than 16 tokens.
 _MOST_HITS = 250

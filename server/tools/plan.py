@@ -72,8 +72,8 @@ async def plan(
     format: TextOrJson = "text",
 ) -> str | PlanAnswer | PlanStateAnswer | AllOpenWork:
     """Keep the plan of long work; answers with it. update takes what changes: a step with
-    id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
-    revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
+    id (or index, from 0) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an
+    earlier revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
     from layerlore.memory.work import plan as plans
 
     if action == "list":

@@ -160,7 +160,10 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
         )
     file = state.file
     if file is not None and file.is_file():
-        size = f"{file.stat().st_size:,} bytes"
+        # While a server runs, SQLite may keep most of the memory in the write-ahead log beside the file.
+        log = file.with_name(f"{file.name}-wal")
+        stored = file.stat().st_size + (log.stat().st_size if log.is_file() else 0)
+        size = f"{stored:,} bytes"
         yield check_mode("database", "file", size, file, closed="rwx", risk="can read the memory")
     yield _data_folder(settings.data_dir)
 

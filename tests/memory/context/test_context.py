@@ -303,7 +303,8 @@ async def test_nothing_said_can_close_a_block_or_pass_for_one(tools: Tools) -> N
 
 
 async def test_of_a_conversation_in_which_nothing_was_said_a_context_has_what_is_known_anyway(tools: Tools) -> None:
-    assert "nothing was said in this thread yet" in await tools("get_context", meta={"layerlore/thread": "new"})
+    new = await tools("get_context", meta={"layerlore/thread": "new"})
+    assert "nothing was said in this thread yet; pass the user's message as query to see what" in new
     await tools("update_working_memory", content="Likes it strong.", scope="resource")
     assert order(await tools("get_context", meta={"layerlore/thread": "new"})) == ["user-profile"]
     assert (await tools("get_context", meta={"layerlore/thread": "new"}, format="openai"))["messages"][0][

@@ -117,6 +117,20 @@ def test_a_database_that_nobody_uses_is_only_read(tmp_path: Path, capsys: Any) -
     assert contents(tmp_path) == before
 
 
+def test_the_size_of_the_database_includes_its_write_ahead_log(tmp_path: Path, capsys: Any) -> None:
+    settings = migrated(tmp_path)
+    file = settings.database_file
+    other = driver.connect(str(file), synchronous="FULL")
+    try:
+        other.execute("CREATE TABLE filler AS SELECT zeroblob(100000) AS content")
+        log = file.with_name(f"{file.name}-wal")
+        stored = file.stat().st_size + log.stat().st_size
+        assert log.stat().st_size > 100_000
+        assert report(settings, capsys)[1]["database", "file"]["value"] == f"{stored:,} bytes, mode 0600"
+    finally:
+        other.close()
+
+
 def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: Any) -> None:
     settings = migrated(tmp_path)
     other = driver.connect(str(settings.database_file), synchronous="FULL")
