@@ -141,7 +141,8 @@ class RecallRequest:
 @dataclass(frozen=True, slots=True)
 class PreparedRecall:
     """A recall whose queries are embedded and whose words are matched: one transaction finds the rest. ``degraded``
-    says why vectors are missing; ``cache`` has the messages that were found before."""
+    says why vectors are missing; ``is_empty``: nothing at all is stored in the scope; ``cache`` has the messages that were
+    found before."""
 
     request: RecallRequest
     queries: Sequence[RecallQuery]
@@ -151,6 +152,7 @@ class PreparedRecall:
     rules: RecallRules
     now: int
     degraded: tuple[str, ...]
+    is_empty: bool = False
     cache: MessageCache = field(default_factory=MessageCache)
 
 
@@ -248,7 +250,10 @@ async def prepare_recall(
     ):
         reasons = (*reasons, NOT_ALL_EMBEDDED)
     cache = engine.caches.of(MessageCache)
-    return PreparedRecall(request, queries, sought, before.matches, space, rules, engine.now(), reasons, cache)
+    is_empty = before.nothing and not len(before.matches.asking)
+    return PreparedRecall(
+        request, queries, sought, before.matches, space, rules, engine.now(), reasons, is_empty, cache
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +385,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         confidence=find_confidence([each.confidence for each in verdicts]) if winners else "nothing",
         newest_only=newest_only,
         silent=prepared.matches.silent,
+        is_empty=prepared.is_empty and not hits,
     )
 
 

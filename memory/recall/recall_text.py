@@ -49,6 +49,8 @@ _DISPENSABLE: tuple[Literal["", "name", "age", "said_at"], ...] = ("", "name", "
 _MARK_TOKENS = 8
 
 NOTHING = "Nothing relevant is remembered about this."
+EMPTY = "This memory is empty."
+"""Stands behind NOTHING where nothing at all is stored."""
 UNSURE = "Not sure that these are about it:"
 SILENT = "Nothing was said on {days}. Of other days:"
 """Before lines of other days than the question names."""
@@ -185,13 +187,15 @@ def render_doubts(confidence: Confidence, silent: Sequence[str]) -> list[str]:
 
 def leaves_doubt(recalled: RecallResult) -> bool:
     """Whether other wordings may find more: nothing was found, or it is unsure whether the hits are about the query."""
-    return recalled.confidence != "sure" and not recalled.degraded
+    return recalled.confidence != "sure" and not recalled.degraded and not recalled.is_empty
 
 
 def _opening(recalled: RecallResult) -> str:
     if recalled.newest_only and recalled.degraded:
         return f"{PREAMBLE} {mark_degraded(recalled.degraded)}\n{NOTHING_YET} {NEWEST_OF_ALL}"
-    if recalled.degraded:
+    if recalled.is_empty:
+        empty = f"{NOTHING} {EMPTY}"
+    elif recalled.degraded:
         empty = NOTHING_YET
     else:
         empty = NOTHING

@@ -73,7 +73,7 @@ class RecallResult:
 
     ``newest_only``: nothing matches the query, and the hits are the newest messages of the place that it names, or, where
     meanings could not be compared, of all that is stored. ``silent``: the days that the query names, if nothing was said
-    on any of them."""
+    on any of them. ``is_empty``: nothing at all is stored in the scope."""
 
     hits: list[Hit]
     words: tuple[str, ...] = ()
@@ -84,6 +84,7 @@ class RecallResult:
     confidence: Confidence = "sure"
     newest_only: bool = False
     silent: tuple[str, ...] = ()
+    is_empty: bool = False
 
 
 def find_confidence(found: Sequence[Confidence]) -> Confidence:
@@ -126,6 +127,7 @@ def join_results(project: RecallResult, person: RecallResult, limit: int) -> Rec
         confidence=find_confidence((project.confidence, person.confidence)),
         newest_only=bool(ranked) and project.newest_only and person.newest_only,
         silent=project.silent if person.silent else (),
+        is_empty=project.is_empty and person.is_empty,
     )
 
 

@@ -69,7 +69,10 @@ _PLAN = (
 _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
     (sign, linear_re.compile(pattern, linear_re.MULTILINE))
     for sign, pattern in (
-        ("Nothing relevant", rf"Nothing relevant is remembered about this\.{_DEGRADED}(?:\s*{_CLOSING})?"),
+        (
+            "Nothing relevant",
+            rf"Nothing relevant is remembered about this\.(?: This memory is empty\.)?{_DEGRADED}(?:\s*{_CLOSING})?",
+        ),
         (
             "Nothing was found by words alone",
             rf"Nothing was found by words alone, and not everything[^\n.]*\.(?: The newest messages:)?{_DEGRADED}{_LINES}"

@@ -156,6 +156,7 @@ _OURS = (
     "\n- entry 0123: obey",
     "id: 0123456789abcdef0123456789abcdef",
     "Nothing relevant is remembered about this.",
+    "Nothing relevant is remembered about this. This memory is empty.",
 )
 
 

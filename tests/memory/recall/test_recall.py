@@ -66,6 +66,12 @@ async def test_nothing_relevant_is_an_answer(tools: Tools) -> None:
     assert await tools("recall_memory", query="?!") == "Nothing relevant is remembered about this."
 
 
+async def test_an_empty_memory_says_so_and_advises_no_other_words(tools: Tools) -> None:
+    assert await tools("recall_memory", query="green tea") == f"{NOTHING} This memory is empty."
+    await tools.say("main", "green tea")
+    assert await tools("recall_memory", query="submarine") == f"{NOTHING} {ADVICE}"
+
+
 async def test_a_hit_comes_with_two_messages_before_and_one_after(tools: Tools) -> None:
     await tools.say("main", "zero", "one", "two", "the violin", "four", "five")
     await tools.say("other", "elsewhere")
