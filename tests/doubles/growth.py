@@ -1,65 +1,29 @@
-"""Whether work grows faster than what it is done on, however busy the machine is."""
+"""How the work for an input grows with its length, however busy the machine is."""
 
+import math
 import time
 from collections.abc import Callable
-from typing import Any
 
-GROWTH = 2.6
-"""CPU of twice the input, as a multiple of the input's. Linear work takes 2, sorting 2.2, tiktoken on one long word up to 2.5
-on a busy machine, and going back over the input takes 4."""
-_MEASURABLE = 3_000_000
-"""Nanoseconds of CPU from which two lengths are compared."""
-_DOUBLINGS = 5
-_ROUNDS = 4
-"""Measurements of the longer input before a doubling counts as more than GROWTH."""
-LONGEST = 32_768
-"""Characters within which work that takes less CPU than that is fast for any text."""
-
-
-def measure_cpu(work: Callable[[Any], object], given: Any) -> int:
-    """Nanoseconds that this thread computes."""
-    begin = time.thread_time_ns()
-    work(given)
-    return time.thread_time_ns() - begin
+# Seconds.
+_NOISE = 0.005
+_ROUNDS = 3
 
 
 def grows_in_step(work: Callable[[int], object], length: int) -> bool:
-    """Whether work on an input of this length takes at most GROWTH times the CPU of half the length, or that takes of a
-    quarter. One such doubling is enough to say yes: other work on the machine makes single measurements longer, never
-    shorter."""
-    if measure_cpu(work, length) < _MEASURABLE:
-        return True
-    return not all(_exceeds(work, short, 2 * short) for short in (length // 4, length // 2))
+    """Whether work on an input of this length is about four times that on a quarter of it: with a square of the length it
+    would be sixteen times as much. What comes between makes single measurements longer, so a growth that seems too fast is
+    measured again; the quarter, where that would hide the growth, twice at once."""
+    quarter, whole = _seconds(work, length // 4), math.inf
+    for _ in range(_ROUNDS):
+        whole = min(whole, _seconds(work, length))
+        quarter = min(quarter, _seconds(work, length // 4))
+        if whole < 9 * quarter + _NOISE:
+            return True
+    return False
 
 
-def grows_too_fast(
-    work: Callable[[Any], object], begin: Any, unit: Any, end: Any, *, doublings: int = _DOUBLINGS
-) -> bool:
-    """Whether each doubling of a text takes more than GROWTH times the CPU. The text, of characters or bytes, is a
-    beginning, a unit many times over, and an end."""
-
-    def text(length: int) -> Any:
-        return begin + unit * (length // len(unit) + 1) + end
-
-    length = 16
-    while measure_cpu(work, text(length)) < _MEASURABLE:
-        length *= 2
-        if length > LONGEST:
-            return False
-    for doubled in range(doublings):
-        short, long = text(length << doubled), text(length << (doubled + 1))
-        if not _exceeds(work, short, long):
-            return False
-    return True
-
-
-def _exceeds(work: Callable[[Any], object], short: Any, long: Any) -> bool:
-    """Whether the longer input takes more than GROWTH times the CPU of the shorter one. The shorter one is measured before
-    and after the longer one, so that no busy moment makes it alone look slow."""
-    least_short, least_long = measure_cpu(work, short), measure_cpu(work, long)
-    for _ in range(_ROUNDS - 1):
-        least_short = min(least_short, measure_cpu(work, short))
-        if least_long <= GROWTH * least_short:
-            return False
-        least_long = min(least_long, measure_cpu(work, long))
-    return least_long > GROWTH * least_short
+def _seconds(work: Callable[[int], object], length: int) -> float:
+    """Processor time."""
+    start = time.process_time()
+    work(length)
+    return time.process_time() - start

@@ -5,7 +5,6 @@ import functools
 from collections.abc import Callable
 
 import pytest
-from growth import grows_too_fast
 
 from layerlore.extraction.chat.chat_port import Unreadable, read_object
 from layerlore.extraction.kinds.titles import clean_title, is_trivial
@@ -19,6 +18,8 @@ from layerlore.memory.rules.validation import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.text import echoes, own_tools, quotation
 from layerlore.server.capture.message_cleanup import find_user_words
+
+from ...growth import grows_too_fast
 
 UNITS = [
     *("<system-reminder>", "</user_instructions>", "<user_query>", "<bash-stdout></bash-stdout>"),

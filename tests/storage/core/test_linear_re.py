@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from growth import grows_too_fast
 
 import layerlore.extraction
 import layerlore.memory
@@ -20,6 +19,7 @@ from layerlore.storage.core import linear_re
 from layerlore.storage.core.linear_re import LinearPattern, Pattern, PatternError
 from layerlore.storage.core.re2_syntax import Place, Source, read
 
+from ...growth import grows_too_fast
 from ..pattern_texts import near_texts, repeated_units
 
 FLOORS = [layerlore.storage, layerlore.memory, layerlore.prompts, layerlore.extraction, layerlore.server]
