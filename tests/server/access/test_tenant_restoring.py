@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,10 @@ def test_the_operators_commands_reach_the_tenant_that_they_name(cli: Cli, tmp_pa
     assert cli("undo", "last", *others, *at)[0] == 1
     _, listed, _ = cli("undo", *WHOSE, *at)
     assert "harbour" in listed
-    assert f"undo ID --database URL {' '.join(WHOSE)}`" in listed
+    (suggested,) = re.findall(r"`([^`]* undo ID[^`]*)`", listed)
+    given = {"--database": at[1], **dict(zip(WHOSE[::2], WHOSE[1::2], strict=True))}
+    words = shlex.split(suggested)
+    assert {option: words[words.index(option) + 1] for option in given} == given
     (undo_id,) = set(re.findall(r"u_\w+", listed))
     assert cli("undo", undo_id, *others, *at)[0] == 1
     undone = cli("undo", undo_id, *WHOSE, *at)

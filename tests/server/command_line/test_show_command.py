@@ -17,6 +17,7 @@ import pytest
 from launch_environment import own_environment
 from mcp import Client
 
+from layerlore.server.process.program import shell_command
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import load_settings
 
@@ -151,7 +152,7 @@ def test_json_is_what_the_tools_answer_and_a_limit_says_that_there_is_more(show:
 def test_what_is_not_there_or_does_not_go_together_is_said(cli: Cli, folder: Path, tmp_path: Path) -> None:
     kept = functools.partial(cli, "--data-dir", str(folder), "show")
     for arguments, said in (
-        (("thread", "cellar"), "there is no conversation 'cellar'; `layerlore --data-dir"),
+        (("thread", "cellar"), f"there is no conversation 'cellar'; `{shell_command('--data-dir')}"),
         (("thread",), "show thread needs the id of a conversation"),
         (("entries", "kitchen"), "show entries takes no conversation; those that do are thread, plan, runs and events"),
         (("runs", "--everybody"), "--everybody goes with threads"),

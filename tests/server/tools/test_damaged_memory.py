@@ -15,6 +15,7 @@ from sqlalchemy import text
 from layerlore.server.command_line.commands.doctor import run_doctor
 from layerlore.server.command_line.commands.erase import run_redact
 from layerlore.server.command_line.owner import OwnerFilter
+from layerlore.server.command_line.suggestions import complete
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.runtime.tool_server import build_server
 from layerlore.server.settings.settings import Settings, load_settings
@@ -213,7 +214,7 @@ def test_doctor_names_what_is_damaged_and_the_way_out_and_changes_nothing(
     assert run_doctor(settings_of(folder), as_json=True) == 1
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)["findings"]}["integrity"]
     assert named in found["value"]
-    assert found["mend"] == WAY_OUT
+    assert found["mend"] == complete(WAY_OUT)
     assert "walrus" not in found["value"]
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
