@@ -107,10 +107,10 @@ async def test_an_agent_of_thirty_turns_and_two_kills_finds_all_as_it_was_acknow
         assert plan["goal"] == "sail around the world"
         assert [(step["status"], step.get("result")) for step in plan["steps"]] == book.steps_of_plan
         memory = await running.call("get_working_memory", thread_id=THREAD)
-        assert "\n\n".join(book.memory) in memory
+        assert "\n".join(book.memory) in memory
         assert memory.count("- note") == TURNS
         profile = await running.call("get_working_memory", scope="resource")
-        assert "\n\n".join(book.profile) in profile
+        assert "\n".join(book.profile) in profile
         briefing = await running.call("get_briefing", task="go on", task_key=TASK, thread_id=THREAD)
         assert [line for line in briefing.splitlines() if line.startswith("Attempt ")] == book.attempts
         await check_log(running, book)
