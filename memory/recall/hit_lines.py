@@ -439,11 +439,12 @@ def fold_text(text: str) -> str:
     return join_lines(text).casefold()
 
 
-_StoredPlace = tuple[str, str, str, str, int]
+_Owner = tuple[str, str, str]
 
 
-def _locate(scope: Scope, thread_id: str, seq: int) -> _StoredPlace:
-    return scope.tenant_id, scope.agent_id, scope.resource_id, thread_id, seq
+def _owner_of(scope: Scope) -> _Owner:
+    """The scope as plain strings. An answer looks up hundreds of messages, and these hash faster than a scope."""
+    return scope.tenant_id, scope.agent_id, scope.resource_id
 
 
 class MessageCache:
@@ -451,20 +452,20 @@ class MessageCache:
     The rows are read each time, and made into messages only when they are others."""
 
     def __init__(self, most: int = _MOST_MESSAGES) -> None:
-        # A place is a tuple of plain values, since an answer looks up hundreds: hashing a scope costs more than the rest.
-        self._kept = StampedCache[_StoredPlace, int, MessageTexts](most)
+        self._kept = StampedCache[tuple[_Owner, str, int], int, MessageTexts](most)
 
     def maker(self, scope: Scope) -> MakeMessage:
-        """A converter from rows to the messages of a scope; it stays the same while every column does."""
+        """A converter from rows to the messages of a scope; a message stays the same while every column does."""
+        owner = _owner_of(scope)
 
         def make(thread_id: str, row: Row) -> Message:
-            return self._read(scope, thread_id, row).message
+            return self._read(owner, thread_id, row).message
 
         return make
 
     def texts_of(self, scope: Scope, message: Message) -> MessageTexts:
         """The texts of a message; those that are stored, if it was read from here."""
-        known = self._kept.find_any(_locate(scope, message.thread_id, message.seq))
+        known = self._kept.find_any((_owner_of(scope), message.thread_id, message.seq))
         if known is not None:
             _, texts = known
             # Another object is another state of the message, and its texts may differ.
@@ -474,10 +475,11 @@ class MessageCache:
 
     def forget(self, scope: Scope) -> None:
         """Forget the messages of a scope."""
-        self._kept.forget(lambda place: place[:3] == _locate(scope, "", 0)[:3])
+        owner = _owner_of(scope)
+        self._kept.forget(lambda key: key[0] == owner)
 
-    def _read(self, scope: Scope, thread_id: str, row: Row) -> MessageTexts:
-        key, hashed = _locate(scope, thread_id, int(row[0])), hash(tuple(row))
+    def _read(self, owner: _Owner, thread_id: str, row: Row) -> MessageTexts:
+        key, hashed = (owner, thread_id, int(row[0])), hash(tuple(row))
         known = self._kept.find(key, hashed)
         if known is not None:
             return known
