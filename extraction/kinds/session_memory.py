@@ -41,8 +41,8 @@ from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
 
 COMPACTED = 5
-"""When this many notes wait, they are written into the document (n8n's number). Without a document, one note is enough.
-"""
+"""The number of waiting notes that are written into the document together (n8n's number). Without a document, one is
+enough."""
 MOST_MESSAGES = 200
 MOST_NOTES = 20
 OF_USERS = ("objective", "decision")

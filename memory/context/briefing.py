@@ -142,9 +142,9 @@ def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Messag
 
 
 def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
-    """Sort the rules: first those that share words with the task, last those of a message with so many rules that it was
-    hardly written for this conversation. Rules of one kind stay in time order, since a later one may take an earlier one
-    back."""
+    """Sort the rules. Those that share words with the task come first. Those of a message with many rules come last, since
+    it was hardly written for this conversation. Rules of one kind stay in time order, since a later one may take an
+    earlier one back."""
     sought, of_message = set(find_query_words(task)), Counter(note.seq for note in rules)
 
     def rank(note: BriefingNote) -> int:

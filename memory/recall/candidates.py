@@ -179,7 +179,8 @@ class WordMatches:
     (``told``). ``size``: about how many rows the scope has. ``quiet``: rows that say hardly anything, such as questions
     and short answers. ``passing``: the rows that pass the filters; None without filters. ``asking``: rows that the
     caller's model sees anyway; they are no hits, and no word counts them. ``within``: the rows that are not about another
-    subject; None if none are. ``silent``: the days that were named, if nothing was said on any of them."""
+    subject; None if no row is about another one. ``silent``: the days that the question names, if no message is of any
+    of them."""
 
     postings: Mapping[str, Ints]
     weights: Mapping[str, float]

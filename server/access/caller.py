@@ -291,7 +291,7 @@ def _header(request: Any, header: str) -> str:
 
 
 def _headers_of(request: Any) -> Mapping[str, bytes]:
-    """The headers of an HTTP request that this module reads. They are looked up once."""
+    """The headers that this module needs, by name. They are read from the request once."""
     named: dict[str, bytes] | None = request.scope.get(_NAMED)
     if named is None:
         sent = dict(request.scope["headers"])

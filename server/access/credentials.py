@@ -151,7 +151,7 @@ def is_key_id(text: str) -> bool:
 
 
 class ApiKeys:
-    """Credentials that are API keys. Keys are looked up by digest, so that the timing reveals nothing about a key."""
+    """API keys as credentials. The lookup uses a key's digest, so its timing reveals nothing about the key."""
 
     def __init__(self, find: Find, now: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         """``find`` returns what is stored under a digest, ``now`` the time in milliseconds since 1970, and ``clock`` seconds

@@ -93,7 +93,7 @@ class CurrentConversations:
         self._kept = LRUCache[str, tuple[str, str]](_MOST_KEPT)
 
     def note(self, call: HookCall) -> None:
-        """Note the conversation of an event. Of events that come out of order, the newest counts."""
+        """Note the conversation of an event. If events come out of order, the newest one counts."""
         if call.host not in ONE_AT_A_TIME or not call.host_process or not call.session:
             return
         # The name of an event begins with its time.

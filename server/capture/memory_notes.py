@@ -277,7 +277,8 @@ def read_claude_memory(item: Json, at: int) -> Iterator[ForeignNote]:
 
 
 def read_front(text: str) -> tuple[Mapping[str, str], str]:
-    """The fields at the beginning of a note, and the text after them. Of two fields of one name the first counts."""
+    """The fields at the beginning of a note, and the text after them. If two fields have the same name, the first one
+    counts."""
     front = _FRONT.match(text)
     if front is None:
         return {}, text

@@ -150,8 +150,8 @@ class Conversation:
         return b""
 
     def lose(self) -> list[bytes]:
-        """Note that a server has ended. Returns errors for the requests that MOST_DEATHS servers in a row have left
-        unanswered; they are given up."""
+        """Note that a server has ended. Gives up the requests that MOST_DEATHS servers in a row have not answered, and
+        returns an error for each."""
         answers = []
         for request, each in list(self._open.items()):
             # A listen stream has no answer, so it says nothing about a server's health.

@@ -358,8 +358,7 @@ def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def _union(node: Schema, branches: list[Schema]) -> Schema:
-    """A union with its description in the first branch. Of a union with null only the other branch is listed, since any
-    argument may be null."""
+    """A union with its description in the first branch. The null branch is left out, since any argument may be null."""
     typed = [each for each in branches if each != {"type": "null"}]
     first = {**typed[0], **node}
     if len(typed) == 1:
@@ -462,7 +461,7 @@ class Call:
         if not argument and self.caller.default != "named":
             # The thread of a launch is checked here as well, at its first use.
             self.default_use.thread_id, self.default_use.reads = default, reads
-        # What older versions stored under a blank name can still be read and deleted.
+        # Threads that older versions stored under a blank name can still be read and deleted.
         check = check_id if reads or deletes else check_new_id
         return check(argument or default, "thread_id", self.engine.limits.thread_id_chars)
 

@@ -37,7 +37,7 @@ class StoreParams(RequestParams):
 
 
 class ShowParams(RequestParams):
-    """``question``: the user's prompt, "" at the start of a session. ``told``: marks of the lines that the model has seen.
+    """``question``: the user's prompt, "" at the start of a session. ``told``: the marks of the lines that the model has seen.
     ``gone``: the host no longer shows its model the messages up to this seq."""
 
     host: str

@@ -187,7 +187,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: it can be shared, as it is neither forgotten nor marked as wrong, and its sources exist."""
+    """An entry, and whether it can be shared (``told``): it is not forgotten, not marked as wrong, and its sources exist."""
 
     entry: Entry
     told: bool

@@ -61,7 +61,7 @@ class Deleted:
     messages: list[Message]
     deletion_uid: str | None
     fell_back: frozenset[Kind] = frozenset()
-    """What lost something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
+    """The kinds that lost content made from the messages: ``profile``, ``session_memory`` or ``title``."""
     entries: Sequence[str] = ()
     """Ids of the entries that rested on the messages."""
 

@@ -99,5 +99,5 @@ async def test_a_blank_thread_of_an_older_version_is_read_and_deleted(
     await tools("clear_working_memory", thread_id=" ")
     await tools("delete_thread", thread_id=" ")
     assert (await tools("list_threads"))["threads"] == []
-    # What is erased for good is found under its name, too.
+    # The erasure finds the deleted thread under its name, too.
     assert (await tools("erase_memory", thread_id=" "))["rows"] > 0
