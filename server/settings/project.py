@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,7 +19,6 @@ try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
 except ImportError:
     from hashlib import blake2b
 
-from layerlore.server.process.program import shell_command
 from layerlore.server.process.safe_files import read_regular, replace_file
 
 PREFIX = "project:"
@@ -84,7 +84,8 @@ def choose_project(wanted: str, folder: str, data_dir: str) -> str:
     if found.claimed:
         # A thin client may have no standard error, and a warning must not stop the launch.
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            command = shell_command("--data-dir", data_dir, "project", "--confirm")
+            # The plain name, since `process.program` loads more than a thin client should wait for.
+            command = f"layerlore --data-dir {shlex.quote(data_dir)} project --confirm"
             sys.stderr.write(f"layerlore: {describe_claim(found)}; `{command}` confirms it\n")
     if found.name:
         return project_resource(found.name)
