@@ -252,7 +252,8 @@ def _entries(raw: Any) -> list[Any]:
             raw = load_json(raw, "messages")
         except ValueError as error:
             raise InvalidInput(
-                f"messages: a string must hold JSON, a list of messages or one message; it cannot be read: {error}"
+                'messages: a string must hold JSON, such as [{"role": "user", "content": "Good morning"}]; '
+                f"this one cannot be read ({error})"
             ) from None
     if isinstance(raw, dict) and isinstance(raw.get("messages"), list):
         raw = _mark_list(raw)
