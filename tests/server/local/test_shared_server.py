@@ -382,6 +382,8 @@ async def test_a_host_that_hangs_up_leaves_no_stack_trace_in_the_log(machine: Ma
         async with machine.host() as client:
             if answered:
                 await add(client, "The ferry leaves at nine.")
+            # The host is to hang up after its greeting, not within a write.
+            await anyio.wait_all_tasks_blocked()
             (told,) = machine.servers()
             for child in psutil.Process().children(recursive=True):
                 if child.pid != told["pid"]:

@@ -4,7 +4,6 @@ import io
 import random
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from dataclasses import replace
@@ -55,10 +54,9 @@ def earlier_commit() -> str:
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where the earlier program's wheel is unpacked. It runs with the packages that are installed here."""
     folder = tmp_path_factory.mktemp("earlier")
-    packed = git("archive", "--format=tar", earlier_commit())
+    packed = git("archive", "--format=zip", earlier_commit())
     assert packed.returncode == 0, packed.stderr
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder / "source", filter="data")
+    zipfile.ZipFile(io.BytesIO(packed.stdout)).extractall(folder / "source")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=folder / "source", check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
