@@ -111,10 +111,12 @@ def proxied(folder: Path, servers: list[int]) -> Iterator[tuple[int, ssl.SSLCont
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as caddy:
         assert caddy.stderr is not None
         try:
-            logged = ""
-            while "serving initial configuration" not in logged:
+            # It may serve before it has made its certificate, and then refuses every connection.
+            awaited = {"serving initial configuration", "certificate obtained successfully"}
+            while awaited:
                 logged = caddy.stderr.readline()
                 assert logged, "Caddy has ended"
+                awaited -= {each for each in awaited if each in logged}
             yield secure, ssl.create_default_context(cafile=str(root))
         finally:
             caddy.terminate()
