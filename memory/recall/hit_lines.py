@@ -354,9 +354,13 @@ def show_beginning(text: str) -> str:
 # As many characters have at least about one token: an estimate is rather too small.
 _CHARS_PER_TOKEN = 5
 
-# The texts read last, over all scopes together: some 8 MB. Long messages are few, and hardly quicker from here.
-_MOST_MESSAGES = 2_000
+# The memory that the texts read last may take, over all scopes together: some 4,000 short messages. Long ones are few,
+# and hardly quicker from here.
+_MOST_BYTES = 16 * 2**20
 _LONGEST_ROW = 2_000
+# Measured on messages of 130 to 1,500 characters, with all that is made of their texts.
+_BYTES_A_MESSAGE = 3_000
+_BYTES_A_CHARACTER = 10
 # More content words than these show nothing that matters about a message.
 _MOST_WORDS = 200
 
@@ -447,12 +451,19 @@ def _owner_of(scope: Scope) -> _Owner:
     return scope.tenant_id, scope.agent_id, scope.resource_id
 
 
+def _estimate_bytes(texts: MessageTexts) -> int:
+    return _BYTES_A_MESSAGE + _BYTES_A_CHARACTER * len(texts.plain)
+
+
 class MessageCache:
     """The messages that were found last, each with the hash of the row that it was made of, which takes less than the row.
     The rows are read each time, and made into messages only when they are others."""
 
-    def __init__(self, most: int = _MOST_MESSAGES) -> None:
-        self._kept = StampedCache[tuple[_Owner, str, int], int, MessageTexts](most)
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        most = most_bytes // _BYTES_A_MESSAGE
+        self._kept = StampedCache[tuple[_Owner, str, int], int, MessageTexts](
+            most, size=_estimate_bytes, most_size=most_bytes
+        )
 
     def maker(self, scope: Scope) -> MakeMessage:
         """A converter from rows to the messages of a scope; a message stays the same while every column does."""

@@ -126,7 +126,7 @@ def test_a_message_is_given_to_its_own_scope_and_thread_alone_and_not_once_it_is
 
 
 def test_the_message_that_was_found_longest_ago_makes_room_and_a_long_one_is_not_kept() -> None:
-    cache = MessageCache(most=2)
+    cache = MessageCache(most_bytes=8_000)
     make = cache.maker(ANA)
     one, two = (make("main", row(at, "tea")) for at in (1, 2))
     assert make("main", row(1, "tea")) is one
