@@ -48,9 +48,7 @@ def replace_images(messages: Sequence[Message], most: int, counter: TokenCounter
 
 def _has_image(part: Json) -> bool:
     # Most parts are texts, and every context looks at all of its window.
-    if part["type"] == "text":
-        return False
-    return any(map(is_picture, (part, *result_parts(part.get("result")))))
+    return part["type"] != "text" and any(map(is_picture, (part, *result_parts(part.get("result")))))
 
 
 def _replace_images(parts: Sequence[Json], left: int) -> tuple[list[Json], int]:
