@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -121,6 +122,18 @@ def skip_unless_installed() -> None:
     made_from = MODULES / ".made-from"
     if not made_from.exists() or made_from.read_bytes() != (FOLDER / "package-lock.json").read_bytes():
         pytest.skip("the hosts are not installed; `make interop` installs them on Linux (x64) if npm can be reached")
+
+
+def remove_home(folder: Path) -> None:
+    """Remove it as soon as nothing writes to it any more. The process that unpacks the embedder's tables outlives the server
+    that began it, so that a host which ends after two seconds has them the next time."""
+    until = time.monotonic() + PATIENCE
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError:
+            if time.monotonic() > until:
+                raise
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from scripted_model import Call, scripted_model
 
 from .conversation import Memory
-from .host_programs import HOSTS, LAST_WORDS, TRIES, Home, skip_unless_installed
+from .host_programs import HOSTS, LAST_WORDS, TRIES, Home, remove_home, skip_unless_installed
 
 SAID = "I am Ana, and I never eat meat."
 ASKED = "Which meat can Ana cook?"
@@ -23,11 +23,15 @@ def home(request: pytest.FixtureRequest, node: Path) -> Iterator[Home]:
     """A home in which the host has settings of its own and nothing of ours."""
     skip_unless_installed()
     # A short path, as that of a person's home is: the address of a socket holds about a hundred bytes.
-    with tempfile.TemporaryDirectory(prefix="host-") as folder, scripted_model(last_words=LAST_WORDS) as model:
-        made = Home(request.param, Path(folder), model, node)
-        made.settle()
-        yield made
-        made.layerlore("local", "stop")
+    folder = Path(tempfile.mkdtemp(prefix="host-"))
+    try:
+        with scripted_model(last_words=LAST_WORDS) as model:
+            made = Home(request.param, folder, model, node)
+            made.settle()
+            yield made
+            made.layerlore("local", "stop")
+    finally:
+        remove_home(folder)
 
 
 def test_a_session_is_shown_what_an_earlier_one_said(home: Home) -> None:
