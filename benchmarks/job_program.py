@@ -17,7 +17,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.rules.validation import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.server.runtime.engines import close_engine
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 from layerlore.storage.core import tables
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_thread, of_thread
@@ -31,7 +31,7 @@ THREADS_OF_A_RESOURCE = 5
 STEP = 2
 """Effects of one job."""
 THINKING_SECONDS = (0.0, 0.06)
-SPENT = Spent(1, 10, 1, 5)
+SPENT = UsageSums(1, 10, 1, 5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 
 Json = dict[str, Any]
 
@@ -39,7 +39,7 @@ class StandIn:
     async def answer(self, kind: str, material: Material) -> ChatAnswer:
         content = json.loads(material.content)
         answer = _observed(content) if kind == "observe" else _reflected(content, _KEPT_BY_LEVEL[material.inputs.level])
-        return ChatAnswer(answer, NAME, Spent())
+        return ChatAnswer(answer, NAME, UsageSums())
 
 
 def _observed(content: Json) -> Json:

@@ -8,7 +8,7 @@ from benchmarks.long_runs.planting import Json
 from benchmarks.standing_in import StandIn
 from layerlore.extraction.chat.chat_port import ChatAnswer
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 
 NAME = "stand-in/notes"
 
@@ -35,7 +35,7 @@ class NoteTaker(StandIn):
                 "next_step": None,
             },
             NAME,
-            Spent(),
+            UsageSums(),
         )
 
 

@@ -15,7 +15,7 @@ from layerlore.extraction.kinds.kind import MODEL_KINDS, JsonSchema, ModelAnswer
 from layerlore.memory.rules.json_schema import check_against
 from layerlore.memory.rules.validation import check_json
 from layerlore.prompts import render
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.json_text import to_json
@@ -24,7 +24,7 @@ from layerlore.storage.core.records import Json
 if TYPE_CHECKING:
     from layerlore.extraction.kinds.kind import Material
 
-NOTHING = Spent()
+NOTHING = UsageSums()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ChatAnswer:
 
     json: Json
     model: str
-    usage: Spent
+    usage: UsageSums
 
 
 class ChatFailed(LayerloreError):
@@ -50,7 +50,7 @@ class ChatFailed(LayerloreError):
         *,
         retryable: bool,
         retry_after_ms: int | None = None,
-        spent: Spent = NOTHING,
+        spent: UsageSums = NOTHING,
         of_setup: bool = False,
     ) -> None:
         super().__init__(text)

@@ -31,7 +31,7 @@ from layerlore.memory.rules.validation import Limits
 from layerlore.memory.settings.note_settings import LlmSettings
 from layerlore.memory.usage.model_usage import ModelUsage, load_prices, price_call, read_usage
 from layerlore.prompts import render
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -152,7 +152,7 @@ class Reply:
     """A complete text of a model, and the cost of the request."""
 
     text: str
-    spent: Spent
+    spent: UsageSums
 
 
 def read_reply(model: str, talk: list[Json], answered: Any, most: int) -> Reply:
@@ -192,7 +192,7 @@ def _text_of(content: Any) -> str:
     return ""
 
 
-def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
+def _cost(model: str, talk: list[Json], text: str, used: Any) -> UsageSums:
     """The cost as the provider counted it, else an estimate at four characters a token."""
     if hasattr(used, "model_dump"):
         raw = used.model_dump(exclude_none=True)

@@ -22,7 +22,7 @@ from layerlore.extraction.kinds.kind import (
     MODEL_KINDS,
     AnswerRefused,
     Author,
-    Ended,
+    JobEnd,
     JobKind,
     JobMaterial,
     JsonSchema,
@@ -230,7 +230,7 @@ class SubmittedAnswer(TypedDict):
     open: NotRequired[list[str]]
 
 
-class _Claimed(TypedDict, total=False):
+class _ClaimedJob(TypedDict, total=False):
     """The thread and the claims of a claimed job, by kind and epoch; empty without any."""
 
     of: tuple[str, list[tuple[Kind, int]]]
@@ -346,14 +346,14 @@ async def submit(
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _JobIdParts:
     """The parts of a job id: a thread's uid, and of each kind the claim's epoch and the material's fingerprint."""
 
     thread_uid: str
     kinds: Mapping[Kind, tuple[int, str]]
 
 
-def _read_id(job_id: str) -> _Named:
+def _read_id(job_id: str) -> _JobIdParts:
     named = _NAME.fullmatch(job_id)
     if named:
         found = _EACH_PART.findall(named["parts"])
@@ -361,7 +361,7 @@ def _read_id(job_id: str) -> _Named:
         found = []
     if named is None or any(letter not in _KINDS for letter, _, _ in found):
         raise NotFound(_UNKNOWN)
-    return _Named(named["thread"], {_KINDS[letter]: (int(epoch), given) for letter, epoch, given in found})
+    return _JobIdParts(named["thread"], {_KINDS[letter]: (int(epoch), given) for letter, epoch, given in found})
 
 
 def _job_id(parts: Sequence[JobPart]) -> str:
@@ -383,7 +383,9 @@ def _read(text: str, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]
         raise WrongAnswer(str(error), str(error)) from None
 
 
-async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteRequest, body: list[Any]) -> list[Claim]:
+async def _find_claims(
+    engine: Engine, scope: Scope, named: _JobIdParts, sent: WriteRequest, body: list[Any]
+) -> list[Claim]:
     """The claims of a job that have not ended. Raises NotFound without any, Conflict when their lease is over."""
 
     async def find(tx: Tx, scope: Scope) -> list[Claim]:
@@ -406,7 +408,7 @@ async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: WriteR
     return live
 
 
-async def _drop_changed(engine: Engine, parts: list[JobPart], named: _Named) -> list[JobPart]:
+async def _drop_changed(engine: Engine, parts: list[JobPart], named: _JobIdParts) -> list[JobPart]:
     """The parts whose material is as the model got it; the others are handed back. Raises Conflict if none is left."""
     if not parts:
         raise Conflict(f"job_id: there is nothing left to do for it; nothing was stored; {_AGAIN}")
@@ -468,14 +470,14 @@ async def _store(
                 raise (stale.error if isinstance(stale.error, Fenced) else _changed(str(stale.error))) from None
 
 
-async def _store_part(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
+async def _store_part(tx: Tx, engine: Engine, result: Result, *, now: int) -> JobEnd:
     try:
         return await store_result(tx, engine, result, now=now)
     except (Stale, Fenced) as error:
         raise _PartIsStale(result, error) from None
 
 
-def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence[_Refusal]) -> SubmittedAnswer:
+def _describe(results: Sequence[Result], ended: Sequence[JobEnd], wrong: Sequence[_Refusal]) -> SubmittedAnswer:
     """The outcome of an answer, item by item; without its text, since the outcome is stored."""
     kept: list[str] = []
     for result, end in zip(results, ended, strict=True):
@@ -503,7 +505,7 @@ def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence
 async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: WriteRequest) -> list[Claim]:
     now = engine.now()
 
-    async def claim(tx: Tx) -> _Claimed:
+    async def claim(tx: Tx) -> _ClaimedJob:
         held = await job_rows.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
         if held:
             claims = await _keep_held(tx, held, now)

@@ -22,11 +22,11 @@ from layerlore.extraction.kinds.kind import (
     MODEL_KINDS,
     AnswerRefused,
     Author,
-    Digesting,
-    Ended,
-    Enriching,
+    DigestingKind,
+    EnrichingKind,
+    JobEnd,
     JobKind,
-    Joining,
+    JoiningKind,
     Material,
     MendableAnswer,
     PartialAnswer,
@@ -36,7 +36,7 @@ from layerlore.memory.engine.engine import Engine, WriteRequest
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.prompts import render
 from layerlore.storage.audit import usage_rows
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 from layerlore.storage.core import metrics, scopes
 from layerlore.storage.core.errors import LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
@@ -92,7 +92,7 @@ async def _find_result(engine: Engine, kind: JobKind, claim: Claim, material: Ma
         if first is None:
             raise
         return first
-    if first is None or not isinstance(kind, Joining):
+    if first is None or not isinstance(kind, JoiningKind):
         return second
     return replace(second, value=kind.join(first.value, second.value, material))
 
@@ -135,7 +135,7 @@ async def judge_answer(
 ) -> Result:
     """Check an answer to the material, and make it what can be stored. Raises AnswerRefused, Stale."""
     read = value = kind.read(answer, material)
-    if isinstance(kind, Enriching):
+    if isinstance(kind, EnrichingKind):
         value = await kind.enrich(engine, material, value)
     if isinstance(value, PartialAnswer):
         partial = value
@@ -162,7 +162,7 @@ _NOTES: dict[Kind, NoteKind] = {
 }
 
 
-async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
+async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> JobEnd:
     """Store an answer together with its job's end, unless the job stays open. Raises Stale, and Fenced once another worker has the job: then the
     whole transaction must be undone."""
     claim = result.claim
@@ -170,10 +170,10 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
     if await job_rows.find_held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
         raise job_rows.Fenced("another worker has the job")
     found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
-    if isinstance(found, Ended):
+    if isinstance(found, JobEnd):
         ended = found
     else:
-        ended = Ended(found)
+        ended = JobEnd(found)
     if (note := _NOTES.get(claim.kind)) is not None:
         if note == "profile":
             uid = ""
@@ -198,14 +198,14 @@ async def conclude(
     return await _store(engine, await judge_answer(engine, kind, claim, material, answer, by))
 
 
-class _Stored(TypedDict):
+class _StoreAnswer(TypedDict):
     refused: list[str]
 
 
 async def _store(engine: Engine, result: Result) -> Sequence[str]:
     now, claim = engine.now(), result.claim
 
-    async def store(tx: Tx) -> _Stored:
+    async def store(tx: Tx) -> _StoreAnswer:
         ended = await store_result(tx, engine, result, now=now)
         return {"refused": list(ended.refused)}
 
@@ -220,7 +220,7 @@ async def _answer(
     engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None
 ) -> tuple[Json, Author]:
     if chat is None or material.silent:
-        if isinstance(kind, Digesting):
+        if isinstance(kind, DigestingKind):
             digest = kind.digest(material)
         else:
             digest = None
@@ -237,8 +237,8 @@ async def _answer(
     return answer.json, Author(answer.model, material.prompt)
 
 
-async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent: Spent) -> None:
-    if spent == Spent():
+async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent: UsageSums) -> None:
+    if spent == UsageSums():
         return
     # The provider charges for the call even if the work is cancelled now.
     metrics.MODEL_TOKENS.add(model, "input", by=spent.input_tokens)
@@ -262,7 +262,7 @@ async def _add_all(tx: Tx, claim: Claim, line: UsageLine, *, now: int) -> None:
     await _add(tx, claim, line, now=now)
 
 
-async def _add_spending(tx: Tx, tenant: Tenant, spent: Spent, *, now: int) -> None:
+async def _add_spending(tx: Tx, tenant: Tenant, spent: UsageSums, *, now: int) -> None:
     tokens = spent.input_tokens + spent.output_tokens
     await usage_rows.add_spending(tx, usage_rows.OfDay(tokens, spent.cost_nano_usd), now=now)
     await usage_rows.add_of_tenant(tx, tenant, tokens, now=now)
@@ -404,7 +404,7 @@ class JobWorker:
         self._tenant_budget = TenantBudget(engine, tenant_daily_tokens, self._asked)
         # Kinds without a digest wait for the host's model, which must find all jobs of a turn free at once.
         self._digested: list[Kind] = [
-            name for name, kind in self._kinds.items() if name not in self._asked and isinstance(kind, Digesting)
+            name for name, kind in self._kinds.items() if name not in self._asked and isinstance(kind, DigestingKind)
         ]
         self._models, self._digests = _Lane(chat, concurrency), _Lane(None, concurrency)
         self._some_ended = False

@@ -12,7 +12,7 @@ from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
     Claim,
-    Ended,
+    JobEnd,
     JobMaterial,
     JsonSchema,
     Kind,
@@ -127,7 +127,7 @@ class GivenEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class ExtractedEntries:
     """The entries of an answer, which are still to be proven."""
 
     given: tuple[GivenEntry, ...]
@@ -218,13 +218,13 @@ class EntryExtractor:
         text = json.dumps(content, ensure_ascii=False)
         return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, turn=turn, again=claim.attempts > 0)
 
-    def read(self, answer: ModelAnswer, material: Material) -> Extracted:
+    def read(self, answer: ModelAnswer, material: Material) -> ExtractedEntries:
         """The entries of an answer. Raises AnswerRefused for another shape."""
         inputs: EntriesInput = material.inputs
         read = [_read_entry(each, f"entries[{at}]", inputs) for at, each in enumerate(_read_entries(answer))]
-        return Extracted(tuple(given for given in read if given.content))
+        return ExtractedEntries(tuple(given for given in read if given.content))
 
-    async def enrich(self, engine: Engine, material: Material, result: Extracted) -> EntriesResult:
+    async def enrich(self, engine: Engine, material: Material, result: ExtractedEntries) -> EntriesResult:
         """Mask the entries, prove them, embed them in one batch, and leave out those that repeat another one of the turn.
         Raises AnswerRefused once, when no entry is proven, so that the answer's author can quote better; if some are
         proven, the others are named as mendable."""
@@ -266,7 +266,7 @@ class EntryExtractor:
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: EntriesResult, by: Author
-    ) -> Ended:
+    ) -> JobEnd:
         """Store the entries that are not known yet, and move the cursor unless the job stays open. Raises Stale when the messages or the cursor
         have changed."""
         inputs: EntriesInput = material.inputs
@@ -302,7 +302,7 @@ class EntryExtractor:
             done_seq = inputs.ended
         else:
             done_seq = None
-        return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
+        return JobEnd(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
 
 
 async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText], subject: str) -> list[Message]:

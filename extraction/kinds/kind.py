@@ -201,13 +201,13 @@ __all__ = [
     "AnswerRefused",
     "Author",
     "Claim",
-    "Digesting",
-    "Ended",
-    "Enriching",
+    "DigestingKind",
+    "EnrichingKind",
     "Fenced",
+    "JobEnd",
     "JobKind",
     "JobMaterial",
-    "Joining",
+    "JoiningKind",
     "JsonSchema",
     "Kind",
     "Material",
@@ -268,7 +268,7 @@ class TurnPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobEnd:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
     it, which were stored, which said what is known already, and which were not kept for another reason; ``unproven``:
     which were stored with names or numbers that no message has. No item is repeated, since this is answered and
@@ -325,18 +325,18 @@ class JobKind(Protocol):
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Any, by: Author
-    ) -> Ended | int | None:
+    ) -> JobEnd | int | None:
         """Store the result and move the cursor, in the transaction that also ends the job.
 
         It awaits nothing but ``tx``: ids, times and vectors are in the result. Like every writer, it locks the thread
         (if there is one) before anything else. Returns the seq up to which the job is done if that is less than
-        ``claim.seq``: the job then stays due; or an Ended, which says that and more. Raises Stale.
+        ``claim.seq``: the job then stays due; or a JobEnd, which says that and more. Raises Stale.
         """
         ...
 
 
 @runtime_checkable
-class Enriching(Protocol):
+class EnrichingKind(Protocol):
     """A kind that works on an answer between reading and storing it: it embeds or redacts it, for example."""
 
     async def enrich(self, engine: Engine, material: Material, result: Any) -> Any:
@@ -345,7 +345,7 @@ class Enriching(Protocol):
 
 
 @runtime_checkable
-class Digesting(Protocol):
+class DigestingKind(Protocol):
     """A kind that has an answer without a model. Others wait for a model."""
 
     def digest(self, material: Material) -> ModelAnswer | None:
@@ -370,7 +370,7 @@ class MendableAnswer(Protocol):
 
 
 @runtime_checkable
-class Joining(Protocol):
+class JoiningKind(Protocol):
     """A kind whose second answer, to what was refused of the first, is added to that."""
 
     def join(self, first: Any, second: Any, material: Material) -> Any:

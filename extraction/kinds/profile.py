@@ -10,7 +10,7 @@ from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
     Claim,
-    Ended,
+    JobEnd,
     JobMaterial,
     JsonSchema,
     Kind,
@@ -183,7 +183,7 @@ class ProfileWriter:
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: ProfileResult, by: Author
-    ) -> Ended:
+    ) -> JobEnd:
         """Store the profile, if it changed, and move the cursor. Raises Stale when the messages, the cursor or the profile
         have changed."""
         inputs: ProfileInput = material.inputs
@@ -197,7 +197,7 @@ class ProfileWriter:
             )
         # The cursor moves also without a change, or the same messages would be read again.
         await threads.move_cursor(tx, claim.scope, claim.thread_uid, "profile_seq", inputs.ended)
-        return Ended(
+        return JobEnd(
             inputs.ended if inputs.more else None,
             kept=("profile",) if result.content is not None else (),
             duplicates=("profile: it says that already",) if result.repeated else (),

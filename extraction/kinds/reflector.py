@@ -62,7 +62,7 @@ class ReflectorInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedNote:
     """One note that supersedes others."""
 
     supersedes: tuple[int, ...]
@@ -75,7 +75,7 @@ class Merged:
 class Reflection:
     """Which rows are merged and which are dropped. Each id appears once at most."""
 
-    merges: tuple[Merged, ...]
+    merges: tuple[MergedNote, ...]
     drops: frozenset[int]
 
 
@@ -189,7 +189,7 @@ def read_reflection(answer: Json, rows: Sequence[Observation]) -> Reflection:
             under.setdefault(row.parent_id, []).append(row.observation_id)
     named = _read_merges(answer, by_id)
     taken = {id_ for _, ids in named for id_ in ids}
-    merges: list[Merged] = []
+    merges: list[MergedNote] = []
     for raw, ids in named:
         # Details go with their parent, or they would stand without their subject.
         free = [child for id_ in ids for child in under.get(id_, ()) if child not in taken]
@@ -244,13 +244,13 @@ def _ids(raw: Any) -> list[int]:
     return [id_ for id_ in given if isinstance(id_, int) and not isinstance(id_, bool)]
 
 
-def _merge(raw: Json, ids: Sequence[int], by_id: Mapping[int, Observation]) -> Merged:
+def _merge(raw: Json, ids: Sequence[int], by_id: Mapping[int, Observation]) -> MergedNote:
     markers = {by_id[id_].marker for id_ in ids}
     answered = str(raw.get("marker", "")).strip().lower()
     # For an unknown marker, the most important one of the merged rows counts.
     marker = next((each for each in MARKERS if each == answered), min(markers, key=MARKERS.index))
     refers_to = raw.get("refers_to")
-    return Merged(
+    return MergedNote(
         tuple(sorted(ids)),
         "critical" if "critical" in markers else marker,
         clean_line(raw["text"], 2 * NOTE_CHARS),
@@ -259,7 +259,7 @@ def _merge(raw: Json, ids: Sequence[int], by_id: Mapping[int, Observation]) -> M
     )
 
 
-def _make_row(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> NewObservation:
+def _make_row(engine: Engine, merged: MergedNote, rows: Sequence[Observation]) -> NewObservation:
     """The note as a row: it takes the place of the last row that it supersedes, and the lowest trust of them."""
     return count_tokens(
         engine,

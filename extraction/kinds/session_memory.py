@@ -13,7 +13,7 @@ from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
     Claim,
-    Ended,
+    JobEnd,
     JobMaterial,
     JsonSchema,
     Kind,
@@ -75,7 +75,7 @@ _MEMBER: JsonSchema = {"type": ["string", "object"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MessageSpan:
     """The messages that are read.
 
     ``began``: the cursor; ``read_from``: the seq after which reading began (messages in between say nothing);
@@ -94,7 +94,7 @@ class NotesInput:
     """The messages to make notes of. ``queued``: the notes that wait already. ``begins``: no document exists yet, and a
     user's words will begin it."""
 
-    reading: Reading
+    reading: MessageSpan
     queued: tuple[Note, ...]
     begins: bool
 
@@ -104,7 +104,7 @@ class DocumentInput:
     """The document to write: of the present one, of ``notes`` among those that wait (``queued``), and of messages, if
     there are any."""
 
-    reading: Reading | None
+    reading: MessageSpan | None
     notes: tuple[Note, ...]
     queued: tuple[Note, ...]
     document: WorkingMemoryDocument
@@ -192,7 +192,7 @@ class SessionMemoryWriter:
         material: Material,
         result: NotesResult | DocumentResult,
         by: Author,
-    ) -> Ended:
+    ) -> JobEnd:
         """Queue the notes, or store the document and take its notes out of the queue; and move the cursor. Raises Stale
         when messages, notes, cursor or document have changed."""
         thread = await lock_thread(tx, claim)
@@ -278,12 +278,12 @@ def _prepare_document(
     return Material(prompt.text, json.dumps(content, ensure_ascii=False), DOCUMENT, prompt.version, inputs, turn=turn)
 
 
-def _reading(claim: Claim, began: int, found: NewMessages) -> Reading:
+def _reading(claim: Claim, began: int, found: NewMessages) -> MessageSpan:
     if found.more:
         ended = found.messages[-1].seq
     else:
         ended = claim.seq
-    return Reading(began, found.read_from, ended, found.messages, found.more)
+    return MessageSpan(began, found.read_from, ended, found.messages, found.more)
 
 
 def _as_json(notes: Sequence[Note]) -> list[Json]:
@@ -330,7 +330,7 @@ def _read_note(raw: Any, where: str) -> NewNote:
     return NewNote(category, clean_line(text, NOTE_CHARS))
 
 
-async def _check_reading(tx: Tx, claim: Claim, thread: Thread, reading: Reading) -> None:
+async def _check_reading(tx: Tx, claim: Claim, thread: Thread, reading: MessageSpan) -> None:
     """Raises Stale if the cursor or the messages after it have changed."""
     if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "session_seq") != reading.began:
         raise Stale("others noted these messages meanwhile")
@@ -343,7 +343,7 @@ async def _check_reading(tx: Tx, claim: Claim, thread: Thread, reading: Reading)
 
 async def _queue(
     tx: Tx, engine: Engine, claim: Claim, thread: Thread, inputs: NotesInput, result: NotesResult, by: Author
-) -> Ended:
+) -> JobEnd:
     uid, reading = claim.thread_uid, inputs.reading
     await _check_reading(tx, claim, thread, reading)
     await session_notes.add(
@@ -365,7 +365,7 @@ async def _queue(
     if not goes_on and waiting and not inputs.begins:
         newest = result.now if result.notes else inputs.queued[-1].created_at
         due_at = newest + engine.working_memory.idle_ms
-    return Ended(
+    return JobEnd(
         claim.seq - 1 if goes_on or due_at is not None else None,
         kept=(f"session_memory: {len(result.notes)} notes",) if result.notes else (),
         duplicates=(f"session_memory: {result.repeated} notes",) if result.repeated else (),
@@ -375,7 +375,7 @@ async def _queue(
 
 async def _store(
     tx: Tx, engine: Engine, claim: Claim, thread: Thread, inputs: DocumentInput, result: DocumentResult, by: Author
-) -> Ended:
+) -> JobEnd:
     uid, reading = claim.thread_uid, inputs.reading
     if await session_notes.queued(tx, claim.scope, uid) != list(inputs.queued):
         raise Stale("the notes changed meanwhile")
@@ -398,7 +398,7 @@ async def _store(
         await threads.move_cursor(tx, claim.scope, uid, "session_seq", reading.ended)
     # The cursor may still be behind the claim: the next job reads the messages that this one left.
     cursor = await threads.read_cursor(tx, claim.scope, uid, "session_seq")
-    return Ended(
+    return JobEnd(
         claim.seq - 1 if cursor < claim.seq and (reading is None or reading.more) else None,
         kept=("session_memory",) if result.content is not None else (),
         duplicates=("session_memory: it says that already",) if result.repeated else (),

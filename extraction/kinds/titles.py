@@ -10,7 +10,7 @@ from layerlore.extraction.kinds.kind import (
     AnswerRefused,
     Author,
     Claim,
-    Ended,
+    JobEnd,
     JsonSchema,
     Kind,
     Material,
@@ -115,18 +115,18 @@ class TitleWriter:
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: TitleResult, by: Author
-    ) -> Ended:
+    ) -> JobEnd:
         """Give the thread its title, unless it got one meanwhile. Raises Stale when the message has changed."""
         thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
         if thread is None or not is_open(thread):
-            return Ended(refused=("title: somebody gave another one meanwhile",))
+            return JobEnd(refused=("title: somebody gave another one meanwhile",))
         message: Message = material.inputs.message
         # The message must be as the model read it, or the title could name what was deleted.
         now = await message_pages.read_spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
         if now != [message]:
             raise Stale("the message that the title was made of was changed or deleted meanwhile")
         if not await threads.put_title(tx, claim.scope, claim.thread_uid, result.title, by=by.model):
-            return Ended()  # it was cut from a message, like this one
+            return JobEnd()  # it was cut from a message, like this one
         origin = Origin(claim.kind, "")
         made: Json = {"changed": ["title"], "model": by.model, "prompt": by.prompt}
         # The event names the message, so that deleting the message finds the title, too.
@@ -136,7 +136,7 @@ class TitleWriter:
         await events.record_of_resource(
             tx, claim.scope, in_list, thread_uid=claim.thread_uid, origin=origin, now=result.now
         )
-        return Ended(kept=("title",))
+        return JobEnd(kept=("title",))
 
     def digest(self, material: Material) -> ModelAnswer | None:
         """The beginning of the message."""

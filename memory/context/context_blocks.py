@@ -338,7 +338,7 @@ class FoldedTexts:
         return known
 
 
-class ShownAlready:
+class ShownContext:
     """The part of a context that is not memory: these messages (predefined ones too; of those ``cut`` not all)
     and these blocks. The caller's model answers what came from the seq ``answered_from`` on."""
 
@@ -408,7 +408,7 @@ class FittedMemory:
         return 0
 
 
-class SaidByEntry(NamedTuple):
+class EntryWords(NamedTuple):
     """The words of an entry, and the places of the messages that it was made of."""
 
     words: Set[str]
@@ -430,7 +430,7 @@ class MemoryFitter:
         self._coming = rank_evidence(len(self._texts), lambda at: self._texts[at].tokens_of_line)
         self._ranked: list[int] = []
 
-    def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
+    def fit(self, shown: ShownContext, most: int) -> FittedMemory:
         """The block of what is recalled in at most ``most`` tokens."""
         recalled, counter = self._recalled, self._counter
         kept = [(entry, line) for entry, line in self._entries if not shown.has_entry(entry)]
@@ -472,7 +472,7 @@ class MemoryFitter:
                 self._ranked.append(place)
             yield self._ranked[number]
 
-    def _list_new(self, shown: ShownAlready, said: Sequence[SaidByEntry]) -> Iterator[tuple[int, Evidence]]:
+    def _list_new(self, shown: ShownContext, said: Sequence[EntryWords]) -> Iterator[tuple[int, Evidence]]:
         """The hits that are not shown, and that neither a better hit nor an entry (``said``) repeats, each with its place
         among all hits, in the order in which they are chosen."""
 
@@ -498,14 +498,14 @@ class MemoryFitter:
         return known
 
 
-def read_entry(entry: Message) -> SaidByEntry:
+def read_entry(entry: Message) -> EntryWords:
     """The words and the sources of an entry."""
     words = frozenset(split_words(str(entry.parts[0]["text"])))
     sources = frozenset((entry.whose, each["thread_id"], each["seq"]) for each in entry.metadata["sources"])
-    return SaidByEntry(words, sources)
+    return EntryWords(words, sources)
 
 
-def repeats_entry(texts: MessageTexts, entries: Sequence[SaidByEntry]) -> bool:
+def repeats_entry(texts: MessageTexts, entries: Sequence[EntryWords]) -> bool:
     """Whether a message is a source of one of the shown entries, which has each of its content words. Another message may
     say the opposite in the same words, or be the user's where the entry is the assistant's."""
     place = find_place(texts.message)

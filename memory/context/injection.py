@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from layerlore.memory.context.context_blocks import SaidByEntry, ShownBlock, count_cost, read_entry, repeats_entry
+from layerlore.memory.context.context_blocks import EntryWords, ShownBlock, count_cost, read_entry, repeats_entry
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces, share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.candidates import cut_question
@@ -164,7 +164,7 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
     doubts = render_doubts(recalled.confidence, recalled.silent)
     room -= count_cost(counter, wrap_memory_block(["-", *render_doubts("unsure", recalled.silent)]))
     entries: list[tuple[str, str]] = []
-    said: list[SaidByEntry] = []
+    said: list[EntryWords] = []
     if recalled.hits:
         left = int(room * _ENTRY_SHARE)
     else:

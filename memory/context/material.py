@@ -21,7 +21,7 @@ from layerlore.memory.context.context_blocks import (
     make_plan_piece,
     make_task_piece,
 )
-from layerlore.memory.context.window_loader import LeftOut, LoadedWindow, ModelSummary, find_floor, load_window
+from layerlore.memory.context.window_loader import LoadedNotes, LoadedWindow, ModelSummary, find_floor, load_window
 from layerlore.memory.documents.denied_lines import read_newer
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, drop_expired_lines
 from layerlore.memory.engine.engine import Engine
@@ -188,7 +188,7 @@ class ContextMaterial:
     summary_tokens: int = 0
     keeps_start: bool = False
     steady: SteadyWindow | None = None
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: LoadedNotes = field(default_factory=LoadedNotes)
     total: int = 0
     newest: Sequence[int] = ()
     observed: int = 0
@@ -342,12 +342,12 @@ async def _find_left_out(
     thread: Thread,
     material: ContextMaterial,
     noted: ThreadObservations | None,
-) -> LeftOut:
+) -> LoadedNotes:
     """The notes about the messages before the settled ones, or before those that the policy shows."""
     policy, before = material.policy, max(material.settled, material.gap)
     observed = policy.limit == "observed"
     if not before or not (policy.summarise or observed):
-        return LeftOut(noted)
+        return LoadedNotes(noted)
     # Messages that the policy keeps from the beginning are shown, so no note stands for them.
     kept = max((message.seq for message in material.first if message.seq < before), default=0)
     if noted:
@@ -372,7 +372,7 @@ async def _find_left_out(
     extracts = await engine.caches.of(ExtractCache).get(
         tx, scope, thread, told_from, before, noted=after if told_from < after else 0, lighten=lighten
     )
-    return LeftOut(noted, extracts, summary, None if observed else material.summary_tokens, after)
+    return LoadedNotes(noted, extracts, summary, None if observed else material.summary_tokens, after)
 
 
 async def _find_summary(

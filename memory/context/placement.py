@@ -9,8 +9,8 @@ from layerlore.memory.context.context_blocks import (
     OVERHEAD,
     FoldedTexts,
     MemoryFitter,
-    ShownAlready,
     ShownBlock,
+    ShownContext,
     weigh_message,
 )
 from layerlore.memory.context.material import ContextMaterial, count_messages
@@ -94,7 +94,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         cut = [message for message in material.run if message.seq in window.shortened and message.seq < noted_before]
         return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
 
-    def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
+    def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownContext:
         newest_user = find_newest_from_user(window.messages)
         if newest_user is None:
             begins = 0
@@ -105,7 +105,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         # What is recalled for a turn stays the same through it, so that a prompt cache keeps it.
         if material.keeps_start and newest_user is not None:
             shown = [message for message in shown if message.seq <= begins]
-        return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
+        return ShownContext(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
 
     most_notes = shares.notes
     windows = _WindowFitter(material, counter)

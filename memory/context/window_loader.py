@@ -156,7 +156,7 @@ class ModelSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LoadedNotes:
     """The notes about messages that are not shown: a thread's observations; extracts of messages that no observation
     covers, those behind the seq ``after``, and before these a model's summary. ``most``: the longest summary, in tokens
     (None: as long as there is room)."""
@@ -291,7 +291,7 @@ class NotesOnLeftOut:
         return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
 
 
-def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
+def take_notes_on(source: LoadedNotes, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
     """The notes that stand for the messages before the seq, and for those that are shown ``cut``."""
     # A message that is shown cut needs notes, too, though it lies behind the others.
     furthest = max([before, *(message.seq + 1 for message in cut)])

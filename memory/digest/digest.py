@@ -399,7 +399,7 @@ class RatedNote(NamedTuple):
     worth: float
 
 
-class Rated(Protocol):
+class NoteRating(Protocol):
     """An object with the fields of a RatedNote."""
 
     @property
@@ -410,7 +410,7 @@ class Rated(Protocol):
     def worth(self) -> float: ...
 
 
-R = TypeVar("R", bound=Rated)
+R = TypeVar("R", bound=NoteRating)
 
 
 def rate_note(note: DigestNote) -> RatedNote:
@@ -433,7 +433,7 @@ def rank_rated(notes: Iterable[R]) -> list[R]:
     return [ordered[at] for at in _rank(ordered)]
 
 
-def _rank(ordered: Sequence[Rated]) -> list[int]:
+def _rank(ordered: Sequence[NoteRating]) -> list[int]:
     chosen: dict[int, int] = {}
     for at, each in enumerate(ordered):
         other = chosen.get(each.said)

@@ -32,7 +32,7 @@ BATCH_ROWS = 16
 MOST_BATCHES = 2
 """Batches at a time: one is read or stored while the other one is embedded."""
 
-Embed = Callable[[Sequence[PendingRow]], Awaitable[Collection[int]]]
+RowEmbedder = Callable[[Sequence[PendingRow]], Awaitable[Collection[int]]]
 """Embeds rows of one scope and stores their vectors. Returns the ids of those that have one now; raises if that failed."""
 
 
@@ -61,7 +61,7 @@ class RowQueue:
         self._asked: dict[tuple[Scope, int], _AwaitedRow] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def embed(self, rows: Sequence[PendingRow], embed: Embed) -> int:
+    async def embed(self, rows: Sequence[PendingRow], embed: RowEmbedder) -> int:
         """Wait until the rows are embedded, by ``embed`` unless others asked for them first. Returns how many have a vector
         now; raises what ``embed`` raised."""
         awaited = [self._ask(row) for row in rows]
@@ -95,7 +95,7 @@ class RowQueue:
         awaited.askers += 1
         return awaited
 
-    async def _work(self, embed: Embed) -> None:
+    async def _work(self, embed: RowEmbedder) -> None:
         while batch := self._begin_batch():
             try:
                 made = await embed([each.row for each in batch])

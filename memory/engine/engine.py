@@ -42,7 +42,7 @@ from layerlore.storage.audit import stored_bytes
 from layerlore.storage.audit.idempotency import Answer, Request, find_kept, keep, once
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Indexed, Json, Message, Origin, Scope
+from layerlore.storage.core.records import IndexedText, Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.removal import acts
 from layerlore.storage.removal.acts import ActPart
@@ -144,17 +144,17 @@ class Caches:
             cache.forget(scope)
 
 
-class Written:
+class WrittenScopes:
     """The scopes whose memory was written to. For one event loop, with one task that waits."""
 
     def __init__(self) -> None:
         self._scopes: set[Scope] = set()
         self._noted = asyncio.Event()
-        self._branches: list[Written] = []
+        self._branches: list[WrittenScopes] = []
 
-    def branch(self) -> "Written":
+    def branch(self) -> "WrittenScopes":
         """Another one, for a task of its own, that gets the same notifications from now on."""
-        self._branches.append(Written())
+        self._branches.append(WrittenScopes())
         return self._branches[-1]
 
     def notify(self, scope: Scope) -> None:
@@ -254,7 +254,7 @@ class Engine:
     memory: MemoryMode = "on"
     embedding: EmbeddingService | None = None
     caches: Caches = field(default_factory=Caches)
-    written: Written = field(default_factory=Written)
+    written: WrittenScopes = field(default_factory=WrittenScopes)
     wake: Wake = field(default_factory=Wake)
     denials: Denials = field(default_factory=Denials)
     counts: CallCounts = field(default_factory=CallCounts)
@@ -289,7 +289,7 @@ class Engine:
 
     def search_text(
         self, name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Sequence[Json] = ()
-    ) -> Indexed:
+    ) -> IndexedText:
         """The texts by which a message that enters is indexed; ``answered`` are the calls that its results answer."""
         if self.redaction == "all":
             derived = (name, parts, metadata)
@@ -297,7 +297,7 @@ class Engine:
             derived = self._derived(name, parts, metadata)
         return index_texts.make_index_texts(*derived, said_at, answered)
 
-    def search_text_of(self, message: Message) -> Indexed:
+    def search_text_of(self, message: Message) -> IndexedText:
         """The texts by which a stored message is indexed."""
         return index_texts.make_index_texts(
             *self._derived(message.name, message.parts, message.metadata), message.said_at, message.answered

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from layerlore.storage.audit import journal_rows
-from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine, Outcome
+from layerlore.storage.audit.journal_rows import JournalFilter, JournalLine, Outcome, StoredJournalLine
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Origin, Scope, Tenant
@@ -136,7 +136,7 @@ async def append(database: Database, scope: Scope, line: JournalLine) -> None:
 
 async def list_lines(
     database: Database, hmac_key: bytes, scope: Scope, *, everybody: bool, limit: int, before: int | None = None
-) -> list[Journaled]:
+) -> list[StoredJournalLine]:
     """The newest lines about a scope, or with ``everybody`` about its tenant, the newest first; ``before``: those that were
     appended before the row of this number. Raises InvalidInput where the journal may only be appended to."""
     cluster = await database.cluster_of(Tenant(scope.tenant_id))

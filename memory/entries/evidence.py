@@ -13,7 +13,7 @@ from layerlore.memory.text.quotation import blank_blocks, join_lines
 from layerlore.storage.core.records import Message, Role, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation
-from layerlore.storage.derived.entries import PLACE, Shown
+from layerlore.storage.derived.entries import PLACE, ShownSource
 from layerlore.storage.derived.subjects import find_others
 from layerlore.storage.messages import indexed_rows
 
@@ -176,7 +176,7 @@ async def add_quotes(
     places = [(source.thread_uid, source.seq) for each in sources.values() for source in each]
     read = await indexed_rows.messages_of(tx, scope, places)
 
-    def quote(source: Shown) -> QuotedSource:
+    def quote(source: ShownSource) -> QuotedSource:
         quoted: QuotedSource = {"thread_id": source.thread_id, "seq": source.seq, "label": source.label}
         message = read.get((source.thread_uid, source.seq))
         if message is not None:

@@ -48,7 +48,7 @@ _LOOKED_BACK = 40
 
 def list_unproven(content: str, texts: Sequence[str]) -> list[str]:
     """The names and numbers of a content that none of the texts contains, each once."""
-    quoted = _Quoted("\n".join(texts))
+    quoted = _QuotedText("\n".join(texts))
     return [word for word in dict.fromkeys(_list_identifying(content)) if not quoted.contains(word)]
 
 
@@ -84,7 +84,7 @@ def _is_identifying(token: str, before: str) -> bool:
     return not _SENTENCE_START.search(before) and not _german_article().search(before)
 
 
-class _Quoted:
+class _QuotedText:
     """The content of quotations: their words, their numbers, and all their letters and digits in a row."""
 
     def __init__(self, text: str) -> None:

@@ -91,7 +91,7 @@ class TextValues:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundValue:
     """A value as it stands in a sentence. ``at``: the number of words before it."""
 
     kind: ValueKind | Literal["code"]
@@ -121,7 +121,7 @@ def read_values(text: str) -> TextValues:
 
 def _read_sentence(text: str) -> ValuedSentence | None:
     matches = islice(_values().finditer(text), _MOST_VALUES + 1)
-    found = [_Found(_kind_of(each), each[0], *each.span()) for each in matches]
+    found = [_FoundValue(_kind_of(each), each[0], *each.span()) for each in matches]
     if not found or len(found) > _MOST_VALUES:
         return None
     words: list[str] = []
@@ -197,7 +197,7 @@ def _kind_of(found: linear_re.Match) -> ValueKind | Literal["code"]:
     return next((kind for kind in kinds if found[kind]), "code")
 
 
-def _find_unit(found: _Found, text: str, rest: str) -> tuple[str, ...]:
+def _find_unit(found: _FoundValue, text: str, rest: str) -> tuple[str, ...]:
     """The unit of an amount: the content words behind it, or the sign before it."""
     if found.kind != "amount":
         return ()
@@ -216,10 +216,10 @@ def _find_unit(found: _Found, text: str, rest: str) -> tuple[str, ...]:
     return tuple(unit)
 
 
-def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
+def _join_changes(found: Sequence[_FoundValue], text: str) -> Iterator[_FoundValue]:
     """The values, but two of one kind with a dash or one function word between them as one: a change ("65% to 78%"), or a
     range, which names the unit once ("6 to 9 months")."""
-    open_value: _Found | None = None
+    open_value: _FoundValue | None = None
     for each in found:
         if open_value is None:
             open_value = each
@@ -239,7 +239,7 @@ def _join_changes(found: Sequence[_Found], text: str) -> Iterator[_Found]:
         yield open_value
 
 
-def _is_change(first: _Found, second: _Found, between: str) -> bool:
+def _is_change(first: _FoundValue, second: _FoundValue, between: str) -> bool:
     if first.was or (first.unit and first.unit != second.unit):
         return False
     # A range rises, so "a sum of 7 with 2 dice" is not one.
@@ -262,7 +262,7 @@ def _read_number(text: str) -> float:
     return float(found[0])
 
 
-def _make_values(found: Sequence[_Found], words: Sequence[str]) -> Iterator[SentenceValue]:
+def _make_values(found: Sequence[_FoundValue], words: Sequence[str]) -> Iterator[SentenceValue]:
     """The values without codes, years and numbers that count nothing."""
     beside = set[int]()
     for first, second in combinations(found, 2):
@@ -278,7 +278,7 @@ def _make_values(found: Sequence[_Found], words: Sequence[str]) -> Iterator[Sent
             yield _make_value(each, words, is_alone=id(each) not in beside)
 
 
-def _make_value(found: _Found, words: Sequence[str], *, is_alone: bool) -> SentenceValue:
+def _make_value(found: _FoundValue, words: Sequence[str], *, is_alone: bool) -> SentenceValue:
     assert found.kind != "code"
     stop_words = all_stop_words()
     before = [word for word in words[: found.at] if word not in stop_words]

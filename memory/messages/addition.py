@@ -19,9 +19,9 @@ from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJso
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import job_rows
-from layerlore.storage.jobs.job_rows import Gathering, Kind
+from layerlore.storage.jobs.job_rows import GatheringRule, Kind
 from layerlore.storage.messages import message_pages, orphans
-from layerlore.storage.messages.message_rows import Appended, as_models_see
+from layerlore.storage.messages.message_rows import AppendResult, as_models_see
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
@@ -109,7 +109,7 @@ async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Totals:
 
 
 async def _name_subject(
-    tx: Tx, engine: Engine, scope: Scope, appended: Appended, drafts: Sequence[Draft], *, now: int
+    tx: Tx, engine: Engine, scope: Scope, appended: AppendResult, drafts: Sequence[Draft], *, now: int
 ) -> list[NewEvent]:
     """Give a thread the subject that its first message names, unless it has one. Returns the events of that."""
     first = appended.stored[0]
@@ -195,7 +195,7 @@ def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class _Masked:
+class _MaskedMessage:
     """A message with its secrets masked, and their number."""
 
     name: str | None
@@ -204,14 +204,14 @@ class _Masked:
     secrets: int
 
 
-def _mask(engine: Engine, message: IncomingMessage) -> _Masked:
+def _mask(engine: Engine, message: IncomingMessage) -> _MaskedMessage:
     name, in_name = engine.masked(message.name) if message.name else (message.name, 0)
     metadata, in_metadata = engine.masked(message.metadata)
     parts, in_parts = engine.masked_parts(message.parts)
-    return _Masked(name, parts, metadata, in_name + in_metadata + in_parts)
+    return _MaskedMessage(name, parts, metadata, in_name + in_metadata + in_parts)
 
 
-def _answer(appended: Appended, masked: int) -> AddedMessages:
+def _answer(appended: AppendResult, masked: int) -> AddedMessages:
     thread = appended.thread
     kept: list[StoredMessage] = []
     skipped: list[str] = []
@@ -258,7 +258,7 @@ def _render_ranges(seqs: Sequence[int]) -> str:
 
 
 async def request_turn_work(
-    tx: Tx, engine: Engine, scope: Scope, appended: Appended, drafts: Sequence[Draft], *, now: int
+    tx: Tx, engine: Engine, scope: Scope, appended: AppendResult, drafts: Sequence[Draft], *, now: int
 ) -> None:
     """Ask for the work that the end of a turn makes due, in the append's transaction and with one statement.
 
@@ -287,11 +287,11 @@ async def request_turn_work(
         thread.thread_uid,
         [*((kind, seq, turn_at) for kind in each_turn), *((kind, seq, soon_at) for kind in at_once)],
         now=now,
-        gathering=Gathering(soon_at, GATHERED) if is_small else None,
+        gathering=GatheringRule(soon_at, GATHERED) if is_small else None,
     )
 
 
-async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequence[Draft]) -> bool:
+async def _says_something(tx: Tx, scope: Scope, appended: AppendResult, drafts: Sequence[Draft]) -> bool:
     """Whether the user says something in the turn that ends, or the assistant worked with tools in it."""
     added = _list_added(appended, drafts)
     if any(overflow.works(draft.parts) for draft, _ in added):
@@ -312,14 +312,14 @@ async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequ
     return any(map(overflow.tells, user_words))
 
 
-def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
+def _list_added(appended: AppendResult, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
     """The messages that were not there before, each with its seq."""
     return [
         (draft, stored.seq) for draft, stored in zip(drafts, appended.stored, strict=True) if stored.status == "added"
     ]
 
 
-def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
+def _ends_turn(appended: AppendResult, drafts: Sequence[Draft]) -> bool:
     added = _list_added(appended, drafts)
     # Behind an earlier message the user's part of the turn may be stored already.
     user_spoke = bool(added) and added[0][1] > 1

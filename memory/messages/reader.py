@@ -210,7 +210,7 @@ PageDetail = Literal["low", "normal", "high"]
 """low: a line of text; normal: the message, with notes in place of base64; high: with the base64, as far as an answer
 holds it."""
 
-Shown = TypeVar("Shown", bound=Mapping[str, Any])
+EntryT = TypeVar("EntryT", bound=Mapping[str, Any])
 
 # The part of one message that detail="low" shows.
 LOW_TEXT_CHARS = 200
@@ -266,12 +266,12 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, request: Pa
     if request.offset is not None and (request.before is not None or request.after is not None):
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
 
-    async def read(tx: Tx, scope: Scope) -> tuple[_Filling, Thread, int]:
+    async def read(tx: Tx, scope: Scope) -> tuple[_PageDraft, Thread, int]:
         return await message_pages.fill(
             tx,
             scope,
             thread_id,
-            lambda: _Filling(request, count_entry_bytes(engine.limits.answer_bytes), thread_id),
+            lambda: _PageDraft(request, count_entry_bytes(engine.limits.answer_bytes), thread_id),
             roles=list(request.roles),
             limit=request.limit + 1,
             offset=request.offset,
@@ -322,7 +322,7 @@ async def get_messages_of_all(engine: Engine, scope: Scope, request: PageRequest
     page, total = await engine.database.read(
         message_pages.fill_of_all,
         scope,
-        lambda: _Filling(request, count_entry_bytes(engine.limits.answer_bytes)),
+        lambda: _PageDraft(request, count_entry_bytes(engine.limits.answer_bytes)),
         roles=list(request.roles),
         limit=request.limit + 1,
         offset=offset,
@@ -333,7 +333,7 @@ async def get_messages_of_all(engine: Engine, scope: Scope, request: PageRequest
 
 
 async def _answer(
-    engine: Engine, request: PageRequest, page: "_Filling", total: int, thread_id: str = ""
+    engine: Engine, request: PageRequest, page: "_PageDraft", total: int, thread_id: str = ""
 ) -> MessagePage:
     entries, more, cut = page.entries, page.more, False
     head: PageHead = {}
@@ -372,7 +372,7 @@ def _read_entry(entry: PageEntry) -> ShownMessage:
     return cast("ShownMessage", entry)
 
 
-class _Filling:
+class _PageDraft:
     """A page that is being read, in the order of reading. ``costs`` has for each entry the text whose tokens count, and
     the number of its images, which a text only names. ``thread_id``: all messages are of this thread."""
 
@@ -522,7 +522,7 @@ class _Inside:
         return True
 
 
-def _fit_tokens(counter: TokenCounter, page: _Filling, most: int) -> tuple[list[PageEntry], bool]:
+def _fit_tokens(counter: TokenCounter, page: _PageDraft, most: int) -> tuple[list[PageEntry], bool]:
     """Keep as many of the messages as fit into ``most`` tokens, and say whether anything is missing."""
     left = most
     for count, (text, images) in enumerate(page.costs):
@@ -537,12 +537,12 @@ def _fit_tokens(counter: TokenCounter, page: _Filling, most: int) -> tuple[list[
 
 
 def cut_to_fit(
-    counter: TokenCounter, entry: Shown, text: str, most: int, show: Callable[[Shown], str] = to_json
-) -> Shown:
+    counter: TokenCounter, entry: EntryT, text: str, most: int, show: Callable[[EntryT], str] = to_json
+) -> EntryT:
     """Add as much of a text to an entry as ``most`` tokens have room for where ``show`` shows it, with a mark."""
 
-    def shown(tokens: int) -> Shown:
-        return cast("Shown", {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK})
+    def shown(tokens: int) -> EntryT:
+        return cast("EntryT", {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK})
 
     fits, over = 0, max(most, 0) + 1
     beginning = counter.cut(text, over)

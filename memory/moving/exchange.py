@@ -26,7 +26,7 @@ from layerlore.storage.derived.entries import Entry, Status, content_hash, conte
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.moving import moved_entries
-from layerlore.storage.moving.moved_entries import SharedRow, ToldEntry
+from layerlore.storage.moving.moved_entries import SharedRow, StoredEntry
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -48,7 +48,7 @@ class SharedExchange:
         self._rows: dict[str, SharedRow] = {}
         self._lines: dict[str, Line] = {}
         self._ids: dict[str, set[str]] = {}
-        self._entries: dict[str, ToldEntry] = {}
+        self._entries: dict[str, StoredEntry] = {}
         self._by_content: dict[str, str] = {}
         self._changed: set[str] = set()
         self._pinned: list[str] = []
@@ -74,16 +74,16 @@ class SharedExchange:
             # An entry that was erased here is forgotten for the others, too.
             if gone or (row.entry_id is not None and row.share_id not in self._lines):
                 self._forget(row.share_id)
-        told = sorted(entry_id for entry_id, found in self._entries.items() if found.told)
-        for entry_id in self._entries.keys() - set(told):
+        shareable = sorted(entry_id for entry_id, found in self._entries.items() if found.is_shareable)
+        for entry_id in self._entries.keys() - set(shareable):
             for id_ in list(self._ids.get(entry_id, ())):
                 self._forget(id_)
-        quotes = await self._read_quotes(told)
-        for entry_id in [entry_id for entry_id in told if entry_id not in quotes]:
+        quotes = await self._read_quotes(shareable)
+        for entry_id in [entry_id for entry_id in shareable if entry_id not in quotes]:
             await self._forget_unproven(entry_id)
-        told = [entry_id for entry_id in told if self._entries[entry_id].told]
+        shareable = [entry_id for entry_id in shareable if self._entries[entry_id].is_shareable]
         for _ in range(2):  # The second time, what took another's place has its id.
-            for entry_id in told:
+            for entry_id in shareable:
                 self._note(self._entries[entry_id].entry, quotes.get(entry_id, []))
         for entry_id in sorted({str(self._rows[id_].entry_id) for id_ in self._changed if id_ in self._lines}):
             await self._show(entry_id)
@@ -287,7 +287,7 @@ class SharedExchange:
     def _is_held(self, entry_id: str) -> bool:
         """Whether the user said or pinned an entry, so that only a line that the user accepts can change it."""
         known = self._entries.get(entry_id)
-        if known is None or not known.told or self._accepts or entry_id in self._unproven:
+        if known is None or not known.is_shareable or self._accepts or entry_id in self._unproven:
             return False
         return known.entry.trust == "user" or known.entry.pinned_at is not None
 
@@ -312,33 +312,33 @@ class SharedExchange:
 
     async def _show(self, entry_id: str) -> None:
         """Have an entry be what its lines say."""
-        ids, told = self._ids.get(entry_id), self._entries.get(entry_id)
+        ids, known = self._ids.get(entry_id), self._entries.get(entry_id)
         if ids and self._is_held(entry_id):
             return
         if ids:
             line = self._lines[self._standing(ids)]
             own = all(self._rows[id_].own for id_ in ids)
-            shown = self._make_entry(entry_id, told, line, own=own)
-        elif told is None or not told.told:
+            shown = self._make_entry(entry_id, known, line, own=own)
+        elif known is None or not known.is_shareable:
             return
         else:
-            shown = replace(told.entry, status="dropped", superseded_by=None, seen_at=self._now)
-        if told is None:
+            shown = replace(known.entry, status="dropped", superseded_by=None, seen_at=self._now)
+        if known is None:
             await moved_entries.add_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
-        elif shown != told.entry:
+        elif shown != known.entry:
             await moved_entries.change_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
-        self._entries[entry_id] = ToldEntry(shown, shown.status != "dropped")
-        if shown.status == "superseded" and shown.pinned_at and told is not None and told.entry.status == "active":
+        self._entries[entry_id] = StoredEntry(shown, shown.status != "dropped")
+        if shown.status == "superseded" and shown.pinned_at and known is not None and known.entry.status == "active":
             self._pinned.append(entry_id)
         if shown.status == "dropped" and self._engine.deleted_days == 0:
             await entries.erase(self._tx, self._scope, [entry_id])
 
-    def _make_entry(self, entry_id: str, there: ToldEntry | None, line: Line, *, own: bool) -> Entry:
+    def _make_entry(self, entry_id: str, there: StoredEntry | None, line: Line, *, own: bool) -> Entry:
         if there is not None:
             known = there.entry
         else:
             known = None
-        stays = there is not None and there.told and entry_id not in self._unproven
+        stays = there is not None and there.is_shareable and entry_id not in self._unproven
         if there is not None and stays:
             trust = there.entry.trust
         else:
@@ -412,7 +412,7 @@ class SharedExchange:
         if ids:
             return min(ids)
         known = self._entries.get(entry_id)
-        if ID.fullmatch(entry_id) and (known is None or known.told):
+        if ID.fullmatch(entry_id) and (known is None or known.is_shareable):
             return entry_id
         return None
 

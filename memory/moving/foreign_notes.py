@@ -14,7 +14,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import Entry, content_hash
 from layerlore.storage.moving import moved_entries
-from layerlore.storage.moving.moved_entries import EntryPut, MovedEntry
+from layerlore.storage.moving.moved_entries import EntryOutcome, MovedEntry
 from layerlore.storage.moving.moved_threads import Mode
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -78,7 +78,7 @@ async def put_notes(
         return
     # Ids are chosen before the write, so a repeated transaction writes the same entries.
     new_ids = {each.entry.entry_id: each.entry.entry_id for each in moved}
-    puts: list[EntryPut] = []
+    puts: list[EntryOutcome] = []
     gone: list[str] = []
 
     async def unit(tx: Tx) -> Json:

@@ -43,10 +43,10 @@ from layerlore.storage.moving.moved_rows import (
     RUN,
     SESSION_MEMORY,
     MovedTable,
-    RowsPut,
+    RowsOutcome,
     VersionRun,
 )
-from layerlore.storage.moving.moved_threads import DESCRIBED, MessagePut, Mode, MovedMessage, MovedThread
+from layerlore.storage.moving.moved_threads import DESCRIBED, MessageOutcome, Mode, MovedMessage, MovedThread
 from layerlore.storage.threads import threads
 
 _OF_SCOPE = {"message", "entry", "thread", "erased", "thread_state", "resource_state", *MOVED}
@@ -215,9 +215,9 @@ class Import:
                 "thread", f"thread {name!r}", "it is deleted here and stays so; `layerlore undo` brings it back"
             )
 
-    async def _put_thread(self, moved: MovedThread) -> moved_threads.ThreadPut:
+    async def _put_thread(self, moved: MovedThread) -> moved_threads.ThreadOutcome:
         new_uid = self._engine.new_id()
-        found: list[moved_threads.ThreadPut] = []
+        found: list[moved_threads.ThreadOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             # Assigned anew, since the database may run the unit again.
@@ -298,9 +298,9 @@ class Import:
                     thread.places.lose(moved.seq)
                     self.report.skip("message", f"line {ready.numbers[at]}", str(error))
 
-    async def _put_some(self, thread: _OpenThread, moved: Sequence[MovedMessage]) -> list[MessagePut]:
+    async def _put_some(self, thread: _OpenThread, moved: Sequence[MovedMessage]) -> list[MessageOutcome]:
         now = self._engine.now()
-        found: list[MessagePut] = []
+        found: list[MessageOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             found[:] = await moved_threads.put_messages(
@@ -317,7 +317,7 @@ class Import:
         await self._write(unit)
         return found
 
-    def _note_puts(self, thread: _OpenThread, ready: ReadyMessages, puts: Sequence[MessagePut]) -> None:
+    def _note_puts(self, thread: _OpenThread, ready: ReadyMessages, puts: Sequence[MessageOutcome]) -> None:
         for number, moved, changed, put in zip(ready.numbers, ready.moved, ready.changed, puts, strict=True):
             where = f"line {number}"
             if put.status == "deleted":
@@ -362,7 +362,7 @@ class Import:
             self.report.add(of.line, "checked", len(rows))
             return
         uid = thread.places.uid
-        found: list[RowsPut] = []
+        found: list[RowsOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             await threads.lock_uid(tx, self._where, uid)
@@ -372,7 +372,7 @@ class Import:
         await self._write(unit)
         self._note_rows(of.line, f"{of.line}s of thread {thread.name!r}", found[0])
 
-    def _note_rows(self, kind: str, where: str, put: RowsPut, why: str = _OTHER) -> None:
+    def _note_rows(self, kind: str, where: str, put: RowsOutcome, why: str = _OTHER) -> None:
         self.report.add(kind, "added", put.added)
         self.report.add(kind, "unchanged", put.unchanged)
         self.report.add(kind, "replaced", put.replaced)
@@ -420,7 +420,7 @@ class Import:
             for kind, rows in thread.rows.items():
                 self.report.add(kind, "checked", len(rows))
             return
-        now, found = self._engine.now(), dict[MovedTable, RowsPut]()
+        now, found = self._engine.now(), dict[MovedTable, RowsOutcome]()
 
         async def unit(tx: Tx) -> dict[str, int]:
             found.clear()
@@ -438,12 +438,12 @@ class Import:
 
     async def _put_ending(
         self, tx: Tx, thread: _OpenThread, state: dict[str, Any], now: int
-    ) -> dict[MovedTable, RowsPut]:
+    ) -> dict[MovedTable, RowsOutcome]:
         scope, uid = self._where, thread.places.uid
         # Another process may have deleted the thread since it was begun.
         if await threads.lock_uid(tx, scope, uid) is None:
             return {}
-        found: dict[MovedTable, RowsPut] = {}
+        found: dict[MovedTable, RowsOutcome] = {}
         notes = {of: thread.rows.get(of.line, []) for of in NOTES}
         # Notes refer to messages by their seqs: they hold only if each message is where it was.
         whole = thread.places.same and not thread.left_out
@@ -451,10 +451,10 @@ class Import:
             if whole:
                 put = await moved_rows.put_notes(tx, scope, uid, notes)
             else:
-                put = RowsPut(kept=1)
+                put = RowsOutcome(kept=1)
             for of, rows in notes.items():
                 how = {"added": put.added, "unchanged": put.unchanged, "kept": put.kept}
-                found[of] = RowsPut(**{name: len(rows) for name, number in how.items() if number and rows})
+                found[of] = RowsOutcome(**{name: len(rows) for name, number in how.items() if number and rows})
             whole = whole and not put.kept
         for of in (PLAN, SESSION_MEMORY):
             if versions := thread.rows.get(of.line):
@@ -482,7 +482,7 @@ class Import:
             self.report.add("entry", "checked", len(moved))
             return
         new_ids = {each.entry.entry_id: self._engine.new_id() for each in moved}
-        puts: list[moved_entries.EntryPut] = []
+        puts: list[moved_entries.EntryOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             puts[:] = await moved_entries.put_entries(
@@ -507,7 +507,7 @@ class Import:
         if not is_number(next_seq) or self._dry:
             self.report.add(RESOURCE_EVENT.line, "checked", len(rows))
             return
-        found: list[RowsPut] = []
+        found: list[RowsOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             found[:] = [await moved_rows.put_resource_events(tx, self._where, rows, next_seq)]
@@ -524,7 +524,7 @@ class Import:
         if self._dry:
             self.report.add(PROFILE.line, "checked", len(rows))
             return
-        found: list[RowsPut] = []
+        found: list[RowsOutcome] = []
 
         async def unit(tx: Tx) -> dict[str, int]:
             if rows:

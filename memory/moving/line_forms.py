@@ -26,7 +26,7 @@ from layerlore.storage.derived.entries import Origin
 from layerlore.storage.messages.message_pages import REACH
 from layerlore.storage.moving.moved_entries import MovedSource
 from layerlore.storage.moving.moved_rows import PLAN, RUN, MovedColumn, MovedTable, VersionRun, describe_columns
-from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED, MessagePut, MovedMessage
+from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED, MessageOutcome, MovedMessage
 
 MOST_SMALL = 2**31
 """Some columns hold numbers below this: revisions, levels."""
@@ -49,7 +49,7 @@ class ThreadPlaces:
         self._elsewhere: dict[int, tuple[int, int] | None] = {}
         self._texts: set[int] = set()
 
-    def put(self, seq: int, revision: int, put: MessagePut, changed: bool) -> None:
+    def put(self, seq: int, revision: int, put: MessageOutcome, changed: bool) -> None:
         """Note where a message is. ``changed``: its text is another, so that no place in it is where it was."""
         if put.seq != seq or put.revision != revision:
             self._elsewhere[seq] = (put.seq, put.revision)

@@ -10,7 +10,7 @@ from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.records import Indexed, Json
+from layerlore.storage.core.records import IndexedText, Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In characters. The study's figures: longer chunks blur what a vector stands for.
@@ -45,7 +45,7 @@ def _head_words(day: int, name: str) -> str:
 
 def make_index_texts(
     name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Iterable[Json] = ()
-) -> Indexed:
+) -> IndexedText:
     """The text of a message that is indexed: for each chunk the words of the day, of the speaker, and its own.
     Echoes are left out (``memory.parts.own_parts``, also for ``answered``). A thread's own mark of its sessions is the
     metadata's ``session``, if that is a text."""
@@ -54,7 +54,7 @@ def make_index_texts(
     own = [split_words(chunk) for chunk in split_chunks(text)]
     mark = metadata.get("session")
     acts = measure_speech_acts(text)
-    return Indexed(
+    return IndexedText(
         # A chunk without words gets no head, or a search for a speaker would find every empty message.
         chunks=tuple(f"{first} {' '.join(found)}".lstrip() if found else "" for found in own),
         chars=len(text),

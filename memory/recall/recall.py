@@ -257,7 +257,7 @@ async def prepare_recall(
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadBefore:
+class _EarlyRows:
     """The rows that are read while the queries are embedded, in one transaction: the newest rows without a vector, the
     matches of the words, whether there is ``nothing`` to find for any question, and the ``subject`` that applies."""
 
@@ -275,7 +275,7 @@ async def _read_before(
     words: Sequence[str],
     days: Sequence[PastDays],
     rules: RecallRules,
-) -> _ReadBefore:
+) -> _EarlyRows:
     subject = request.subject
     if request.asking and not subject and request.thread_id is None:
         subject = await subjects.read_subject(tx, scope, request.asking)
@@ -283,7 +283,7 @@ async def _read_before(
         tx, scope, words, request.filters, rules, request.kinds, request.asking, days, request.in_context, subject
     )
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
-    return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches), subject)
+    return _EarlyRows(unembedded, matches, await holds_nothing(tx, scope, matches), subject)
 
 
 def _check_queries(engine: Engine, request: RecallRequest) -> list[str]:

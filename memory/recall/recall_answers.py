@@ -103,7 +103,7 @@ class RecalledHit(RecalledMessage, total=False):
     after: list[RecalledMessage]
 
 
-class Degraded(TypedDict, total=False):
+class DegradedParts(TypedDict, total=False):
     """The parts that failed, and the reasons."""
 
     degraded: list[str]

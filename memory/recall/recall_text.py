@@ -28,7 +28,7 @@ from layerlore.memory.recall.recall_answers import (
     AddedScores,
     Certainty,
     Confidence,
-    Degraded,
+    DegradedParts,
     EntryAbout,
     NoteAbout,
     RecallAnswer,
@@ -291,7 +291,7 @@ def render_json(
 
 
 def _answer_json(recalled: RecallResult, rows: list[RecalledHit]) -> RecallAnswer:
-    degraded: Degraded = {}
+    degraded: DegradedParts = {}
     if recalled.degraded:
         degraded["degraded"] = list(recalled.degraded)
     certainty: Certainty = {}

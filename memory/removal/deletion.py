@@ -17,7 +17,7 @@ from layerlore.storage.derived import entry_curation, note_rows, working_memory
 from layerlore.storage.messages import place_rows
 from layerlore.storage.removal import deletions, retention
 from layerlore.storage.removal.acts import RETENTION, ActPart
-from layerlore.storage.removal.deletions import Deleted, Which
+from layerlore.storage.removal.deletions import DeleteResult, Which
 from layerlore.storage.removal.retention import OldMessage, TimePlace, Times
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -70,7 +70,7 @@ async def delete_messages(
     return await engine.write(scope, sent, [which, list(ids), list(roles)], now, write)
 
 
-async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin, *, now: int) -> None:
+async def record_deletion(tx: Tx, scope: Scope, deleted: DeleteResult, origin: Origin, *, now: int) -> None:
     """Record in the logs which messages of a thread were deleted, and which documents fell back with them."""
     happened = [NewEvent("messages_deleted", {"seqs": [message.seq for message in deleted.messages]})]
     if "session_memory" in deleted.fell_back:
@@ -138,7 +138,7 @@ class _Restorable(TypedDict, total=False):
 
 
 async def _describe_undo(
-    tx: Tx, engine: Engine, scope: Scope, deleted: Deleted, undo_id: str, sent: WriteRequest, now: int
+    tx: Tx, engine: Engine, scope: Scope, deleted: DeleteResult, undo_id: str, sent: WriteRequest, now: int
 ) -> _Restorable:
     if deleted.deletion_uid is None:
         return {}
@@ -261,7 +261,7 @@ async def _retire(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: lis
     return number
 
 
-async def _delete(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: list[str], now: int) -> Deleted:
+async def _delete(tx: Tx, scope: Scope, engine: Engine, thread_id: str, ids: list[str], now: int) -> DeleteResult:
     uid = engine.new_id()
     if engine.retention.distilled == "keep":
         return await retention.erase_alone(

@@ -41,7 +41,7 @@ from layerlore.storage.derived import observations as observation_sources
 from layerlore.storage.messages import message_pages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.forget_candidates import KeptPlace, Noted, PlaceKind, WrittenDocument
+from layerlore.storage.removal.forget_candidates import KeptPlace, NoteCandidate, PlaceKind, WrittenDocument
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -65,7 +65,7 @@ class ForgetPreview:
 
     entries: list[Message] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    observations: list[Noted] = field(default_factory=list)
+    observations: list[NoteCandidate] = field(default_factory=list)
     lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
     kept: list[tuple[KeptPlace, str]] = field(default_factory=list)
     more: int = 0
@@ -207,7 +207,7 @@ async def _forget_of_both(
         return [await _forget_entries(engine, scope.of_person, ids, sent)]
 
 
-class _Forgotten(UndoId):
+class _ForgetResult(UndoId):
     """How much was forgotten, and the places that are about it and stay."""
 
     entries: NotRequired[int]
@@ -221,7 +221,7 @@ class _Forgotten(UndoId):
 async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: WriteRequest) -> ForgottenMemory:
     now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), make_undo_id(engine)
 
-    async def write(tx: Tx) -> _Forgotten:
+    async def write(tx: Tx) -> _ForgetResult:
         # The lock comes before the check, so that no other call changes these entries before they go.
         await scopes.hold(tx, scope)
         known = await entries.read_seen(tx, scope, wanted)
@@ -378,7 +378,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest)
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
     undo_id = make_undo_id(engine)
 
-    async def write(tx: Tx) -> _Forgotten:
+    async def write(tx: Tx) -> _ForgetResult:
         chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
         if chosen is None:
             raise NotFound(
@@ -390,7 +390,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: WriteRequest)
         # Every thread before the resource, and in one order, so that no two writers wait for each other.
         uids = {*chosen["observations"], *chosen["lines"], *await act.uids(chosen["messages"])} - {""}
         held = {uid: thread for uid in sorted(uids) if (thread := await threads.lock_uid(tx, scope, uid))}
-        forgotten: _Forgotten = {
+        forgotten: _ForgetResult = {
             "messages": await act.messages(chosen["messages"], held.values(), named),
             "observations": await act.observations(chosen["observations"], held.keys()),
             "lines": await act.lines(chosen["lines"], held),
@@ -535,7 +535,7 @@ class _ForgetTransaction:
         return len(set(wanted) - set(await entries.read_seen(self.tx, self.scope, wanted)))
 
 
-def _present_result(engine: Engine, answer: _Forgotten, now: int) -> ForgottenMemory:
+def _present_result(engine: Engine, answer: _ForgetResult, now: int) -> ForgottenMemory:
     """The counts that are not 0, the places that stay, each once, and until when it can be undone."""
     shown: ForgottenMemory = {"kept": []}
     for kind, thread_id in dict.fromkeys((kind, thread_id) for kind, thread_id in answer.get("kept", [])):

@@ -85,7 +85,7 @@ class ForgottenAnswer(TypedDict):
     forgotten: list[ForgottenMemory]
 
 
-class Undoable(TypedDict):
+class UndoableChange(TypedDict):
     """A change that can be undone, in words, and until when. ``thread_ids``: the conversations that it changed."""
 
     undo_id: str
@@ -96,7 +96,7 @@ class Undoable(TypedDict):
     thread_ids: NotRequired[list[str]]
 
 
-class Undone(TypedDict):
+class UndoAnswer(TypedDict):
     undo_id: NotRequired[str]
     tool: NotRequired[str]
     messages: NotRequired[int]
@@ -106,7 +106,7 @@ class Undone(TypedDict):
     left: NotRequired[list[str]]
     already: NotRequired[bool]
     undo: NotRequired[str]
-    acts: NotRequired[list[Undoable]]
+    acts: NotRequired[list[UndoableChange]]
 
 
 class ReceiptRow(TypedDict):

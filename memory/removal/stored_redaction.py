@@ -25,7 +25,7 @@ from layerlore.storage.core.tables.columns import CONTENT, Form
 from layerlore.storage.core.transaction import ErasedBytes, Tx
 from layerlore.storage.messages import indexed_rows, place_rows
 from layerlore.storage.removal import masked_rows
-from layerlore.storage.removal.masked_rows import Change, Put, StoredRow
+from layerlore.storage.removal.masked_rows import Change, StoredChanges, StoredRow
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -280,7 +280,7 @@ class _Redaction:
 
         return await journal_lines.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
 
-    async def _tell(self, tx: Tx, scope: Scope, table: str, uid: str, put: Put, now: int) -> None:
+    async def _tell(self, tx: Tx, scope: Scope, table: str, uid: str, put: StoredChanges, now: int) -> None:
         happened = NewEvent("memory_redacted", {"what": table, "rows": len(put.made)})
         if put.thread is not None:
             await events.record(tx, scope, put.thread, [happened], origin=self.origin, now=now)

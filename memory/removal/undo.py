@@ -19,7 +19,7 @@ from layerlore.memory.documents.working_memory import (
 from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, undoable_since
 from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import record_entries
-from layerlore.memory.removal.removal_answers import Undoable, Undone
+from layerlore.memory.removal.removal_answers import UndoableChange, UndoAnswer
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.work import plan_rules
@@ -85,7 +85,7 @@ def _expect(act: Act | None, undo_id: str) -> Act:
     return act
 
 
-async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Undoable]:
+async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[UndoableChange]:
     """The changes that can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words,
     without content."""
     since = undoable_since(engine, engine.now())
@@ -104,8 +104,8 @@ def _sort_newest(acts: Sequence[Act]) -> list[Act]:
     return sorted(acts, key=lambda act: act.created_at, reverse=True)
 
 
-def _show_act(engine: Engine, act: Act) -> Undoable:
-    shown: Undoable = {
+def _show_act(engine: Engine, act: Act) -> UndoableChange:
+    shown: UndoableChange = {
         "undo_id": act.undo_id,
         "tool": act.tool,
         "at": iso(act.created_at),
@@ -156,7 +156,7 @@ async def undo(
     sent: WriteRequest,
     force: bool = False,
     check: Callable[[Act], None] | None = None,
-) -> Undone:
+) -> UndoAnswer:
     """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
     raising. ``force``: bring the earlier version of a document back, even if it was changed since, or brought back
     already; that is an act of its own. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
@@ -172,14 +172,14 @@ async def undo(
         for of in _list_memories(scope):
             kept = await engine.kept_answer(of, sent, arguments)
             if kept is not None:
-                return cast("Undone", kept)
+                return cast("UndoAnswer", kept)
     found, scope = await _find_act(engine, scope, asked)
     if check:
         check(found)
     undo_id, now = found.undo_id, engine.now()
     since = undoable_since(engine, now)
 
-    async def write(tx: Tx) -> Undone:
+    async def write(tx: Tx) -> UndoAnswer:
         # The first read only names the rows to lock. The act itself is locked after them, and read again.
         first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
         # Deletes first, then threads in one order, then the resource, as everybody takes them.
@@ -189,7 +189,7 @@ async def undo(
             await threads.lock_uid(tx, scope, uid)
         await scopes.hold(tx, scope)
         act = _expect(await stored_acts.lock(tx, scope, undo_id, since=since), undo_id)
-        answer: Undone = {"undo_id": undo_id, "tool": act.tool}
+        answer: UndoAnswer = {"undo_id": undo_id, "tool": act.tool}
         if act.undone and not force:
             return {**answer, "already": True}
         undoing = _UndoTransaction(tx, engine, scope, act, sent, now, force)

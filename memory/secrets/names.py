@@ -242,7 +242,7 @@ def _is_no_value(value: str) -> bool:
     return bool(_EXPRESSION.fullmatch(value)) and not is_scrambled(value)
 
 
-Found = tuple[int, int]
+ValueSpan = tuple[int, int]
 
 _STEMS = """
     pass pw secret token key cred auth salt jwt bearer psk kennwort contrase senha парол 密码 パスワード
@@ -314,7 +314,7 @@ def lower_text(text: str) -> str:
     return text.replace("İ", "I").lower()
 
 
-def find_named_values(text: str, low: str) -> Iterator[Found]:
+def find_named_values(text: str, low: str) -> Iterator[ValueSpan]:
     """Where values stand that are secrets by their names; ``low`` is the text in lower case."""
     ends: set[int] = set()
     for stem in _STEMS:
@@ -332,7 +332,7 @@ def find_named_values(text: str, low: str) -> Iterator[Found]:
                 yield found
 
 
-def _find_value(text: str, start: int, end: int) -> Found | None:
+def _find_value(text: str, start: int, end: int) -> ValueSpan | None:
     """The value of the name in which a stem was found, if that is a secret."""
     # The text is reversed, so that a pattern can match backwards from the stem.
     before = text[max(0, start - _MOST_NAME) : start][::-1]
@@ -364,7 +364,7 @@ def _find_value(text: str, start: int, end: int) -> Found | None:
     return None
 
 
-def _find_default(text: str, at: int, named: Meaning) -> Found | None:
+def _find_default(text: str, at: int, named: Meaning) -> ValueSpan | None:
     """The default that a shell takes if the name is not set: ``${NAME:-value}``."""
     end = text.find("}", at, at + 256)
     begins = text[at : at + 2] in (":-", ":=")
@@ -373,7 +373,7 @@ def _find_default(text: str, at: int, named: Meaning) -> Found | None:
     return None
 
 
-def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Found | None:
+def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> ValueSpan | None:
     """The value that begins there, if it is a secret beside such a name."""
     if tie == "call" and not (
         text[first:at].startswith("PASSWORD(")
@@ -429,7 +429,7 @@ def _is_setter(name: str) -> bool:
     return name.rsplit(".", 1)[-1][:3].lower() in ("set", "put", "add", "wit")
 
 
-def _read_quoted(text: str, quoted: linear_re.Match, tie: str, named: Meaning) -> Found | None:
+def _read_quoted(text: str, quoted: linear_re.Match, tie: str, named: Meaning) -> ValueSpan | None:
     start, quote = quoted.end(), quoted["quote"]
     end = _find_closing(text, start, quote)
     if end < 0:
@@ -454,7 +454,7 @@ def _find_closing(text: str, start: int, quote: str) -> int:
         end += 1
 
 
-def _read_bare(text: str, first: int, at: int, tie: str, named: Meaning) -> Found | None:
+def _read_bare(text: str, first: int, at: int, tie: str, named: Meaning) -> ValueSpan | None:
     """A value without quotes."""
     head = text[max(0, first - 80) : first].rsplit("\n", 1)[-1]
     is_flag = text[first] == "-" or head.endswith((" /", "\t/"))
@@ -514,7 +514,7 @@ def _is_alone(text: str, end: int) -> bool:
     return not rest or rest.startswith(("\\n", "\n", "\r\n", '"', "'", "`"))
 
 
-def _check_value(text: str, start: int, end: int, named: Meaning, writing: Writing) -> Found | None:
+def _check_value(text: str, start: int, end: int, named: Meaning, writing: Writing) -> ValueSpan | None:
     value = text[start:end]
     stripped = value.strip()
     start += len(value) - len(value.lstrip())

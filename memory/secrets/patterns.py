@@ -284,7 +284,7 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("jwt", "eyJ", rf"{WORD}{{8,}}+\.{WORD}*+\.{WORD}{{16,}}+\.{WORD}{{16,}}+\.{WORD}{{16,}}+"),
 )
 
-Found = tuple[int, int, str]
+SecretSpan = tuple[int, int, str]
 
 # How long an IBAN of each country is, from SWIFT's registry (ISO 13616).
 _LENGTHS = {
@@ -307,7 +307,7 @@ _CARD = linear_re.compile(
 _JOINTS = " -\u00a0"
 
 
-def find_payment_numbers(text: str) -> Iterator[Found]:
+def find_payment_numbers(text: str) -> Iterator[SecretSpan]:
     """Where they stand, and the kind of each."""
     for begins in _IBAN_BEGINS.finditer(text):
         end = _find_iban_end(text, begins.start())

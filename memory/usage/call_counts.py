@@ -13,7 +13,7 @@ from layerlore.memory.usage.model_usage import NANO
 from layerlore.memory.usage.usage_answers import Calls, Days
 from layerlore.storage.audit import daily_calls, usage_rows
 from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount, Source
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.tables import WAIT_BOUNDS_MS
 from layerlore.storage.core.transaction import Database, Tx
@@ -182,18 +182,18 @@ _SHOWN_BY: Mapping[str, Literal["context_tokens", "recall_tokens"]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DaysRead:
+class StoredDays:
     """The stored counts of each day since one, and the number of visible entries of each kind (None: without one)."""
 
     stored: Sequence[DayCount]
-    spent: dict[int, Spent]
+    spent: dict[int, UsageSums]
     called: Sequence[CallCount]
     kinds: Sequence[tuple[str | None, int]]
 
 
-async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
+async def read_days(tx: Tx, scope: Scope, since_day: int) -> StoredDays:
     """Read what is stored of each day; ``since_day`` in whole days since 1970."""
-    return DaysRead(
+    return StoredDays(
         await stored_days.count_by_day(tx, scope, since=since_day * DAY_MS),
         await usage_rows.by_day(tx, scope, since_day),
         await daily_calls.by_day(tx, scope, since_day),
@@ -201,14 +201,14 @@ async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
     )
 
 
-class _Stored(TypedDict):
+class _StoredCounts(TypedDict):
     messages: int
     tokens: int
     entries: int
     steps: int
 
 
-class _Shown(TypedDict):
+class _ShownCounts(TypedDict):
     """The tokens that models were shown on a day, and the messages that hooks captured."""
 
     context_tokens: int
@@ -217,14 +217,14 @@ class _Shown(TypedDict):
     captured: int
 
 
-class _SpentOfDay(TypedDict):
+class _UsageCounts(TypedDict):
     model_calls: int
     model_tokens: int
     cost_usd: float
     unpriced_calls: NotRequired[int]
 
 
-def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -> Days:
+def present_days(read: StoredDays, pending: Iterable[CallCount], tool: str = "") -> Days:
     """An answer: ``days``, those that had anything; of the whole time ``tools``, the most called first, ``hooks`` by host;
     ``kinds`` of entries. ``pending`` is what was counted and not written yet. With a ``tool``, the calls of each day are
     those of that one alone."""
@@ -232,7 +232,7 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
     by_day: defaultdict[int, CallSums] = defaultdict(CallSums)
     by_tool: defaultdict[str, CallSums] = defaultdict(CallSums)
     by_host: defaultdict[str, CallSums] = defaultdict(CallSums)
-    shown: defaultdict[int, _Shown] = defaultdict(
+    shown: defaultdict[int, _ShownCounts] = defaultdict(
         lambda: {"context_tokens": 0, "recall_tokens": 0, "hook_tokens": 0, "captured": 0}
     )
     for each in called:
@@ -256,7 +256,7 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
                 **_present_stored(stored.get(day, DayCount(day))),
                 **_present_calls(by_day[day]),
                 **shown[day],
-                **_present_spent(read.spent.get(day, Spent())),
+                **_present_spent(read.spent.get(day, UsageSums())),
             }
             for day in sorted({*stored, *read.spent, *(each.day for each in called)})
         ],
@@ -278,12 +278,12 @@ def _present_calls(sums: CallSums) -> Calls:
     return calls
 
 
-def _present_stored(day: DayCount) -> _Stored:
+def _present_stored(day: DayCount) -> _StoredCounts:
     return {"messages": day.messages, "tokens": day.tokens, "entries": day.entries, "steps": day.steps}
 
 
-def _present_spent(spent: Spent) -> _SpentOfDay:
-    shown: _SpentOfDay = {
+def _present_spent(spent: UsageSums) -> _UsageCounts:
+    shown: _UsageCounts = {
         "model_calls": spent.calls,
         "model_tokens": spent.input_tokens + spent.output_tokens,
         "cost_usd": spent.cost_nano_usd / NANO,

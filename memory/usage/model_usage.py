@@ -17,7 +17,7 @@ from typing import Any
 
 from layerlore.memory.rules.validation import Limits, check_id, describe
 from layerlore.memory.usage.usage_answers import Usage, UsageByModel, UsageOfModel
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import StoredJson
@@ -366,15 +366,15 @@ def price_call(usage: ModelUsage, model: str, prices: PriceList, *, source: str 
         cost = prices.cost(model, usage)
     else:
         cost = usage.cost_nano_usd
-    return UsageLine(model, source, Spent(1, usage.input, usage.output, cost or 0, int(cost is None)))
+    return UsageLine(model, source, UsageSums(1, usage.input, usage.output, cost or 0, int(cost is None)))
 
 
-def add_lines(lines: Iterable[UsageLine]) -> Spent:
+def add_lines(lines: Iterable[UsageLine]) -> UsageSums:
     """The sum of all lines."""
-    return sum((line.spent for line in lines), Spent())
+    return sum((line.spent for line in lines), UsageSums())
 
 
-def present_spent(sums: Spent) -> Usage:
+def present_spent(sums: UsageSums) -> Usage:
     """Sums in the form of an answer."""
     usage: Usage = {
         "input_tokens": sums.input_tokens,
@@ -390,9 +390,9 @@ def present_lines(lines: Iterable[UsageLine]) -> UsageByModel:
     """The sum of all lines and the sum of each model, the most expensive first, with a count of the models left out."""
     lines = list(lines)
     sums = add_lines(lines)
-    by_model: dict[str, Spent] = {}
+    by_model: dict[str, UsageSums] = {}
     for line in lines:
-        by_model[line.model] = by_model.get(line.model, Spent()) + line.spent
+        by_model[line.model] = by_model.get(line.model, UsageSums()) + line.spent
     ranked = sorted(by_model.items(), key=_cost_rank)
     answer: UsageByModel = {
         "calls": sums.calls,
@@ -404,12 +404,12 @@ def present_lines(lines: Iterable[UsageLine]) -> UsageByModel:
     return answer
 
 
-def _cost_rank(entry: tuple[str, Spent]) -> Any:
+def _cost_rank(entry: tuple[str, UsageSums]) -> Any:
     model, sums = entry
     return -sums.cost_nano_usd, -(sums.input_tokens + sums.output_tokens), model
 
 
-def present_model(model: str, sums: Spent) -> UsageOfModel:
+def present_model(model: str, sums: UsageSums) -> UsageOfModel:
     """The sum of one model in the form of an answer, without a name where no step gave one."""
     if not model:
         return {"calls": sums.calls, **present_spent(sums)}

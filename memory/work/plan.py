@@ -21,7 +21,7 @@ from layerlore.memory.work.work_answers import (
     OpenRunRow,
     OpenWorkAnswer,
     PlanAnswer,
-    PlanChanged,
+    PlanChangeResult,
     PlanStateAnswer,
     StepState,
     TaskRow,
@@ -124,7 +124,7 @@ def _render_whole_item(item: OpenPlanRow | OpenRunRow | TaskRow) -> str:
 def strip_words(answer: PlanAnswer) -> PlanStateAnswer:
     """Reduce the answer of a change for callers without the right to read: ids and statuses of the steps, and none of
     the plan's words."""
-    change: PlanChanged = {**answer["change"]}
+    change: PlanChangeResult = {**answer["change"]}
     change.pop("replaced_goal", None)
     stripped: PlanStateAnswer = {"thread_id": answer["thread_id"], "plan": None, "change": change}
     if answer["plan"] is not None:
@@ -148,7 +148,7 @@ def render_states(answer: PlanAnswer) -> str:
     return "\n".join([*done, *(steps or ["No steps yet."]), closing])
 
 
-def _describe_change(change: PlanChanged, revision: int | None) -> Iterator[str]:
+def _describe_change(change: PlanChangeResult, revision: int | None) -> Iterator[str]:
     made = change["revision"]
     if change["done"] == "nothing":
         yield "Nothing changed: the plan was like this already."
@@ -492,7 +492,7 @@ async def _write(
         # The kept answer holds no words of the plan, so they come from its history.
         kept = await engine.database.read(plans.read_history, scope, meant, [replaced] if replaced else [])
     was = kept.revisions.get(replaced) if kept and replaced else None
-    change = cast("PlanChanged", {name: value for name, value in stored.items() if name != "thread_id"})
+    change = cast("PlanChangeResult", {name: value for name, value in stored.items() if name != "thread_id"})
     if was:
         change["replaced_goal"] = was.plan["goal"]
     return {**_answer(meant, kept), "change": change}

@@ -22,7 +22,7 @@ from layerlore.memory.usage.model_usage import add_lines, present_spent
 from layerlore.memory.work import pending_calls
 from layerlore.memory.work.pending_calls import list_waiting, read_calls, show_answers
 from layerlore.memory.work.work_answers import RunDetail, RunPage, RunRow, RunUsage, SubAgentUsage, WaitingCall
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import calls_of, intact, list_of, to_json, value_of
 from layerlore.storage.core.records import Scope, StoredJson, Thread
@@ -34,7 +34,7 @@ MOST_BELOW = 500
 """Runs of sub-agents whose spending is summed."""
 # The agents and models that one run lists; the cost of all others is one line.
 _MOST_LINES = 100
-LINE_COUNTS = len(fields(Spent))
+LINE_COUNTS = len(fields(UsageSums))
 """How many numbers a stored line has, behind the agent and the model."""
 
 AgentLine = tuple[str, UsageLine]
@@ -80,18 +80,18 @@ def _rank(found: AgentLine) -> tuple[int, int, str, str]:
 
 
 def _merge(lines: Iterable[AgentLine]) -> list[AgentLine]:
-    sums: dict[tuple[str, str], Spent] = {}
+    sums: dict[tuple[str, str], UsageSums] = {}
     for agent, line in lines:
         key = (agent, line.model)
         if key not in sums and len(sums) >= _MOST_LINES:
             # Beyond the limit only the names are lost; the sum stays right.
             key = ("others" if agent else "", "")
-        sums[key] = sums.get(key, Spent()) + line.spent
+        sums[key] = sums.get(key, UsageSums()) + line.spent
     return [(agent, UsageLine(model, "", spent)) for (agent, model), spent in sums.items()]
 
 
 def _read(text: str) -> list[AgentLine]:
-    return [(agent, UsageLine(model, "", Spent(*counts))) for agent, model, *counts in list_of(text)]
+    return [(agent, UsageLine(model, "", UsageSums(*counts))) for agent, model, *counts in list_of(text)]
 
 
 ShownStatus = Status | Literal["expired", "resumable"]

@@ -11,7 +11,7 @@ from layerlore.memory.usage.usage_answers import Usage
 from layerlore.storage.core.records import Plan
 
 
-class PlanChanged(TypedDict):
+class PlanChangeResult(TypedDict):
     """The change that a call made, and how to undo it."""
 
     done: str
@@ -84,7 +84,7 @@ class PlanAnswer(TypedDict):
     plan: Plan | None
     oldest_revision: NotRequired[int]
     elsewhere: NotRequired[OpenWorkAnswer]
-    change: NotRequired[PlanChanged]
+    change: NotRequired[PlanChangeResult]
 
 
 class StepState(TypedDict):
@@ -104,7 +104,7 @@ class PlanStateAnswer(TypedDict):
     updated_at: NotRequired[str]
     plan: StepStates | None
     oldest_revision: NotRequired[int]
-    change: PlanChanged
+    change: PlanChangeResult
 
 
 Status = Literal["running", "suspended", "completed", "failed", "cancelled", "expired"]

@@ -16,7 +16,7 @@ from layerlore.server.command_line.tables import Finding, print_table
 from layerlore.server.hosts.catalog import BY_NAME, Places
 from layerlore.server.hosts.hook_files import TRUST, find_hooks, find_switched_off, is_untrusted
 from layerlore.server.process.safe_files import read_regular
-from layerlore.server.relay.hook_events import HOOK_EVENTS, CapturedRemotely, find_remote_capture
+from layerlore.server.relay.hook_events import HOOK_EVENTS, RemoteCapture, find_remote_capture
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
 
@@ -52,7 +52,7 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
     """The findings about the hooks of hosts that are installed, or whose hooks have fired. Changes nothing."""
     places, state = places or Places(), read_hook_state(settings)
     any_set_up = False
-    remotes: dict[str, CapturedRemotely] = {}
+    remotes: dict[str, RemoteCapture] = {}
     for name in HOOK_EVENTS:
         host, own, plugin = BY_NAME[name], _is_set_up(name, places), _has_plugin(name, places)
         # The server finding below matters only where hooks are in use.
@@ -112,7 +112,7 @@ def _check_host(name: str, set_up: bool, activity: HookActivity | None, places: 
     return Finding(SECTION, title, value)
 
 
-async def _check_remote(settings: Settings, remote: CapturedRemotely) -> Finding:
+async def _check_remote(settings: Settings, remote: RemoteCapture) -> Finding:
     """A finding about whether a server over HTTP accepts messages of hooks."""
     try:
         await find_remote_thread(open_endpoint(settings, remote.url, remote.key_file), _ANY_THREAD)

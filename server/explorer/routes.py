@@ -234,7 +234,7 @@ async def _read_body(request: Request) -> dict[str, str] | None:
     return sent if whole and len(sent) == 1 and sent.keys() <= {"key", "once"} else None
 
 
-class SignedIn(TypedDict):
+class SignedInUser(TypedDict):
     """The signed-in user: what the page offers to do, and whose memory there is to choose."""
 
     name: str
@@ -250,7 +250,7 @@ class _Reach(TypedDict, total=False):
     every_tenant: bool
 
 
-def _describe(principal: Principal) -> SignedIn:
+def _describe(principal: Principal) -> SignedInUser:
     reach: _Reach = {}
     if principal.every_tenant:
         reach["every_tenant"] = True

@@ -135,7 +135,7 @@ _CLIENTS: Mapping[str, str] = {
 }
 
 
-class CapturedRemotely:
+class RemoteCapture:
     """The server over HTTP that hooks store in: its URL, and the file with the key, "" if it needs none."""
 
     def __init__(self, url: str, key_file: str) -> None:
@@ -154,12 +154,12 @@ def note_captured(hooks: str, host: str, url: str = "", key_file: str = "") -> N
     os.utime(path)
 
 
-def find_remote_capture(hooks: str, host: str) -> CapturedRemotely | None:
+def find_remote_capture(hooks: str, host: str) -> RemoteCapture | None:
     """The server over HTTP that the host's hooks store in; None if they store on this machine, or not at all."""
     try:
         with open(os.path.join(hooks, _PREFIX + host), encoding="utf-8") as file:
             kept = json.load(file)
-        return CapturedRemotely(str(kept["url"]), str(kept["key_file"]))
+        return RemoteCapture(str(kept["url"]), str(kept["key_file"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -97,11 +97,11 @@ defect."""
 
 
 @dataclass(slots=True)
-class _Ended:
+class _CallOutcome:
     outcome: Outcome | None = None
 
 
-_ended: ContextVar[_Ended | None] = ContextVar("_ended", default=None)
+_ended: ContextVar[_CallOutcome | None] = ContextVar("_ended", default=None)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ class CallRecords:
             return await call_next(ctx)
         tool = self._name(ctx)
         request = LoggedRequest(str(ctx.request_id)[:_ID_CHARS], principal_of(ctx).tenant, tool)
-        ended = _Ended()
+        ended = _CallOutcome()
         marks = logged_request.set(request), _ended.set(ended)
         began = perf_counter()
         try:

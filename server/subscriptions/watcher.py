@@ -17,7 +17,7 @@ from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Concerns, Database, Row
 from layerlore.storage.threads import events
-from layerlore.storage.threads.events import Found, ThreadMark, Watched
+from layerlore.storage.threads.events import ThreadMark, WatchRequest, WatchResult
 
 _KeyT = TypeVar("_KeyT")
 
@@ -121,22 +121,22 @@ class ScopeWatch:
         # Totals need a query of their own, so they are only read for these kinds.
         return bool(self._alone.keys() & {"threads", "status", "recall"})
 
-    def unmarked(self) -> Watched | None:
+    def unmarked(self) -> WatchRequest | None:
         """The resources without a mark; None: nothing."""
         threads = {thread_id: None for thread_id in self._threads if thread_id not in self._thread_marks}
         run_ids = [run_id for run_id in self._runs if run_id not in self._run_marks]
         resource = bool(self._alone) and self._resource_seq is None
         totals = self._needs_totals and self._totals is None
         if threads or run_ids or resource or totals:
-            return Watched(threads, run_ids, resource, None, totals)
+            return WatchRequest(threads, run_ids, resource, None, totals)
         return None
 
-    def marked(self) -> Watched:
+    def marked(self) -> WatchRequest:
         """The resources with marks, and their marks."""
         resource, totals = self._resource_seq is not None, self._totals is not None
-        return Watched(dict(self._thread_marks), list(self._run_marks), resource, self._resource_seq, totals)
+        return WatchRequest(dict(self._thread_marks), list(self._run_marks), resource, self._resource_seq, totals)
 
-    def mark(self, request: Watched, found: Found) -> None:
+    def mark(self, request: WatchRequest, found: WatchResult) -> None:
         """Set the marks to the states that were found. A watch that was dropped since the query stays dropped."""
         # Only watched resources get a mark, since a watch may have ended during the query.
         self._thread_marks |= {thread_id: mark for thread_id, mark in found.marks.items() if thread_id in self._threads}
@@ -146,7 +146,7 @@ class ScopeWatch:
         if request.totals and self._needs_totals:
             self._totals = found.totals
 
-    def news(self, request: Watched, found: Found) -> list[ServerEvent]:
+    def news(self, request: WatchRequest, found: WatchResult) -> list[ServerEvent]:
         """The news of resources that differ from their marks, and set the marks anew. URIs are as the client wrote them."""
         # The changes are computed before the marks are set.
         changed = set(self._changed(request, found))
@@ -162,7 +162,7 @@ class ScopeWatch:
                     events.append(ResourceUpdated(uri=uri))
         return events
 
-    def _changed(self, request: Watched, found: Found) -> Iterator[Change]:
+    def _changed(self, request: WatchRequest, found: WatchResult) -> Iterator[Change]:
         for thread_id, before in request.threads.items():
             mark = found.marks[thread_id]
             if before is not None and before != mark:

@@ -36,7 +36,7 @@ from layerlore.server.access.credentials import LOCAL_TENANT, RIGHTS
 from layerlore.server.process.version import VERSION
 from layerlore.server.tools.declaration import Call
 from layerlore.storage.audit import stored_bytes, usage_rows
-from layerlore.storage.audit.stored_bytes import Quota, Used
+from layerlore.storage.audit.stored_bytes import Quota, StoredUsage
 from layerlore.storage.audit.usage_rows import OfDay
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.installation import read_each
@@ -277,7 +277,7 @@ async def memory_status(call: Call) -> MemoryStatus:
     """The answer of the tool memory_status."""
     # Memory off has an empty database, which is not worth a query.
     if call.settings.memory == "off":
-        held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
+        held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], StoredUsage(0, 0), 0
     else:
         held = await call.engine.database.read(threads.count_scope, call.scope)
         spent = await call.engine.database.read(usage_rows.of_resource, call.scope)
@@ -348,7 +348,7 @@ def _describe_retention(call: Call, retired: int) -> KeptMessages:
     return order_keys(KeptMessages, shown)
 
 
-def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:
+def _shown_bytes(quota: Quota | None, stored: StoredUsage) -> StoredBytes:
     shown: StoredBytes = {"resource": stored.resource}
     if quota is not None and quota.resource:
         shown["resource_allowed"] = quota.resource

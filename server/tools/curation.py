@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.engine.status_answers import MemoryStatus, WaitingJobs
-from layerlore.memory.removal.removal_answers import ErasedMemory, Undone
+from layerlore.memory.removal.removal_answers import ErasedMemory, UndoAnswer
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import Stored
 from layerlore.memory.rules.validation import check_id
@@ -110,7 +110,7 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     "Undo",
     "curation",
     "write",
-    answers=Undone,
+    answers=UndoAnswer,
     idempotent=True,
     rights_of=_rights_of_undo,
     ways=({"undo_id": "last"}, {}),
@@ -122,7 +122,7 @@ async def undo(
     force: Annotated[
         bool, UNLISTED, Field(description="Bring a document's earlier version back over later changes.")
     ] = False,
-) -> Undone:
+) -> UndoAnswer:
     """Undo what an answer names, or "last"; without: list what can be."""
     from layerlore.memory.removal import undo
 

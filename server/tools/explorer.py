@@ -18,7 +18,7 @@ from layerlore.storage.core.errors import InvalidInput
 if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool
 
-    from layerlore.storage.audit.journal_rows import Journaled
+    from layerlore.storage.audit.journal_rows import StoredJournalLine
 
 EXPLORER_URI = "ui://layerlore/explorer"
 
@@ -137,7 +137,7 @@ def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"read", "admin"} if arguments.get("everybody") else {"read"})
 
 
-def _show_line(each: "Journaled") -> JournalEntry:
+def _show_line(each: "StoredJournalLine") -> JournalEntry:
     line = each.line
     shown: JournalEntry = {
         "at": iso(line.at),

@@ -35,7 +35,7 @@ class JournalLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Journaled:
+class StoredJournalLine:
     """A row. Later ones have higher numbers; none is used again."""
 
     row_id: int
@@ -96,7 +96,7 @@ def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
     return query.where(*(journal.c[name] == bindparam(name) for name in filters))
 
 
-async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journaled]:
+async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[StoredJournalLine]:
     """The newest rows of all tenants, or of one, in the order in which they were appended, the newest last."""
     given = {
         name: value
@@ -130,7 +130,7 @@ class _JournalRow(NamedTuple):
     reason: str | None
 
 
-def _journaled(row: Row) -> Journaled:
+def _journaled(row: Row) -> StoredJournalLine:
     stored = _JournalRow._make(row)
     line = JournalLine(
         stored.at,
@@ -142,7 +142,7 @@ def _journaled(row: Row) -> Journaled:
         object_of(stored.counts),
         stored.reason,
     )
-    return Journaled(stored.row_id, stored.tenant_id, stored.agent_id, line)
+    return StoredJournalLine(stored.row_id, stored.tenant_id, stored.agent_id, line)
 
 
 async def may(tx: Tx, act: Act) -> bool:

@@ -52,7 +52,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class StoredUsage:
     """Bytes that are stored."""
 
     tenant: int
@@ -70,11 +70,11 @@ _USED = select(_sum_of("whole"), _sum_of("resource_id")).where(
 )
 
 
-async def read_used(tx: Tx, owner: Scope) -> Used:
+async def read_used(tx: Tx, owner: Scope) -> StoredUsage:
     """The bytes stored now for the tenant and the resource, over all agents, with this transaction's part."""
     row = await tx.one(_USED, tenant_id=owner.tenant_id, resource_id=owner.resource_id, whole=_TENANT)
     assert row is not None
-    return Used(*map(int, row))
+    return StoredUsage(*map(int, row))
 
 
 async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitable[T]]) -> T:
@@ -103,7 +103,7 @@ async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitabl
     return answer
 
 
-def _has_plenty(used: Used, quota: Quota) -> bool:
+def _has_plenty(used: StoredUsage, quota: Quota) -> bool:
     """Whether more is free than all that others may be about to commit."""
     pairs = ((used.tenant, quota.tenant), (used.resource, quota.resource))
     return all(not allowed or stored + _PLENTY <= allowed for stored, allowed in pairs)
@@ -132,7 +132,7 @@ _COUNTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Recount:
     """The stored count, and the sum of all rows: the same, or something is wrong. ``resource`` None:
     the whole tenant."""
 
@@ -141,13 +141,13 @@ class Counted:
     recounted: int
 
 
-async def recount(tx: Tx, tenant: Tenant) -> list[Counted]:
+async def recount(tx: Tx, tenant: Tenant) -> list[Recount]:
     """All of a tenant, counted anew: a look at every row. The tenant comes first, then its resources by name."""
     kept = {resource: int(size) for resource, size in await tx.all(_COUNTS, tenant_id=tenant.tenant_id)}
     found = {resource: int(size) for resource, size in await tx.all(_RECOUNT, tenant_id=tenant.tenant_id)}
     found[_TENANT] = sum(found.values())
     return [
-        Counted(name or None, kept.get(name, 0), found.get(name, 0))
+        Recount(name or None, kept.get(name, 0), found.get(name, 0))
         for name in sorted({*kept, *found})
         if not name or kept.get(name) or found.get(name)
     ]

@@ -16,7 +16,7 @@ from layerlore.storage.core.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageSums:
     """The cost of a model's calls. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those whose
     price is not known, and count as free."""
 
@@ -26,8 +26,8 @@ class Spent:
     cost_nano_usd: int = 0
     unpriced_calls: int = 0
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
+    def __add__(self, other: "UsageSums") -> "UsageSums":
+        return UsageSums(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -42,7 +42,7 @@ class UsageLine:
 
     model: str
     source: str
-    spent: Spent
+    spent: UsageSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ _BY_RESOURCE = _sums_by(usage.c.resource_id, *_by_model).where(_of_tenant, usage
 _BY_AGENT = _sums_by(usage.c.agent_id, *_by_model).where(_of_tenant)
 
 
-def _spent(sums: Sequence[Any]) -> Spent:
+def _spent(sums: Sequence[Any]) -> UsageSums:
     """Sums as integers, since Postgres gives decimals."""
-    return Spent(*map(int, sums))
+    return UsageSums(*map(int, sums))
 
 
 def _line(model: str, source: str, *sums: Any) -> UsageLine:
@@ -117,12 +117,12 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
     """Raise the sums of a thread (empty: of no thread) and of the day; days that are too long ago go."""
     if not lines:
         return
-    sums: dict[tuple[str, str], Spent] = {}
-    by_source: dict[str, Spent] = {}
+    sums: dict[tuple[str, str], UsageSums] = {}
+    by_source: dict[str, UsageSums] = {}
     for line in lines:
         key = (line.model, line.source)
-        sums[key] = sums.get(key, Spent()) + line.spent
-        by_source[line.source] = by_source.get(line.source, Spent()) + line.spent
+        sums[key] = sums.get(key, UsageSums()) + line.spent
+        by_source[line.source] = by_source.get(line.source, UsageSums()) + line.spent
     rows = [
         {
             **of_thread(scope, thread_uid),
@@ -144,13 +144,13 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
     await tx.run(_DROP_OLD_DAYS, **of_scope(scope), oldest=day - DAYS_KEPT)
 
 
-async def by_day(tx: Tx, scope: Scope, since_day: int) -> dict[int, Spent]:
+async def by_day(tx: Tx, scope: Scope, since_day: int) -> dict[int, UsageSums]:
     """The cost of each day (whole days since 1970, of UTC) with any cost."""
     rows = await tx.all(_BY_DAY, **of_scope(scope), since_day=since_day)
     return {int(day): _spent(sums) for day, *sums in rows}
 
 
-async def of_threads(tx: Tx, scope: Scope, thread_uids: Sequence[str]) -> dict[str, Spent]:
+async def of_threads(tx: Tx, scope: Scope, thread_uids: Sequence[str]) -> dict[str, UsageSums]:
     """The cost of each of the threads with any cost."""
     rows = await tx.all(_OF_THREADS, **of_scope(scope), thread_uids=list(thread_uids))
     return {thread_uid: _spent(sums) for thread_uid, *sums in rows}

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Text
 RowIdArray: TypeAlias = NDArray[np.int64]
 
 
-class Packed(ColumnElement[Any]):
+class PackedIntegers(ColumnElement[Any]):
     """An aggregate of integers that ``unpacked`` reads: digits and commas as text, or 8 bytes each, the highest first."""
 
     inherit_cache = True
@@ -72,7 +72,7 @@ _LARGEST = np.iinfo(np.int32).max
 class IndexedRow(NamedTuple):
     """A chunk of a message, or of an entry (role ``entry``), in the index. ``chars`` counts the whole message's text;
     ``session_seq`` names the session in its thread; ``asks``, ``empty`` and ``content_words`` are the whole message's,
-    see ``core.records.Indexed``."""
+    see ``core.records.IndexedText``."""
 
     row_id: int
     thread_uid: str

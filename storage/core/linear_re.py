@@ -62,41 +62,41 @@ class Match(Protocol):
     def __getitem__(self, group: int | str, /) -> str | Any: ...
 
 
-class _Find(Protocol):
+class _Finder(Protocol):
     def __call__(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> Match | None: ...
 
 
-class _FindEach(Protocol):
+class _EachFinder(Protocol):
     def __call__(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> Iterator[Match]: ...
 
 
-class _List(Protocol):
+class _Lister(Protocol):
     def __call__(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> list[Any]: ...
 
 
-class _Split(Protocol):
+class _Splitter(Protocol):
     def __call__(self, string: str, maxsplit: int = 0) -> list[Any]: ...
 
 
-class _Replace(Protocol):
+class _Replacer(Protocol):
     def __call__(self, repl: str | Callable[[Match], str], string: str, count: int = 0) -> str: ...
 
 
-class _ReplaceCounted(Protocol):
+class _CountingReplacer(Protocol):
     def __call__(self, repl: str | Callable[[Match], str], string: str, count: int = 0) -> tuple[str, int]: ...
 
 
 class Pattern:
     """A pattern with the methods of :class:`re.Pattern`; ``pattern`` and ``flags`` are as they were passed."""
 
-    search: _Find
-    match: _Find
-    fullmatch: _Find
-    finditer: _FindEach
-    findall: _List
-    split: _Split
-    sub: _Replace
-    subn: _ReplaceCounted
+    search: _Finder
+    match: _Finder
+    fullmatch: _Finder
+    finditer: _EachFinder
+    findall: _Lister
+    split: _Splitter
+    sub: _Replacer
+    subn: _CountingReplacer
 
     def __init__(self, pattern: str, flags: int = 0, engine: Engine = "linear") -> None:
         self.pattern = pattern

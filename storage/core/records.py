@@ -48,7 +48,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedText:
     """The indexed part of a message, made by ``memory.parts.index_texts``: the words of each chunk of its text (a
     space between; "" for a chunk without a word, which is not searched), how many characters the whole text has, as
     far as they are known its thread's own mark of the session and who speaks, and of the whole text: how far it only
@@ -89,7 +89,7 @@ class Draft:
     said_at: int | None
     tokens: int
     encoding: str
-    indexed: Indexed
+    indexed: IndexedText
     answered: tuple[Json, ...] = ()
     mark: TurnMark | None = None
     has_new_id: bool = False
@@ -118,7 +118,7 @@ class Message:
     whose: Whose = ""
 
 
-SearchText = Callable[[Message], Indexed]
+SearchText = Callable[[Message], IndexedText]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from sqlalchemy.types import ARRAY, BigInteger, Boolean, Integer
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledStatement:
     """SQL for one driver, the names of its parameters in order, and the values that the statement itself brings.
     ``writes``: whether it may change rows; ``changes_memory``: rows of a table that answers are made of."""
 
@@ -65,10 +65,10 @@ _BESIDE_MEMORY = frozenset(
     }
 )
 
-_compiled: dict[tuple[Executable, Dialect], Compiled] = {}
+_compiled: dict[tuple[Executable, Dialect], CompiledStatement] = {}
 
 
-def compiled(statement: Executable, dialect: Dialect) -> Compiled:
+def compiled(statement: Executable, dialect: Dialect) -> CompiledStatement:
     """Compile a statement, once. Statements are module constants or come from cached functions, never made per call."""
     found = _compiled.get((statement, dialect))
     if found is None:
@@ -80,7 +80,7 @@ def compiled(statement: Executable, dialect: Dialect) -> Compiled:
         own = {name: value for name, value in result.params.items() if not result.binds[name].required}
         writes = _writes(statement, result)
         changes_memory = writes and _find_table(statement, result) not in _BESIDE_MEMORY
-        found = _compiled[statement, dialect] = Compiled(str(result), names, own, writes, changes_memory)
+        found = _compiled[statement, dialect] = CompiledStatement(str(result), names, own, writes, changes_memory)
     return found
 
 

@@ -58,17 +58,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Placed(Protocol):
+class ScopedRow(Protocol):
     """A row in one scope, such as the claim on a job."""
 
     @property
     def scope(self) -> Scope: ...
 
 
-Whose = TypeVar("Whose", bound=Scope | Tenant | Placed)
+Whose = TypeVar("Whose", bound=Scope | Tenant | ScopedRow)
 
 
-def bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
+def bound(whose: Scope | Tenant | ScopedRow) -> Scope | Tenant:
     """The scope or the tenant that a transaction for this is bound to."""
     if isinstance(whose, Scope | Tenant):
         return whose

@@ -117,7 +117,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownSource:
     """A source that can be seen, as an answer shows it."""
 
     thread_uid: str
@@ -167,9 +167,9 @@ SOURCE_IS_SEEN = (
     .correlate(entries)
 )
 IS_OWN_WORD = or_(*(entries.c.origin == origin for origin in OWN_WORD))
-IS_TOLD = or_(IS_OWN_WORD, SOURCE_IS_SEEN)
+IS_SUPPORTED = or_(IS_OWN_WORD, SOURCE_IS_SEEN)
 """An entry that can be seen unless its status hides it."""
-IS_SEEN = and_(entries.c.status == "active", IS_TOLD)
+IS_SEEN = and_(entries.c.status == "active", IS_SUPPORTED)
 
 _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _SEEN = select(*COLUMNS).where(_named, IS_SEEN)
@@ -423,7 +423,7 @@ async def index_anew(tx: Tx, scope: Scope, entry_id: str, search_text: SearchTex
     return len(shown)
 
 
-def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
+def as_message(entry: Entry, sources: Sequence[ShownSource]) -> Message:
     """An entry in the shape of a message, as what works with rows of the index takes it. Its metadata say what it is."""
     metadata: Json = {
         **({"kind": entry.kind} if entry.kind else {}),
@@ -475,11 +475,11 @@ _SOURCES = (
 )
 
 
-async def sources_of(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, list[Shown]]:
+async def sources_of(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, list[ShownSource]]:
     """The sources of entries that can be seen, the first first."""
-    found: dict[str, list[Shown]] = {entry_id: [] for entry_id in ids}
+    found: dict[str, list[ShownSource]] = {entry_id: [] for entry_id in ids}
     for entry_id, *rest in await tx.all(_SOURCES, **of_scope(scope), ids=list(ids)) if ids else ():
-        found[entry_id].append(Shown(*rest))
+        found[entry_id].append(ShownSource(*rest))
     return found
 
 

@@ -14,7 +14,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import (
     COLUMNS,
     IS_SEEN,
-    IS_TOLD,
+    IS_SUPPORTED,
     Entry,
     Status,
     erase,
@@ -30,7 +30,7 @@ _PLACE = (entries.c.created_at, entries.c.entry_id)
 _BEFORE = tuple_(*_PLACE) < tuple_(
     bindparam("before_at", type_=entries.c.created_at.type), bindparam("before_id", type_=entries.c.entry_id.type)
 )
-_is_replaced = (in_scope(entries), entries.c.status == "superseded", IS_TOLD)
+_is_replaced = (in_scope(entries), entries.c.status == "superseded", IS_SUPPORTED)
 _REPLACED = (
     select(*COLUMNS)
     .where(*_is_replaced, any_of(entries.c.superseded_by, "ids"))
@@ -40,7 +40,7 @@ _NAMED = select(*COLUMNS).where(
     in_scope(entries),
     any_of(entries.c.entry_id, "ids"),
     or_(entries.c.status == "active", entries.c.status == "superseded"),
-    IS_TOLD,
+    IS_SUPPORTED,
 )
 _SUCCESSOR = select(entries.c.superseded_by).where(*_is_replaced, entries.c.entry_id == bindparam("of_entry"))
 
@@ -140,7 +140,7 @@ _MOST_WRONG = 500
 """A new entry is compared with this many of the entries marked as wrong, those marked last."""
 
 _this = and_(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
-_ONE = select(*COLUMNS).where(_this, IS_TOLD, or_(entries.c.status == "active", entries.c.status == "wrong"))
+_ONE = select(*COLUMNS).where(_this, IS_SUPPORTED, or_(entries.c.status == "active", entries.c.status == "wrong"))
 _PIN = update(entries).where(_this, entries.c.status == "active").values(pinned_at=bindparam("at"))
 _PINNED = (
     select(*COLUMNS)
@@ -173,7 +173,7 @@ _ACCEPT = update(entries).where(_this, entries.c.trust == "shared").values(trust
 _RIGHT = update(entries).where(_this, entries.c.status == "wrong").values(status="active", seen_at=entries.c.created_at)
 _LISTED_WRONG = (
     select(*COLUMNS)
-    .where(in_scope(entries), entries.c.status == "wrong", IS_TOLD)
+    .where(in_scope(entries), entries.c.status == "wrong", IS_SUPPORTED)
     .order_by(entries.c.seen_at.desc(), entries.c.entry_id)
     .limit(_MOST_WRONG)
 )

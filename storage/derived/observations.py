@@ -259,7 +259,7 @@ async def buffer(
 
 
 @dataclass(frozen=True, slots=True)
-class Activated:
+class Activation:
     """Up to which seq a thread is covered by its observations now, and the tokens of the messages behind."""
 
     observed_seq: int
@@ -267,7 +267,7 @@ class Activated:
     tokens: int
 
 
-async def activate(tx: Tx, scope: Scope, thread: Thread, *, keep: int) -> Activated | None:
+async def activate(tx: Tx, scope: Scope, thread: Thread, *, keep: int) -> Activation | None:
     """Show what was noted ahead in place of the messages, and leave at least ``keep`` tokens of messages raw, if that
     can be; the transaction holds the thread. None: nothing was noted ahead.
 
@@ -285,7 +285,7 @@ async def activate(tx: Tx, scope: Scope, thread: Thread, *, keep: int) -> Activa
     end = max((end for end in ends if raw[end] >= keep), default=ends[0])
     await tx.run(_ACTIVATE, **of, upto=end)
     await tx.run(_OBSERVED, **of, new_observed_seq=end, new_raw=raw[end])
-    return Activated(end, raw[end], await active_tokens(tx, scope, thread.thread_uid))
+    return Activation(end, raw[end], await active_tokens(tx, scope, thread.thread_uid))
 
 
 async def put_away(tx: Tx, scope: Scope, thread_uid: str, ids: Mapping[int, int | None]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import bindparam, select
 
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.index_rows import Packed, RowIdArray, unpacked
+from layerlore.storage.core.index_rows import PackedIntegers, RowIdArray, unpacked
 from layerlore.storage.core.records import SUBJECT_KEY, Json, Scope
 from layerlore.storage.core.scopes import in_scope, note_places, of_scope
 from layerlore.storage.core.statements import any_of
@@ -34,7 +34,9 @@ _SOURCES = select(entry_sources.c.entry_id, entry_sources.c.thread_uid).where(
 _KEPT_ELSEWHERE = select(entries.c.entry_id).where(
     in_scope(entries), entries.c.subject.is_not(None), entries.c.subject != bindparam("subject")
 )
-_ROWS = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
+_ROWS = select(PackedIntegers(search_rows.c.row_id)).where(
+    in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from layerlore.storage.drivers.migrations.runner import latest_version
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.roles import role_of
 from layerlore.storage.drivers.postgres.tenant_move import ClusterUrls, move_tenant
-from layerlore.storage.drivers.sqlite.backup import PutBack, make_backup, put_in_place
+from layerlore.storage.drivers.sqlite.backup import RestoredBackup, make_backup, put_in_place
 from layerlore.storage.drivers.sqlite.dialect import DIALECT as SQLITE
 from layerlore.storage.drivers.sqlite.dialect import MEMORY, path_of
 
@@ -24,7 +24,7 @@ def back_up(url: str, default: Path, target: Path) -> None:
     make_backup(_find_file(url, default, "pg_dump"), target)
 
 
-def put_back(url: str, default: Path, backup: Path, stamp: str) -> tuple[Path, PutBack]:
+def put_back(url: str, default: Path, backup: Path, stamp: str) -> tuple[Path, RestoredBackup]:
     """Replace the database with a backup. Returns its file, and what was done; the former file stays, with ``stamp`` in
     its name.
 
@@ -34,7 +34,7 @@ def put_back(url: str, default: Path, backup: Path, stamp: str) -> tuple[Path, P
     return store, put_in_place(backup, store, stamp)
 
 
-def is_latest(done: PutBack) -> bool:
+def is_latest(done: RestoredBackup) -> bool:
     """Whether the file that was put back has the tables of today; else the next start updates it."""
     return done.version == latest_version("sqlite")
 

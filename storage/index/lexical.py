@@ -16,7 +16,7 @@ from typing import Any, Literal
 from sqlalchemy import delete
 
 from layerlore.storage.core.index_rows import RowIdArray
-from layerlore.storage.core.records import Indexed, Role, Scope
+from layerlore.storage.core.records import IndexedText, Role, Scope
 from layerlore.storage.core.scopes import (
     KINDS,
     Kind,
@@ -51,7 +51,7 @@ class IndexEntry:
     seq: int
     role: Role | Literal["entry"] | NoteKind
     said_at: int
-    indexed: Indexed
+    indexed: IndexedText
 
 
 def kind_of(role: str) -> Kind:
@@ -98,7 +98,7 @@ async def put(tx: Tx, scope: Scope, entries: Sequence[IndexEntry]) -> None:
         await tx.backend.search.add(tx, rows)
 
 
-def _is_quiet(indexed: Indexed) -> bool:
+def _is_quiet(indexed: IndexedText) -> bool:
     """A long question names its subject."""
     return indexed.empty >= _EMPTY or (indexed.asks >= _ASKS_ONLY and indexed.content_words <= _SHORT_QUESTION)
 

@@ -89,7 +89,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class GatheringRule:
     """Small requests wait for others: their jobs are due at ``soon_at`` once ``most`` seqs lie between what was
     requested and what is done, else when each request says."""
 
@@ -175,7 +175,7 @@ async def request_many(
     *,
     now: int,
     revive: bool = False,
-    gathering: Gathering | None = None,
+    gathering: GatheringRule | None = None,
 ) -> None:
     """Make several kinds of jobs of a thread due, in one statement. ``wanted``: each kind, its seq, when it is due."""
     rows: list[dict[str, Any]] = [

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from layerlore.storage.core import scopes
-from layerlore.storage.core.index_rows import IndexedRow, IndexedRows, Packed, RowIdArray, to_list, unpacked
+from layerlore.storage.core.index_rows import IndexedRow, IndexedRows, PackedIntegers, RowIdArray, to_list, unpacked
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText
 from layerlore.storage.core.scopes import (
@@ -189,7 +189,9 @@ async def row_ids_from(tx: Tx, scope: Scope, thread_uid: str, seq: int) -> RowId
 
 @cache
 def _passing(of_one_thread: bool, since: bool, until: bool) -> Select[Any]:
-    query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.role, "roles"))
+    query = select(PackedIntegers(search_rows.c.row_id)).where(
+        in_scope(search_rows), any_of(search_rows.c.role, "roles")
+    )
     if of_one_thread:
         named = select(threads.c.thread_uid).where(
             in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
@@ -212,7 +214,9 @@ def _passing_entries(since: bool, until: bool) -> Select[Any]:
         .join_from(entry_sources, threads, same_thread(entry_sources, threads))
         .where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None))
     )
-    query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), search_rows.c.thread_uid.in_(sourced))
+    query = select(PackedIntegers(search_rows.c.row_id)).where(
+        in_scope(search_rows), search_rows.c.thread_uid.in_(sourced)
+    )
     if since:
         query = query.where(search_rows.c.said_at >= bindparam("since"))
     if until:

@@ -218,20 +218,20 @@ _SAID_THEN = (
 _COUNT_SAID_THEN = select(func.count()).select_from(_BY_TIME[0]).where(_BY_TIME[1])
 
 
-class Filled(Protocol):
+class MessageSink(Protocol):
     """The record of a page. ``take`` is passed each message, whole, as it is read, and says whether it wants more."""
 
     def take(self, message: Message) -> bool: ...
 
 
-FilledT = TypeVar("FilledT", bound=Filled)
+MessageSinkT = TypeVar("MessageSinkT", bound=MessageSink)
 
 
 async def fill(
     tx: Tx,
     scope: Scope,
     thread_id: str,
-    new: Callable[[], FilledT],
+    new: Callable[[], MessageSinkT],
     *,
     roles: Sequence[str],
     limit: int,
@@ -240,7 +240,7 @@ async def fill(
     after: int | None = None,
     since: int | None = None,
     until: int | None = None,
-) -> tuple[FilledT, Thread, int]:
+) -> tuple[MessageSinkT, Thread, int]:
     """Read one page of a thread into what ``new`` makes: from the oldest on with an offset or ``after``, else from the
     newest before ``before`` back. Only what it takes is read, so that a page may hold any sizes.
 
@@ -300,14 +300,14 @@ async def find_turn(tx: Tx, scope: Scope, thread_id: str, turn: str) -> int | No
 async def fill_of_all(
     tx: Tx,
     scope: Scope,
-    new: Callable[[], FilledT],
+    new: Callable[[], MessageSinkT],
     *,
     roles: Sequence[str],
     limit: int,
     offset: int = 0,
     since: int | None = None,
     until: int | None = None,
-) -> tuple[FilledT, int]:
+) -> tuple[MessageSinkT, int]:
     """Read the messages of a time, of all threads of the scope, from the oldest on, into what ``new`` makes; see
     ``fill``. Returns how many messages that are, too."""
     of = {**of_scope(scope), "roles": list(roles), **_times(since, until)}

@@ -263,7 +263,7 @@ class MessageRow(NamedTuple):
 COLUMNS = tuple(messages.c[name] for name in MessageRow._fields)
 
 
-class _Known(NamedTuple):
+class _KnownMessage(NamedTuple):
     """A stored message with the id of a draft."""
 
     id: str
@@ -278,7 +278,9 @@ class _Known(NamedTuple):
     deletion_uid: str | None
 
 
-_KNOWN = select(*(messages.c[name] for name in _Known._fields)).where(in_thread(messages), any_of(messages.c.id, "ids"))
+_KNOWN = select(*(messages.c[name] for name in _KnownMessage._fields)).where(
+    in_thread(messages), any_of(messages.c.id, "ids")
+)
 
 _INSERT = insert(messages).values(
     **parameters(
@@ -322,7 +324,7 @@ _TOTALS = threads.totals_change(
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class DraftOutcome:
     """The outcome of one draft; a deleted one is not stored again, and has no seq (0) once it is erased."""
 
     id: str
@@ -331,11 +333,11 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """``more_raw`` is by how much the thread's ``raw_tokens`` changed."""
 
     thread: Thread
-    stored: list[Stored]
+    stored: list[DraftOutcome]
     more_raw: int
 
 
@@ -399,7 +401,7 @@ async def append(
     now: int,
     search_text: SearchText,
     origin: Origin | None = None,
-) -> Appended:
+) -> AppendResult:
     """Append the drafts to a thread, which the first message makes. All or nothing. A draft whose id the thread has
     stays in place: unchanged, or replaced if ``replace_known``. A deleted or erased one is left out, so that a list
     that is sent again does not bring it back. Seqs are assigned without gaps and never again. A mark of a turn is set
@@ -413,14 +415,14 @@ async def append(
     of = of_thread(scope, thread.thread_uid)
     # An id that was made for this call is neither stored nor erased.
     given = [draft.id for draft in drafts if not draft.has_new_id]
-    met = map(_Known._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
+    met = map(_KnownMessage._make, await tx.all(_KNOWN, **of, ids=given) if given else [])
     known = {old.id: old for old in met}
     erased: set[str] = set()
     # Most threads lost no message, and then nothing is read.
     if thread.next_seq - 1 > thread.message_count:
         erased = await find_erased_ids(tx, scope, thread.thread_uid, [id_ for id_ in given if id_ not in known])
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
-    stored: list[Stored] = []
+    stored: list[DraftOutcome] = []
     rows: list[dict[str, Any]] = []
     indexed: list[lexical.IndexEntry] = []
     for draft in drafts:
@@ -436,12 +438,12 @@ async def append(
                 indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
             continue
         if draft.id in erased:
-            stored.append(Stored(draft.id, 0, "deleted"))
+            stored.append(DraftOutcome(draft.id, 0, "deleted"))
             continue
         last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
         said_at = _said(draft, last, now)
         rows.append({**of, **_values(draft), **_marked(draft), "seq": seq, "created_at": last, "said_at": said_at})
-        stored.append(Stored(draft.id, seq, "added"))
+        stored.append(DraftOutcome(draft.id, seq, "added"))
         if draft.role != CUSTOM:
             indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
             tokens, raw, added = tokens + draft.tokens, raw + draft.tokens, added + 1
@@ -464,16 +466,16 @@ async def append(
     await _count(tx, of, after, len(happened))
     if origin is not None and happened:
         await events.record_counted(tx, scope, thread, happened, thread.next_event_seq, origin=origin, now=now)
-    return Appended(after, stored, raw - thread.raw_tokens)
+    return AppendResult(after, stored, raw - thread.raw_tokens)
 
 
 async def _pass_on_replaced(
     tx: Tx,
     scope: Scope,
     thread: Thread,
-    known: dict[str, _Known],
+    known: dict[str, _KnownMessage],
     drafts: Sequence[Draft],
-    stored: Sequence[Stored],
+    stored: Sequence[DraftOutcome],
     now: int,
 ) -> None:
     """Update what was made of replaced messages: some say the same as before, others do not."""
@@ -505,7 +507,9 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread, more_events: int) ->
     await tx.many(_TOTALS, [row])
 
 
-def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
+def _indexed_again(
+    thread: Thread, seq: int, draft: Draft, old: _KnownMessage, search_text: SearchText
+) -> lexical.IndexEntry:
     """The entry of a replaced message. Its words hold its day, which it keeps unless the call names another."""
     if draft.said_at is not None:
         said_at = draft.said_at
@@ -553,11 +557,11 @@ def _values(draft: Draft) -> dict[str, str | int | None]:
 
 
 async def _meet_again(
-    tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft, replace_known: bool
-) -> tuple[Stored, int]:
+    tx: Tx, scope: Scope, thread: Thread, old: _KnownMessage, draft: Draft, replace_known: bool
+) -> tuple[DraftOutcome, int]:
     """A draft whose id is there already. Returns what became of it, and the change of the thread's tokens."""
     if old.deletion_uid is not None:
-        return Stored(old.id, old.seq, "deleted"), 0
+        return DraftOutcome(old.id, old.seq, "deleted"), 0
     if draft.mark is not None:
         of = of_thread(scope, thread.thread_uid)
         await tx.run(_MARK, **of, at_seq=old.seq, new_turn=draft.mark.turn, new_set=draft.mark.set)
@@ -571,7 +575,7 @@ async def _meet_again(
     )
     same_rest = old.metadata == values["metadata"] and draft.said_at in (None, old.said_at)
     if same_text and (same_rest or not replace_known):
-        return Stored(old.id, old.seq, "unchanged"), 0
+        return DraftOutcome(old.id, old.seq, "unchanged"), 0
     if not replace_known:
         raise Conflict(
             f"message {old.id!r} is stored with other content (seq {old.seq}): use another id, or replace=true to replace it"
@@ -580,10 +584,10 @@ async def _meet_again(
         raise Conflict(f"message {old.id!r} is stored with the role {old.role} (seq {old.seq}): use another id")
     changes = {f"new_{column}": value for column, value in values.items() if column != "id"}
     await tx.run(_REPLACE, **of_thread(scope, thread.thread_uid), **changes, at_seq=old.seq, new_said_at=draft.said_at)
-    return Stored(old.id, old.seq, "replaced"), draft.tokens - old.tokens
+    return DraftOutcome(old.id, old.seq, "replaced"), draft.tokens - old.tokens
 
 
-async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:
+async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _KnownMessage, draft: Draft) -> bool:
     """Whether the draft has exactly the stored parts and halves of calls that an erasure took."""
     stored = parts_of(old.parts)
     lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)

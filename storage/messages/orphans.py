@@ -20,7 +20,7 @@ from layerlore.storage.messages import message_pages, message_rows
 from layerlore.storage.messages import message_rows as erased_ids
 from layerlore.storage.messages.message_rows import (
     COLUMNS,
-    Appended,
+    AppendResult,
     MessageRow,
     call_ids,
     message_of,
@@ -77,7 +77,7 @@ async def _with_tools(tx: Tx, of: dict[str, Any]) -> list[_WithTools]:
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class EmptiedMessage:
     """A visible message that holds nothing but halves whose other half is deleted, and one delete that hid such."""
 
     message: Message
@@ -86,7 +86,7 @@ class Emptied:
 
 async def settle(
     tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], search_text: SearchText, *, now: int
-) -> list[Emptied]:
+) -> list[EmptiedMessage]:
     """Hide the halves whose other half is deleted or in ``gone``, show the others, and index what changed anew.
 
     Returns the messages, not in ``gone``, of which nothing would be left: they are for the caller to hide.
@@ -95,7 +95,7 @@ async def settle(
     found = await _with_tools(tx, of)
     deleted_by: dict[int, str | None] = {each.seq: each.deletion_uid for each in found if each.deletion_uid is not None}
     alone = orphans([(each.seq, each.parts) for each in found], {*deleted_by, *gone})
-    emptied: list[Emptied] = []
+    emptied: list[EmptiedMessage] = []
     changed: list[int] = []
     for each in found:
         wanted = alone.get(each.seq, {})
@@ -108,7 +108,7 @@ async def settle(
             await index_again(tx, scope, thread, [replace(message, parts=rest)], search_text)
             changed.append(each.seq)
         else:
-            emptied.append(Emptied(message, next(filter(None, map(deleted_by.get, wanted.values())), None)))
+            emptied.append(EmptiedMessage(message, next(filter(None, map(deleted_by.get, wanted.values())), None)))
     await observations.changed(tx, scope, thread.thread_uid, changed, now=now)
     return emptied
 
@@ -177,7 +177,7 @@ async def add_beside_deleted(
     now: int,
     search_text: SearchText,
     origin: Origin | None = None,
-) -> Appended:
+) -> AppendResult:
     """Append as ``message_rows.append`` does, without leaving a half of a tool call alone.
 
     Raises Conflict also for a tool result whose call is deleted.

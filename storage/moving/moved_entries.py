@@ -14,7 +14,7 @@ from layerlore.storage.core.statements import any_of, insert_or_ignore, insert_o
 from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, shared_lines
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
-from layerlore.storage.derived.entries import COLUMNS, IS_TOLD, Entry
+from layerlore.storage.derived.entries import COLUMNS, IS_SUPPORTED, Entry
 from layerlore.storage.moving.moved_threads import Mode
 
 EntryStatus = Literal["added", "unchanged", "replaced", "kept", "forgotten", "unproven"]
@@ -77,7 +77,7 @@ class MovedEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryPut:
+class EntryOutcome:
     """The outcome for an entry, and its id here. ``unproven``: nothing that it rests on is here."""
 
     status: EntryStatus
@@ -92,7 +92,7 @@ async def put_entries(
     *,
     new_ids: Mapping[str, str],
     search_text: SearchText,
-) -> list[EntryPut]:
+) -> list[EntryOutcome]:
     """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
     another one if the id is in use. An entry that was forgotten here, or marked as wrong, after its last
     mention there stays so, and a pinned one stays pinned unless it is overwritten."""
@@ -102,11 +102,11 @@ async def put_entries(
 
 async def _put(
     tx: Tx, scope: Scope, moved: MovedEntry, mode: Mode, new_ids: Mapping[str, str], search_text: SearchText
-) -> EntryPut:
+) -> EntryOutcome:
     entry, of = moved.entry, of_scope(scope)
     sources = [each for each in moved.sources if await _lies(tx, scope, each)]
     if entry.origin not in kept.OWN_WORD and not sources:
-        return EntryPut("unproven", entry.entry_id)
+        return EntryOutcome("unproven", entry.entry_id)
     # One content is one entry, whatever id it had elsewhere.
     known = await kept.of_content(tx, scope, entry.content, entry.subject or "")
     if known is None:
@@ -120,11 +120,11 @@ async def _put(
         await tx.run(_ADD, **of, **(values | {"entry_id": entry_id}))
         await _add_sources(tx, scope, entry_id, sources)
         await kept.index_anew(tx, scope, entry_id, search_text)
-        return EntryPut("added", entry_id)
+        return EntryOutcome("added", entry_id)
     # An old export must not bring back an entry that was forgotten here.
     denied = known.status in ("dropped", "wrong") and known.status != entry.status
     if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
-        return EntryPut("forgotten", known.entry_id)
+        return EntryOutcome("forgotten", known.entry_id)
     is_newer = entry.seen_at > known.seen_at
     # A pin on either side holds.
     if mode == "merge" and known.status == entry.status == "active":
@@ -141,7 +141,7 @@ async def _put(
     if takes or more:
         await kept.index_anew(tx, scope, known.entry_id, search_text)
     status: EntryStatus = "replaced" if takes else "unchanged" if same else "kept"
-    return EntryPut(status, known.entry_id)
+    return EntryOutcome(status, known.entry_id)
 
 
 async def list_of_actor(tx: Tx, scope: Scope, actor: str) -> list[str]:
@@ -186,11 +186,11 @@ class SharedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldEntry:
-    """An entry, and whether it can be shared (``told``): it is not forgotten, not marked as wrong, and its sources exist."""
+class StoredEntry:
+    """An entry, and whether it can be shared (``is_shareable``): it is not forgotten, not marked as wrong, and its sources exist."""
 
     entry: Entry
-    told: bool
+    is_shareable: bool
 
 
 _NAMES = tuple(SharedRow.__dataclass_fields__)
@@ -209,8 +209,8 @@ _PUT = insert_or_update(
     keys=(*SCOPE, "share_id"),
     changes={name: refused(shared_lines)[name] for name in ("entry_id", "own", "line")},
 )
-_is_told = case((IS_TOLD, 1), else_=0)
-_ENTRIES = select(*COLUMNS, _is_told).where(in_scope(entries)).order_by(entries.c.entry_id)
+_is_supported = case((IS_SUPPORTED, 1), else_=0)
+_ENTRIES = select(*COLUMNS, _is_supported).where(in_scope(entries)).order_by(entries.c.entry_id)
 _ENTRY = tuple(Entry.__dataclass_fields__)
 _ADD_LINE = insert(entries).values(**parameters(*SCOPE, *_ENTRY))
 _CHANGE_LINE = (
@@ -248,12 +248,12 @@ async def put_lines(tx: Tx, scope: Scope, rows: Sequence[SharedRow]) -> None:
         await tx.run(_PUT, **of_scope(scope), **{name: getattr(row, name) for name in _NAMES})
 
 
-async def read_entries(tx: Tx, scope: Scope) -> list[ToldEntry]:
+async def read_entries(tx: Tx, scope: Scope) -> list[StoredEntry]:
     """All entries of the scope, the forgotten ones included."""
     rows = await tx.all(_ENTRIES, **of_scope(scope))
     return [
-        ToldEntry(entry, bool(told) and entry.status in ("active", "superseded"))
-        for *columns, told in rows
+        StoredEntry(entry, bool(is_supported) and entry.status in ("active", "superseded"))
+        for *columns, is_supported in rows
         for entry in [Entry(*columns)]
     ]
 

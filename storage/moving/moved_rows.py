@@ -125,12 +125,12 @@ VERSIONS = (PLAN, SESSION_MEMORY, PROFILE)
 MOVED = {each.line: each for each in (*LOGS, RUN, *NOTES, *VERSIONS, RESOURCE_EVENT)}
 """By type of line."""
 
-Stored = Mapping[str, Any]
+StoredColumns = Mapping[str, Any]
 """A row by column, as it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowsPut:
+class RowsOutcome:
     """The outcome for rows: how many were added, were there already, took the place of others, and were left out since
     something else is stored in their place."""
 
@@ -191,13 +191,13 @@ def _change(of: MovedTable) -> Update:
     return update(of.table).where(_owned(of), *_keyed(of)).values(values)
 
 
-def _key(of: MovedTable, row: Stored) -> Stored:
+def _key(of: MovedTable, row: StoredColumns) -> StoredColumns:
     return {f"key_{name}": row[name] for name in of.key}
 
 
 async def put_rows(
-    tx: Tx, scope: Scope, of: MovedTable, thread_uid: str, rows: Sequence[Stored], mode: Mode = "skip"
-) -> RowsPut:
+    tx: Tx, scope: Scope, of: MovedTable, thread_uid: str, rows: Sequence[StoredColumns], mode: Mode = "skip"
+) -> RowsOutcome:
     """Add rows whose key is free. Lines of a log are never replaced; for runs, ``mode`` says which of two stays."""
     owner = _owner(of, scope, thread_uid)
     added = unchanged = replaced = kept = 0
@@ -222,7 +222,7 @@ async def put_rows(
     if added and of in _COUNT_UP:
         upto = max(row["seq"] for row in rows) + 1
         await tx.run(_COUNT_UP[of], **owner, upto=upto)
-    return RowsPut(added, unchanged, replaced, kept)
+    return RowsOutcome(added, unchanged, replaced, kept)
 
 
 _NUMBERED = {EVENT: threads.c.next_event_seq, STEP: threads.c.next_step_seq}
@@ -238,7 +238,9 @@ def _all(of: MovedTable) -> Select[Any]:
     return select(*(of.table.c[name] for name in of.columns)).where(_owned(of))
 
 
-async def put_notes(tx: Tx, scope: Scope, thread_uid: str, rows: Mapping[MovedTable, Sequence[Stored]]) -> RowsPut:
+async def put_notes(
+    tx: Tx, scope: Scope, thread_uid: str, rows: Mapping[MovedTable, Sequence[StoredColumns]]
+) -> RowsOutcome:
     """Bring the notes on a thread (observations, summaries, what waits for the session memory) if it has none, all
     together. ``added`` is 0 and ``kept`` counts them where it has notes of its own."""
     of = of_thread(scope, thread_uid)
@@ -249,15 +251,15 @@ async def put_notes(tx: Tx, scope: Scope, thread_uid: str, rows: Mapping[MovedTa
     if any(stored.values()):
         same = all(_sorted(each, stored[each]) == _sorted(each, rows.get(each, ())) for each in NOTES)
         if same:
-            return RowsPut(unchanged=count)
-        return RowsPut(kept=count)
+            return RowsOutcome(unchanged=count)
+        return RowsOutcome(kept=count)
     for each, some in rows.items():
         if some:
             await tx.many(_add(each), [{**of, **row} for row in some])
-    return RowsPut(added=count)
+    return RowsOutcome(added=count)
 
 
-def _sorted(of: MovedTable, rows: Sequence[Stored]) -> list[Stored]:
+def _sorted(of: MovedTable, rows: Sequence[StoredColumns]) -> list[StoredColumns]:
     return sorted((dict(row) for row in rows), key=lambda row: tuple(row[name] for name in of.key))
 
 
@@ -278,10 +280,10 @@ async def put_versions(
     scope: Scope,
     of: MovedTable,
     thread_uid: str,
-    rows: Sequence[Stored],
+    rows: Sequence[StoredColumns],
     runs: Sequence[VersionRun],
     mode: Mode,
-) -> RowsPut:
+) -> RowsOutcome:
     """Bring the history of a document or a plan. Where the one that is stored goes on from it, or it from that, both become
     one; else the newest of the two (``mode`` says which) is the document, and what is brought of it is one version."""
     if not of.of_thread:
@@ -295,14 +297,14 @@ async def put_versions(
     new = [row for row in brought if row[number] not in there]
     if agree and (not stored or not new or new[0][number] > stored[-1][number]):
         await _add_versions(tx, scope, of, owner, new, runs)
-        return RowsPut(added=len(new), unchanged=len(brought) - len(new))
+        return RowsOutcome(added=len(new), unchanged=len(brought) - len(new))
     mine, theirs = stored[-1], brought[-1]
     alike = _content(of, mine) == _content(of, theirs)
     newer = mode == "overwrite" or (mode == "merge" and theirs["created_at"] > mine["created_at"])
     if alike or not newer:
         if alike:
-            return RowsPut(unchanged=len(brought))
-        return RowsPut(kept=len(brought))
+            return RowsOutcome(unchanged=len(brought))
+        return RowsOutcome(kept=len(brought))
     # The version goes behind the newest one here, under the next number.
     again = {**theirs, number: mine[number] + 1}
     moved = [
@@ -311,11 +313,16 @@ async def put_versions(
         if run.version == theirs[number]
     ]
     await _add_versions(tx, scope, of, owner, [again], moved)
-    return RowsPut(replaced=1, kept=len(brought) - 1)
+    return RowsOutcome(replaced=1, kept=len(brought) - 1)
 
 
 async def _add_versions(
-    tx: Tx, scope: Scope, of: MovedTable, owner: dict[str, Any], new: Sequence[Stored], runs: Sequence[VersionRun]
+    tx: Tx,
+    scope: Scope,
+    of: MovedTable,
+    owner: dict[str, Any],
+    new: Sequence[StoredColumns],
+    runs: Sequence[VersionRun],
 ) -> None:
     if not new:
         return
@@ -339,12 +346,12 @@ async def _add_versions(
         await tx.many(_ADD_RUN, sources)
 
 
-def _said(of: MovedTable, row: Stored) -> Any:
+def _said(of: MovedTable, row: StoredColumns) -> Any:
     """The fields of a version that later ones never change."""
     return {name: row[name] for name in of.columns if name != "is_open"}
 
 
-def _content(of: MovedTable, row: Stored) -> Any:
+def _content(of: MovedTable, row: StoredColumns) -> Any:
     if of is PLAN:
         return row["plan"]
     return row["content"]
@@ -354,7 +361,7 @@ _NEXT = select(resources.c.next_event_seq).where(in_scope(resources))
 _COUNT_ON = update(resources).where(in_scope(resources)).values(next_event_seq=bindparam("new_next"))
 
 
-async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next_seq: int) -> RowsPut:
+async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[StoredColumns], next_seq: int) -> RowsOutcome:
     """Bring the log of a resource, or go on with it where what is stored are its first lines; ``next_seq`` is what it counts
     on with. A resource that has a log of its own keeps that."""
     await scopes.hold(tx, scope)
@@ -364,11 +371,11 @@ async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next
         found = await tx.one(_one(RESOURCE_EVENT), **of_scope(scope), **_key(RESOURCE_EVENT, row))
         # A first line that differs means another log, so nothing of it fits here.
         if found is None or dict(zip(RESOURCE_EVENT.columns, found, strict=True)) != dict(row):
-            return RowsPut(kept=len(rows))
+            return RowsOutcome(kept=len(rows))
     new = [row for row in rows if row["seq"] >= at]
     if new:
         await tx.many(_add(RESOURCE_EVENT), [{**of_scope(scope), **row} for row in new])
     # The counter never goes back, so that no number of an event is used twice.
     upto = max([at, next_seq, *(row["seq"] + 1 for row in new)])
     await tx.run(_COUNT_ON, **of_scope(scope), new_next=upto)
-    return RowsPut(added=len(new), unchanged=len(known))
+    return RowsOutcome(added=len(new), unchanged=len(known))

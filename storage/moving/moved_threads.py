@@ -75,7 +75,7 @@ class MovedThread:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadPut:
+class ThreadOutcome:
     """Where a thread is now. ``uid`` None: it is deleted here, and stays so. ``changed``: its description is another."""
 
     uid: str | None
@@ -83,7 +83,7 @@ class ThreadPut:
     changed: bool = False
 
 
-async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, new_uid: str) -> ThreadPut:
+async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, new_uid: str) -> ThreadOutcome:
     """Make a thread that is not there, with its own uid if that is free, and else bring its description."""
     named = {**of_scope(scope), "thread_id": moved.thread_id}
     row = await tx.one(_LOCK, **named)
@@ -91,7 +91,7 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
         taken = await tx.one(_BY_UID, **of_thread(scope, moved.thread_uid))
         # The thread was deleted here, and an import does not bring it back.
         if taken is not None and taken[1] is not None:
-            return ThreadPut(None, False)
+            return ThreadOutcome(None, False)
         if taken is None:
             uid = moved.thread_uid
         else:
@@ -101,15 +101,15 @@ async def put_thread(tx: Tx, scope: Scope, moved: MovedThread, mode: Mode, *, ne
         # Another import may have made it meanwhile: then that one's description is compared.
         row = await tx.one(_LOCK, **named)
         if made or row is None:
-            return ThreadPut(uid if made else None, bool(made))
+            return ThreadOutcome(uid if made else None, bool(made))
     uid, updated_at, *described = row
     same = described == [moved.described[name] for name in DESCRIBED]
     takes = mode == "overwrite" or (mode == "merge" and moved.updated_at > updated_at)
     if same or not takes:
-        return ThreadPut(uid, False)
+        return ThreadOutcome(uid, False)
     new = {f"new_{name}": value for name, value in moved.described.items()}
     await tx.run(_DESCRIBE, **of_thread(scope, uid), **new)
-    return ThreadPut(uid, False, True)
+    return ThreadOutcome(uid, False, True)
 
 
 _TIMES_NOW = select(threads_table.c.created_at, threads_table.c.updated_at).where(in_thread(threads_table))
@@ -230,7 +230,7 @@ class MovedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagePut:
+class MessageOutcome:
     """Where a message is now. ``kept``: another text is stored under its id, and stays. ``deleted``: it was, here."""
 
     status: Status
@@ -247,14 +247,14 @@ async def put_messages(
     *,
     now: int,
     search_text: SearchText,
-) -> list[MessagePut]:
+) -> list[MessageOutcome]:
     """Add the messages that a thread has not, in their order; what it has stays, or is replaced as ``mode`` says.
 
     Raises Conflict for a tool result whose call is deleted here. Nothing is put into a thread that is deleted.
     """
     thread = await threads.lock_uid(tx, scope, thread_uid)
     if thread is None:
-        return [MessagePut("deleted", 0, 0) for _ in moved]
+        return [MessageOutcome("deleted", 0, 0) for _ in moved]
     of = of_thread(scope, thread_uid)
     ids = [each.draft.id for each in moved]
     known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=ids)}
@@ -263,7 +263,7 @@ async def put_messages(
         erased = await erased_ids.find_erased_ids(tx, scope, thread_uid, new)
     else:
         erased = set()
-    puts: list[MessagePut] = []
+    puts: list[MessageOutcome] = []
     fresh: list[tuple[MovedMessage, int]] = []
     replaced: list[Draft] = []
     next_seq = thread.next_seq
@@ -273,10 +273,10 @@ async def put_messages(
             if put.status == "replaced":
                 replaced += [each.draft]
         elif each.draft.id in erased:
-            put = MessagePut("deleted", 0, 0)
+            put = MessageOutcome("deleted", 0, 0)
         else:
             # A message keeps its seq if that is still free, so that references to it fit.
-            put = MessagePut("added", max(each.seq, next_seq), each.revision)
+            put = MessageOutcome("added", max(each.seq, next_seq), each.revision)
             next_seq = put.seq + 1
             fresh.append((each, put.seq))
         puts.append(put)
@@ -292,16 +292,16 @@ async def put_messages(
     return puts
 
 
-def _meet(row: Sequence[Any], each: MovedMessage, mode: Mode) -> MessagePut:
+def _meet(row: Sequence[Any], each: MovedMessage, mode: Mode) -> MessageOutcome:
     _, seq, revision, deletion_uid, *stored = row
     draft = each.draft
     if deletion_uid is not None:
-        return MessagePut("deleted", seq, revision)
+        return MessageOutcome("deleted", seq, revision)
     if stored == [draft.role, draft.name, to_json(draft.parts), to_json(draft.metadata)]:
-        return MessagePut("unchanged", seq, revision)
+        return MessageOutcome("unchanged", seq, revision)
     if mode == "overwrite" or (mode == "merge" and each.revision > revision):
-        return MessagePut("replaced", seq, revision + 1)
-    return MessagePut("kept", seq, revision)
+        return MessageOutcome("replaced", seq, revision + 1)
+    return MessageOutcome("kept", seq, revision)
 
 
 def _has_calls(fresh: Sequence[tuple[MovedMessage, int]]) -> bool:

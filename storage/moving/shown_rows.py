@@ -21,7 +21,7 @@ from layerlore.storage.core.tables import (
     threads,
 )
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived.entries import IS_TOLD, Entry
+from layerlore.storage.derived.entries import IS_SUPPORTED, Entry
 from layerlore.storage.messages.message_rows import COLUMNS, hash_of_message, message_of, read
 from layerlore.storage.moving.moved_rows import MovedTable
 
@@ -181,7 +181,7 @@ _entry_key = [entries.c.entry_id]
 @cache
 def _entries(continued: bool) -> Select[Any]:
     query = select(*(entries.c[name] for name in _ENTRY_NAMES)).where(
-        in_scope(entries), entries.c.status != "dropped", IS_TOLD
+        in_scope(entries), entries.c.status != "dropped", IS_SUPPORTED
     )
     if continued:
         query = query.where(behind(_entry_key))

@@ -54,7 +54,7 @@ _RECORD = insert(deletions).values(
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeleteResult:
     """The rows that a delete hid; ``deletion_uid`` restores it, unless it was erased at once or nothing was there."""
 
     thread: Thread
@@ -78,7 +78,7 @@ async def delete_messages(
     erase: bool,
     now: int,
     search_text: SearchText,
-) -> Deleted:
+) -> DeleteResult:
     """Hide (or, with ``erase``, remove for good) messages of a thread, narrowed to the roles.
 
     ``last_turn`` is what the user said last, in one message or several of one call, and all that followed. A tool call whose result goes, or a result whose
@@ -90,7 +90,7 @@ async def delete_messages(
     of = of_thread(scope, thread.thread_uid)
     gone = [message for message in await _chosen(tx, scope, thread, which, ids) if message.role in roles]
     if not gone:
-        return Deleted(thread, [], None)
+        return DeleteResult(thread, [], None)
     emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text, now=now)
     gone += [half.message for half in emptied]
     seqs = [message.seq for message in gone]
@@ -124,7 +124,7 @@ async def delete_messages(
     after = await threads.find(tx, scope, thread_id)
     fell_back = frozenset(kind for _, kind, _ in again)
     in_order = sorted(gone, key=lambda message: message.seq)
-    return Deleted(after, in_order, None if erase else deletion_uid, fell_back, sourced)
+    return DeleteResult(after, in_order, None if erase else deletion_uid, fell_back, sourced)
 
 
 def raw_tokens(found: Sequence[Message], thread: Thread) -> int:
@@ -159,7 +159,9 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
     return await read(tx, _FROM, thread_id, **of, from_seq=begin)
 
 
-async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:
+async def delete_thread(
+    tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int
+) -> DeleteResult:
     """Hide (or, with ``erase``, remove for good) a thread and everything that hangs on it. Raises NotFound.
 
     Its name is free at once: a thread made under it is another one. A caller refreshes the profile's notes.
@@ -185,7 +187,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     await derivations.do_again(tx, scope, again, now=now)
     await job_rows.fence_off(tx, scope, now=now)
     fell_back = frozenset(kind for _, kind, _ in again)
-    return Deleted(thread, [], None if erase else deletion_uid, fell_back, sourced)
+    return DeleteResult(thread, [], None if erase else deletion_uid, fell_back, sourced)
 
 
 @dataclass(frozen=True, slots=True)

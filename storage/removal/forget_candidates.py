@@ -30,7 +30,7 @@ _KEY = "\x01forget:"
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NoteCandidate:
     """An observation that is shown, or will be; of any thread of the scope."""
 
     thread_uid: str
@@ -124,9 +124,11 @@ _KEEP = insert(idempotency).values(**parameters(*SCOPE, "key", "answer", "create
 _FIND = select(idempotency.c.answer).where(in_scope(idempotency), idempotency.c.key == bindparam("key"))
 
 
-async def list_notes(tx: Tx, scope: Scope) -> list[Noted]:
+async def list_notes(tx: Tx, scope: Scope) -> list[NoteCandidate]:
     """The observations of the scope that are active, or noted ahead."""
-    return [Noted(*row) for row in await tx.all(_OBSERVATIONS, **of_scope(scope), statuses=["active", "buffered"])]
+    return [
+        NoteCandidate(*row) for row in await tx.all(_OBSERVATIONS, **of_scope(scope), statuses=["active", "buffered"])
+    ]
 
 
 async def list_documents(tx: Tx, scope: Scope) -> list[WrittenDocument]:

@@ -40,7 +40,7 @@ from layerlore.storage.messages import indexed_rows
 from layerlore.storage.threads import threads
 
 Key = tuple[Any, ...]
-Moved = Callable[[int, int], tuple[int, int]]
+OffsetMap = Callable[[int, int], tuple[int, int]]
 """Maps places in the text of a message to places in its masked text."""
 
 # The columns beside the content: tokens are counted of it, and a message's revision says which text it has.
@@ -69,11 +69,11 @@ class Change:
     before: dict[str, Any]
     after: dict[str, Any]
     secrets: int
-    moved: Moved = field(default=lambda starts, ends: (starts, ends))
+    moved: OffsetMap = field(default=lambda starts, ends: (starts, ends))
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class StoredChanges:
     """The changes that were made: all of rows that were not changed meanwhile. ``thread``: None if it is deleted, or
     the rows hang on none."""
 
@@ -147,7 +147,7 @@ async def put(
     *,
     search_text: SearchText,
     now: int,
-) -> Put:
+) -> StoredChanges:
     """Change rows of a table with content that hang on one thread, or (empty ``thread_uid``) on none, and with them what
     is made of them: of messages the index, the counts of the thread and the places of evidence, of entries the index
     and the hash."""
@@ -170,7 +170,7 @@ async def put(
         await installation.owe_rewrite(tx)
     if made and (kind := _NOTES.get(table)) is not None:
         await note_rows.refresh(tx, scope, thread_uid, search_text, (kind,))
-    return Put(made, thread)
+    return StoredChanges(made, thread)
 
 
 _NOTES: dict[Table, NoteKind] = {

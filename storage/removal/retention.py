@@ -42,7 +42,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import orphans
 from layerlore.storage.messages.message_rows import read
-from layerlore.storage.removal.deletions import BY_IDS, CHANGE_COUNTS, HIDE, Deleted, raw_tokens
+from layerlore.storage.removal.deletions import BY_IDS, CHANGE_COUNTS, HIDE, DeleteResult, raw_tokens
 from layerlore.storage.threads import threads
 from layerlore.storage.work.runs import EXPIRED
 
@@ -184,14 +184,14 @@ async def erase_alone(
     deletion_uid: str,
     now: int,
     search_text: SearchText,
-) -> Deleted:
+) -> DeleteResult:
     """Erase messages of a thread at once, and leave what was made from them. A tool call whose result goes, or a result
     whose call goes, goes too. Raises NotFound for an unknown thread."""
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)
     gone = await read(tx, BY_IDS, thread_id, **of, ids=list(ids))
     if not gone:
-        return Deleted(thread, [], None)
+        return DeleteResult(thread, [], None)
     emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text, now=now)
     gone += [half.message for half in emptied]
     seqs = [message.seq for message in gone]
@@ -203,7 +203,7 @@ async def erase_alone(
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
     await tx.run(CHANGE_COUNTS, **of, more_messages=-counted, more_tokens=-tokens, more_raw=-raw, now=now)
     after = await threads.find(tx, scope, thread_id)
-    return Deleted(after, sorted(gone, key=lambda message: message.seq), None)
+    return DeleteResult(after, sorted(gone, key=lambda message: message.seq), None)
 
 
 _COUNT = (

@@ -221,7 +221,7 @@ class ThreadMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchRequest:
     """The threads and resources to look at. None as a mark: nothing is known, and only where things are now is to be
     read.
 
@@ -236,7 +236,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WatchResult:
     """The marks of the last look. ``types`` has the threads whose log has grown, with the types of the new events, or
     None where not all of them are there to be read; ``resource_events`` likewise, with their payloads.
 
@@ -284,7 +284,7 @@ _TOTALS = select(func.count(), func.coalesce(func.sum(threads_table.c.next_event
 )
 
 
-async def look(tx: Tx, scope: Scope, watched: Watched) -> Found:
+async def look(tx: Tx, scope: Scope, watched: WatchRequest) -> WatchResult:
     """The events since the marks, and the new marks. A thread that is not there has the empty mark."""
     marks = await _marks(tx, scope, watched.threads)
     types = {}
@@ -306,7 +306,7 @@ async def look(tx: Tx, scope: Scope, watched: Watched) -> Found:
     else:
         totals = None
     count, next_seqs = totals or (0, 0)
-    return Found(
+    return WatchResult(
         marks,
         types,
         {run_id: tuple(state) for run_id, *state in found_runs},

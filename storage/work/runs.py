@@ -507,7 +507,7 @@ async def read_page(
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredRun:
     """A run that was removed, and the thread that it belonged to, which the transaction holds."""
 
     run_id: str
@@ -532,11 +532,11 @@ _EXPIRED = (
 _REMOVE = delete(runs).where(in_thread(runs), runs.c.run_id == bindparam("run_id"))
 
 
-async def expire(tx: Tx, scope: Scope, *, now: int, most: int = 100) -> list[Expired]:
+async def expire(tx: Tx, scope: Scope, *, now: int, most: int = 100) -> list[ExpiredRun]:
     """Remove at most ``most`` runs whose checkpoint has expired; none while a claim on it lasts.
     The holder of the newest claim loses the run with it, once its time is over."""
     found = [
-        Expired(run_id, Thread(uid, thread_id, None, next_event_seq=next_event_seq, created_at=created_at))
+        ExpiredRun(run_id, Thread(uid, thread_id, None, next_event_seq=next_event_seq, created_at=created_at))
         for run_id, uid, thread_id, next_event_seq, created_at in await tx.all(
             _EXPIRED, **of_scope(scope), now=now, most=most
         )

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from sqlalchemy import text
 
-from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
+from layerlore.storage.core.records import ROLES, Draft, IndexedText, Json, Message, Role, Scope
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import indexed_rows, message_pages, message_rows
-from layerlore.storage.messages.message_rows import Appended
+from layerlore.storage.messages.message_rows import AppendResult
 from layerlore.storage.removal import deletions
-from layerlore.storage.removal.deletions import Deleted, Which
+from layerlore.storage.removal.deletions import DeleteResult, Which
 
 from .seeing_all import see_all
 
@@ -79,11 +79,11 @@ def words_of(parts: Sequence[Json]) -> str:
     return " ".join(re.findall(r"\w+", " ".join(spoken).lower()))
 
 
-def indexed(*chunks: str, metadata: Json | None = None, name: str | None = None) -> Indexed:
-    return Indexed(chunks, sum(map(len, chunks)), (metadata or {}).get("session"), name)
+def indexed(*chunks: str, metadata: Json | None = None, name: str | None = None) -> IndexedText:
+    return IndexedText(chunks, sum(map(len, chunks)), (metadata or {}).get("session"), name)
 
 
-def search_text(message: Message) -> Indexed:
+def search_text(message: Message) -> IndexedText:
     return indexed(words_of(message.parts), metadata=message.metadata, name=message.name)
 
 
@@ -94,7 +94,7 @@ async def say(
     scope: Scope = ANA,
     now: int = NOW,
     replace_known: bool = False,
-) -> Appended:
+) -> AppendResult:
     return await database.write(
         message_rows.append,
         scope,
@@ -127,7 +127,7 @@ async def drop(
     scope: Scope = ANA,
     erase: bool = False,
     now: int = NOW,
-) -> Deleted:
+) -> DeleteResult:
     return await database.write(
         deletions.delete_messages,
         scope,

@@ -8,7 +8,7 @@ import anyio
 
 from layerlore.extraction.chat.chat_port import ChatAnswer, ChatFailed
 from layerlore.extraction.kinds.kind import Material
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 
 Reply = dict[str, Any] | Exception | Callable[[Material], Any]
 """What is answered: an object, an error that is raised, or a function of the material that gives either."""
@@ -24,7 +24,7 @@ class ScriptedChat:
         """``replies``: by kind."""
         self.name = name
         self.request: list[tuple[str, Material]] = []
-        self.spends = Spent(1, 100, 20, 3_000)
+        self.spends = UsageSums(1, 100, 20, 3_000)
         self.begun = anyio.Event()
         self._replies: dict[str, deque[Reply]] = defaultdict(deque)
         self._gate = anyio.Event()

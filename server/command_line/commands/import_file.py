@@ -293,7 +293,7 @@ async def _import(settings: Settings, request: ImportRequest) -> int:
     _check_owner(scope)
     source = _find_source(request)
     async with _open(settings, dry_run=request.dry_run) as engine:
-        placing, sent = _Placing(scope, request), _sent(settings, request)
+        placing, sent = _ScopeChoice(scope, request), _sent(settings, request)
         # Only an export marks its end.
         ended = True
         if source == "shared":
@@ -406,7 +406,7 @@ def _sent(settings: Settings, request: ImportRequest) -> WriteRequest:
     return WriteRequest(Origin("command line", "import", "command:import"), quota=quota)
 
 
-class _Placing:
+class _ScopeChoice:
     """Chooses the scope in which each scope of the file is stored."""
 
     def __init__(self, scope: Scope, request: ImportRequest) -> None:

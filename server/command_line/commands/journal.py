@@ -30,7 +30,7 @@ from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.sections import as_owners
 from layerlore.server.settings.settings import Settings, SettingsError
 from layerlore.storage.audit import journal_rows as stored
-from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, Outcome
+from layerlore.storage.audit.journal_rows import JournalFilter, Outcome, StoredJournalLine
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.installation import hmac_key, read_each
 from layerlore.storage.core.records import Origin, Scope
@@ -67,7 +67,7 @@ def show_journal(settings: Settings, request: JournalRequest, *, as_json: bool) 
     now = time.time_ns() // 1_000_000
     since, until = _parse_time(request.since, "--since", now), _parse_time(request.until, "--until", now)
 
-    async def read(database: Database) -> tuple[list[Journaled], list[str]]:
+    async def read(database: Database) -> tuple[list[StoredJournalLine], list[str]]:
         # The journal holds keyed marks instead of the names of resources, so the filter needs a mark, too.
         key = await database.read_installation(hmac_key)
         mark = None if request.resource is None else resource_mark(key, request.resource)
@@ -175,7 +175,7 @@ class JournalRow(TypedDict):
     counts: dict[str, int]
 
 
-def _as_json(row: Journaled) -> JournalRow:
+def _as_json(row: StoredJournalLine) -> JournalRow:
     line = row.line
     return {
         "id": row.row_id,
@@ -192,7 +192,7 @@ def _as_json(row: Journaled) -> JournalRow:
     }
 
 
-def _row(row: Journaled) -> list[str]:
+def _row(row: StoredJournalLine) -> list[str]:
     line = row.line
     outcome = line.outcome if line.reason is None else f"{line.outcome}: {line.reason}"
     counts = ", ".join(f"{name} {number:,}" for name, number in line.counts.items())

@@ -17,8 +17,8 @@ from layerlore.server.command_line.tables import print_table
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import stored_bytes
 from layerlore.storage.audit import usage_rows as stored
-from layerlore.storage.audit.stored_bytes import Counted
-from layerlore.storage.audit.usage_rows import OfOwner, Spent
+from layerlore.storage.audit.stored_bytes import Recount
+from layerlore.storage.audit.usage_rows import OfOwner, UsageSums
 from layerlore.storage.core.records import Scope, Tenant
 
 By = Literal["thread", "resource", "agent"]
@@ -84,7 +84,7 @@ def _show(by: By, rows: list[OfOwner]) -> None:
     print_table((by, "model", "for", *_NUMBERS), shown, numbers=_NUMBERS, total=whole)
 
 
-def _numbers(spent: Spent) -> tuple[str, ...]:
+def _numbers(spent: UsageSums) -> tuple[str, ...]:
     # Integers, since a float would round the billionths of a dollar.
     dollars, nano = divmod(spent.cost_nano_usd, NANO)
     cost = f"{dollars:,}.{nano:09d}".rstrip("0")
@@ -124,7 +124,7 @@ def show_stored(settings: Settings, tenant: str, *, as_json: bool) -> int:
     return int(bool(wrong))
 
 
-async def _recount(settings: Settings, tenant: Tenant) -> list[Counted]:
+async def _recount(settings: Settings, tenant: Tenant) -> list[Recount]:
     async with open_known_database(settings, off="nothing is stored", absent="nothing is stored") as database:
         return [row for row in await database.read(stored_bytes.recount, tenant) if row.bytes or row.recounted]
 
@@ -137,7 +137,7 @@ class StoredBytesRow(TypedDict):
     recounted: int
 
 
-def _stored_as_json(row: Counted) -> StoredBytesRow:
+def _stored_as_json(row: Recount) -> StoredBytesRow:
     if row.resource is None:
         return {"bytes": row.bytes, "recounted": row.recounted}
     return {"resource": row.resource, "bytes": row.bytes, "recounted": row.recounted}

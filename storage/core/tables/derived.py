@@ -210,7 +210,7 @@ search_rows = Table(
     Column("chars", Integer, nullable=False),  # of the whole message's text
     Column("session_seq", BigInteger, nullable=False),  # the seq that the session began with
     Column("session_mark", Text),  # what the thread itself calls the session
-    # These are of the whole message's text, too: see ``core.records.Indexed``.
+    # These are of the whole message's text, too: see ``core.records.IndexedText``.
     Column("asks", Integer, nullable=False, server_default=text("0")),
     Column("empty", Integer, nullable=False, server_default=text("0")),
     Column("content_words", Integer, nullable=False, server_default=text("0")),

@@ -10,7 +10,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler, TypeCompiler
 
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.index_rows import Packed
+from layerlore.storage.core.index_rows import PackedIntegers
 from layerlore.storage.core.installation import Look
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.statements import (
@@ -75,8 +75,8 @@ def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> 
     return f"octet_length({compiler.process(element.column, **options)})"
 
 
-@compiles(Packed, "postgresql")
-def _packed(element: Packed, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(PackedIntegers, "postgresql")
+def _packed(element: PackedIntegers, compiler: SQLCompiler, **options: Any) -> str:
     # int8send gives 8 bytes, the highest first, which numpy reads without parsing text.
     return f"string_agg(int8send({compiler.process(element.column, **options)}), '')"
 

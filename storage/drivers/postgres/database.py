@@ -476,7 +476,7 @@ class PostgresDatabase(OneCluster):
         await self._pool.close()
 
 
-class Pooled(Protocol):
+class PooledDatabase(Protocol):
     """How many connections a cluster may use, and how many are in use."""
 
     @property
@@ -486,7 +486,7 @@ class Pooled(Protocol):
     def in_use(self) -> int: ...
 
 
-def report_pools(databases: Sequence[Pooled]) -> None:
+def report_pools(databases: Sequence[PooledDatabase]) -> None:
     """Have the metrics show the connections of these databases together."""
     metrics.POOL_SIZE.read_from(lambda: sum(database.pool_size for database in databases))
     metrics.POOL_IN_USE.read_from(lambda: sum(database.in_use for database in databases))

@@ -19,7 +19,7 @@ from sqlalchemy import Executable
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import KINDS, scope_token
-from layerlore.storage.core.statements import Compiled, compiled
+from layerlore.storage.core.statements import CompiledStatement, compiled
 from layerlore.storage.core.transaction import Backend, Row
 from layerlore.storage.drivers.postgres import backend
 from layerlore.storage.drivers.postgres.backend import DIALECT
@@ -270,7 +270,7 @@ class PostgresTx:
             self._note_change(sql, int(count))
         return int(count)
 
-    def _note_change(self, sql: Compiled, rows: int) -> None:
+    def _note_change(self, sql: CompiledStatement, rows: int) -> None:
         if rows and sql.writes:
             self.wrote = True
             self.changed_memory = self.changed_memory or sql.changes_memory

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from layerlore.storage.core.index_rows import Packed
+from layerlore.storage.core.index_rows import PackedIntegers
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.statements import (
     ByteLength,
@@ -159,6 +159,6 @@ def _byte_length(element: ByteLength, compiler: SQLCompiler, **options: Any) -> 
     return f"length(CAST({compiler.process(element.column, **options)} AS BLOB))"
 
 
-@compiles(Packed, "sqlite")
-def _packed(element: Packed, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(PackedIntegers, "sqlite")
+def _packed(element: PackedIntegers, compiler: SQLCompiler, **options: Any) -> str:
     return f"group_concat({compiler.process(element.column, **options)})"

@@ -120,7 +120,7 @@ _LOCKS = (("", 0x40000000, 512), ("-shm", 120, 9))
 
 
 @dataclass(frozen=True, slots=True)
-class PutBack:
+class RestoredBackup:
     """``aside``: where the former file is now, None if there was none; ``unreadable``: what of the backup's content is
     damaged, though its structure is whole."""
 
@@ -157,7 +157,7 @@ def make_backup(store: Path, backup: Path) -> None:
         raise
 
 
-def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
+def put_in_place(backup: Path, store: Path, stamp: str) -> RestoredBackup:
     """Make a checked copy of the backup the store; the earlier store stays beside it, as ``NAME.before-STAMP``.
 
     The backup itself is only read. Killed at any moment, it leaves the former store, or the new one.
@@ -198,7 +198,7 @@ def put_in_place(backup: Path, store: Path, stamp: str) -> PutBack:
     finally:
         for ending in ("", *_BESIDE, "-shm"):
             copy.with_name(copy.name + ending).unlink(missing_ok=True)
-    return PutBack(version, aside, unreadable)
+    return RestoredBackup(version, aside, unreadable)
 
 
 def _copy(backup: Path, copy: Path) -> None:

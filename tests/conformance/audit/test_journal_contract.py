@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from layerlore.conformance.seeing_all import see_all
 from layerlore.storage.audit import journal_rows
-from layerlore.storage.audit.journal_rows import Journaled, JournalFilter, JournalLine
+from layerlore.storage.audit.journal_rows import JournalFilter, JournalLine, StoredJournalLine
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.threads import threads
@@ -26,7 +26,9 @@ async def append(database: Database, *lines: JournalLine, scope: Scope = ANA) ->
         await database.write(journal_rows.append, scope, line)
 
 
-async def listed(database: Database, wanted: JournalFilter | None = None, *, limit: int = 100) -> list[Journaled]:
+async def listed(
+    database: Database, wanted: JournalFilter | None = None, *, limit: int = 100
+) -> list[StoredJournalLine]:
     return await database.read_installation(journal_rows.read_lines, wanted or JournalFilter(), limit=limit)
 
 

@@ -15,7 +15,7 @@ from layerlore.storage.audit import daily_calls, idempotency, journal_rows, usag
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal_rows import JournalLine
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Database, Tx
@@ -120,7 +120,7 @@ def calls(known: Known) -> dict[str, Call]:
         "steps.log": lambda tx, who: steps.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
         "steps.read_newest": lambda tx, who: steps.read_newest(tx, who, said, task_key="", limit=9),
         "events.look": lambda tx, who: events.look(
-            tx, who, events.Watched({"main": None}, ["r"], True, 0, totals=True)
+            tx, who, events.WatchRequest({"main": None}, ["r"], True, 0, totals=True)
         ),
         "threads.mend": lambda tx, who: threads.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
         "threads.run_ids": lambda tx, who: threads.run_ids(tx, who, "", most=9),
@@ -426,7 +426,7 @@ def _delete(tx: Tx, who: Scope, which: deletions.Which, ids: list[str]) -> Await
 _ORIGIN = Origin("client", "tool")
 _TRIED = NewAttempt("k", "try", "ended")
 _JOURNALED = JournalLine(NOW, "key:k", "client", "tool", "done", "mark")
-_LINE = UsageLine("m", "steps", Spent(1, 2, 3, 4, 5))
+_LINE = UsageLine("m", "steps", UsageSums(1, 2, 3, 4, 5))
 _CHECKPOINT = Checkpoint('{"s":1}', "[]", "w", {}, None, None)
 _A = draft(id="a", role="assistant", parts=[tool_call("c1"), {"type": "text", "text": "apple"}])
 _T = draft(id="t", role="tool", parts=[tool_result("c1")])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from layerlore.storage.audit import idempotency
 from layerlore.storage.audit.idempotency import Request
-from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Scope
+from layerlore.storage.core.records import ROLES, Draft, IndexedText, Json, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.messages import message_pages
 from layerlore.storage.threads import threads
@@ -38,7 +38,7 @@ async def test_any_text_comes_back_the_same(
         {"type": "text", "text": text},
         {"type": "tool_call", "id": id_, "name": name, "arguments": metadata},
     ]
-    sent = Draft(id_, "assistant", name, parts, metadata, NOW, 1, "o200k_base", Indexed((), 0))
+    sent = Draft(id_, "assistant", name, parts, metadata, NOW, 1, "o200k_base", IndexedText((), 0))
     made = await say(database, thread_id, sent, scope=scope)
     assert (made.thread.thread_id, made.stored[0].id) == (thread_id, id_)
     (kept,) = await everything(database, thread_id, scope)
@@ -74,7 +74,7 @@ async def test_titles_keys_and_answers_come_back_the_same(
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**53 + 1, 2**62 - 1, -(2**62)])
 async def test_whole_numbers_of_time_keep_every_digit(database: Database, number: int) -> None:
-    sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", Indexed((), 0))
+    sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", IndexedText((), 0))
     await say(database, "main", sent)
     (kept,) = (await database.read(message_pages.page, ANA, "main", roles=ROLES, limit=1)).messages
     assert kept.said_at == number

@@ -5,7 +5,7 @@ import pytest
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import observations
-from layerlore.storage.derived.observations import Activated, Cursor, NewObservation, Observation, Status
+from layerlore.storage.derived.observations import Activation, Cursor, NewObservation, Observation, Status
 from layerlore.storage.threads import threads
 
 from ..building import ANA, BEN, NOW, draft, drop, say
@@ -36,8 +36,8 @@ async def note(database: Database, batch: int, *texts: str, tokens: int = 10) ->
     return await database.write(unit, ANA)
 
 
-async def activate(database: Database, keep: int) -> Activated | None:
-    async def unit(tx: Tx, scope: Scope) -> Activated | None:
+async def activate(database: Database, keep: int) -> Activation | None:
+    async def unit(tx: Tx, scope: Scope) -> Activation | None:
         return await observations.activate(tx, ANA, await threads.lock(tx, ANA, "main"), keep=keep)
 
     return await database.write(unit, ANA)
@@ -69,19 +69,19 @@ async def test_as_many_batches_are_activated_as_leave_enough_raw(database: Datab
     await ten(database)
     for batch in (3, 6, 9):
         await note(database, batch, f"upto {batch}")
-    assert await activate(database, 300) == Activated(6, 400, 20)
+    assert await activate(database, 300) == Activation(6, 400, 20)
     thread = await thread_of(database)
     assert (thread.observed_seq, thread.buffered_seq, thread.raw_tokens) == (6, 9, 400)
     assert [row.text for row in await listed(database, "active")] == ["upto 3", "upto 6"]
     # Of one batch that leaves too little, the batch.
-    assert await activate(database, 300) == Activated(9, 100, 30)
+    assert await activate(database, 300) == Activation(9, 100, 30)
     assert await activate(database, 300) is None
 
 
 async def test_a_batch_without_notes_ends_where_the_cursor_is(database: Database) -> None:
     await ten(database)
     await note(database, 4)
-    assert await activate(database, 0) == Activated(4, 600, 0)
+    assert await activate(database, 0) == Activation(4, 600, 0)
 
 
 async def test_what_was_told_is_not_counted_when_it_is_deleted_and_neither_when_it_is_replaced(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layerlore.storage.core.records import Indexed, Message, Scope
+from layerlore.storage.core.records import IndexedText, Message, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.index import vectors
 from layerlore.storage.index.lexical import TEXT_VERSION
@@ -35,7 +35,7 @@ async def test_rows_of_older_rules_are_given_until_they_are_made_anew(database: 
     first, *_ = await database.read_installation(vectors.stale, after=0, most=1)
     assert [row.seq for row in await database.read_installation(vectors.stale, after=first.row_id, most=2)] == [2, 3]
 
-    def chunked(message: Message) -> Indexed:
+    def chunked(message: Message) -> IndexedText:
         return indexed("again", search_text(message).chunks[0])
 
     assert await database.write(indexed_rows.rebuild_rows, ANA, uid, [2, 3, 9], chunked) == 2

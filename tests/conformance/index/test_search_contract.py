@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.storage.core.records import Indexed, Message, Scope
+from layerlore.storage.core.records import IndexedText, Message, Scope
 from layerlore.storage.core.scopes import scope_token
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.index import lexical
@@ -172,7 +172,7 @@ async def test_a_replaced_message_is_found_by_its_new_words_only(database: Datab
 async def test_a_replaced_message_is_indexed_with_the_time_that_it_keeps(database: Database) -> None:
     times: list[int] = []
 
-    def search_text(message: Message) -> Indexed:
+    def search_text(message: Message) -> IndexedText:
         times.append(message.said_at)
         return indexed("pear")
 

@@ -6,7 +6,7 @@ from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Draft
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.messages import orphans
-from layerlore.storage.messages.message_rows import Appended
+from layerlore.storage.messages.message_rows import AppendResult
 from layerlore.storage.removal import deletions
 
 from ..building import (
@@ -27,7 +27,7 @@ from ..building import (
 pytestmark = pytest.mark.anyio
 
 
-async def add(database: Database, *drafts: Draft, replace_known: bool = False) -> Appended:
+async def add(database: Database, *drafts: Draft, replace_known: bool = False) -> AppendResult:
     return await database.write(
         orphans.add_beside_deleted,
         ANA,

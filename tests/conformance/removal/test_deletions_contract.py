@@ -9,7 +9,7 @@ from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.removal import deletions
-from layerlore.storage.removal.deletions import Deleted
+from layerlore.storage.removal.deletions import DeleteResult
 from layerlore.storage.threads import threads
 
 from ..building import (
@@ -35,7 +35,7 @@ BOTH = pytest.mark.parametrize("erase", [False, True], ids=["hidden", "erased"])
 
 async def drop_thread(
     database: Database, thread_id: str, *, scope: Scope = ANA, erase: bool = False, now: int = NOW
-) -> Deleted:
+) -> DeleteResult:
     return await database.write(deletions.delete_thread, scope, thread_id, deletion_uid=uid(), erase=erase, now=now)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, insert
 
 from layerlore.storage.audit import idempotency, usage_rows
 from layerlore.storage.audit.idempotency import Request
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 from layerlore.storage.core import installation
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
@@ -315,7 +315,7 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     await profile_from(database, 2, f"of both, {words[2]}", (other, 1, 1), (main, 1, 1))
     await answer_with(database, words[3], {"thread_id": "main", "ids": ["m"]})
     await answer_with(database, "k2", {"thread_id": "other", "ids": ["m"]})
-    await database.write(usage_rows.add, ANA, main, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await database.write(usage_rows.add, ANA, main, [UsageLine("gpt-4o", "steps", UsageSums(1, 2, 3, 4))], now=NOW)
     await embed_all(database)
     kept = await owned_rows(database, of=SPENT)
     plain = [row for row in await owned_rows(database, of=["messages", "threads"]) if other in row]

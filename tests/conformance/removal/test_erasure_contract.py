@@ -12,7 +12,7 @@ from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal_
 from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal_rows import JournalLine
-from layerlore.storage.audit.usage_rows import OfDay, Spent, UsageLine
+from layerlore.storage.audit.usage_rows import OfDay, UsageLine, UsageSums
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import ApiKey, Draft, Json, Origin, Scope, Tenant
 from layerlore.storage.core.scopes import PROFILE_PLACE, of_scope, of_thread
@@ -134,7 +134,7 @@ async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | 
     await events.record(tx, ANA, thread, happened, origin=origin, now=NOW)
     told = NewEvent("thread_updated", {"thread_id": words[0]})
     await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
-    await usage_rows.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await usage_rows.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", UsageSums(1, 2, 3, 4))], now=NOW)
     await daily_calls.add(
         tx, Tenant(ANA.tenant_id), [(ANA, [CallCount(NOW // 86_400_000, "tool", "plan", 1)])], today=0
     )

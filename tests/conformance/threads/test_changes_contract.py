@@ -9,7 +9,7 @@ from layerlore.storage.core.records import Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import events, threads
-from layerlore.storage.threads.events import MOST_EVENTS, Found, NewEvent, ThreadMark, Watched
+from layerlore.storage.threads.events import MOST_EVENTS, NewEvent, ThreadMark, WatchRequest, WatchResult
 
 from ..building import ANA, BEN, NOW, draft, execute, new_scope, say, uid
 
@@ -37,23 +37,23 @@ async def happen_to_resource(database: Database, *happened: NewEvent, scope: Sco
     await database.write(record, scope)
 
 
-async def look(database: Database, watched: Watched, scope: Scope = ANA) -> Found:
+async def look(database: Database, watched: WatchRequest, scope: Scope = ANA) -> WatchResult:
     return await database.read(events.look, scope, watched)
 
 
 async def marks(database: Database, *thread_ids: str) -> dict[str, ThreadMark]:
-    return (await look(database, Watched(dict.fromkeys(thread_ids)))).marks
+    return (await look(database, WatchRequest(dict.fromkeys(thread_ids)))).marks
 
 
 async def types_since(database: Database, before: dict[str, ThreadMark]) -> dict[str, Any]:
-    found = await look(database, Watched(before))
+    found = await look(database, WatchRequest(before))
     return {thread_id: types and sorted(types) for thread_id, types in found.types.items()}
 
 
 async def test_a_first_look_says_where_things_are_and_not_what_was(database: Database) -> None:
     await happen(database, "main", "messages_added", "plan_updated")
     await happen_to_resource(database, NewEvent("profile_updated"))
-    found = await look(database, Watched({"main": None, "none": None}, [], resource=True))
+    found = await look(database, WatchRequest({"main": None, "none": None}, [], resource=True))
     assert (found.marks["main"].seq, found.marks["none"]) == (2, ThreadMark())
     assert (found.types, found.resource_seq, found.resource_events) == ({}, 2, [])
 
@@ -84,7 +84,7 @@ async def test_a_thread_that_comes_goes_or_is_made_again_has_another_mark(databa
         seen.append(await marks(database, "main"))
     assert [mark["main"].uid is None for mark in seen] == [True, False] * 3
     assert len({mark["main"].uid for mark in seen}) == 4
-    assert (await look(database, Watched(seen[1]))).types == {}
+    assert (await look(database, WatchRequest(seen[1]))).types == {}
 
 
 async def test_events_that_are_gone_with_their_message_may_have_been_anything(database: Database) -> None:
@@ -108,7 +108,7 @@ async def test_more_new_events_than_are_read_may_have_been_anything(database: Da
 
 async def test_events_of_the_resource_are_found_in_order_with_what_they_say(database: Database) -> None:
     async def since(seq: int) -> Sequence[tuple[str, Any]] | None:
-        found = await look(database, Watched(resource=True, resource_seq=seq))
+        found = await look(database, WatchRequest(resource=True, resource_seq=seq))
         assert found.resource_seq == 3
         return found.resource_events
 
@@ -127,7 +127,7 @@ async def test_events_of_the_resource_are_found_in_order_with_what_they_say(data
 
 async def test_the_totals_of_a_scope_differ_after_any_event_of_a_thread(database: Database) -> None:
     async def totals() -> tuple[int, int]:
-        return (await look(database, Watched(totals=True), scope)).totals
+        return (await look(database, WatchRequest(totals=True), scope)).totals
 
     scope = new_scope()
     seen = [await totals()]
@@ -143,7 +143,7 @@ async def test_the_totals_of_a_scope_differ_after_any_event_of_a_thread(database
 
 async def test_a_run_differs_once_anything_of_it_changed(database: Database) -> None:
     async def states() -> list[Any]:
-        found = await look(database, Watched(run_ids=["r", "none"]))
+        found = await look(database, WatchRequest(run_ids=["r", "none"]))
         return [found.runs.get("r"), found.runs.get("none")]
 
     await happen(database, "main", "messages_added")

@@ -225,7 +225,7 @@ async def _check_notes(engine: Engine, thread: Thread) -> None:
 async def _check_entries(engine: Engine, thread: Thread, texts: dict[int, str]) -> None:
     """Each is proved by words that somebody said."""
 
-    async def read(tx: Tx, scope: Scope) -> list[tuple[str, list[entries.Shown]]]:
+    async def read(tx: Tx, scope: Scope) -> list[tuple[str, list[entries.ShownSource]]]:
         ids = await entries.sourced_from(tx, scope, thread.thread_uid)
         found, sources = await entries.read_seen(tx, scope, ids), await entries.sources_of(tx, scope, ids)
         return [(entry.content, sources[entry_id]) for entry_id, entry in found.items()]

@@ -2,7 +2,7 @@
 
 from layerlore.extraction.chat.chat_port import ChatFailed
 from layerlore.extraction.jobs.budget import OUTAGE, OUTAGE_MS, ModelPauses
-from layerlore.storage.audit.usage_rows import Spent
+from layerlore.storage.audit.usage_rows import UsageSums
 
 
 def down(**options: object) -> ChatFailed:
@@ -34,7 +34,7 @@ def test_requests_that_were_under_way_when_the_pause_began_do_not_make_it_longer
 
 
 def test_a_model_that_answers_is_not_left_alone_however_useless_its_answers_are() -> None:
-    useless = down(spent=Spent(1, 10, 10, 0))
+    useless = down(spent=UsageSums(1, 10, 10, 0))
     assert until(rest_after(*[useless] * OUTAGE * 9)) is None
     assert until(rest_after(down(), down(), useless, down(), down())) is None
 

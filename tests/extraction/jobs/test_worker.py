@@ -15,7 +15,7 @@ from layerlore.extraction.kinds.entries import EntryExtractor
 from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.storage.audit import usage_rows
-from layerlore.storage.audit.usage_rows import OfDay, Spent, day_of, next_day
+from layerlore.storage.audit.usage_rows import OfDay, UsageSums, day_of, next_day
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.jobs import job_rows
@@ -255,7 +255,7 @@ async def test_a_spent_budget_stops_the_models_until_the_next_day_and_nothing_el
 
 async def test_money_is_a_budget_too(work: Work) -> None:
     chat = ScriptedChat(observe={})
-    chat.spends = Spent(1, 1, 1, 30_000_000)
+    chat.spends = UsageSums(1, 1, 1, 30_000_000)
     async with work.working([Counting()], chat, budget=DailyBudget(daily_usd=0.05), concurrency=1) as worker:
         for n in range(4):
             await work.ask(f"t{n}")
@@ -267,7 +267,7 @@ async def test_money_is_a_budget_too(work: Work) -> None:
 
 @pytest.mark.parametrize("how", ["an answer that is refused", "no answer"])
 async def test_what_an_answer_cost_is_counted_whether_or_not_it_can_be_used(work: Work, how: str) -> None:
-    chat = ScriptedChat(observe={"wrong": 1} if how != "no answer" else fails(spent=Spent(1, 100, 20, 3_000)))
+    chat = ScriptedChat(observe={"wrong": 1} if how != "no answer" else fails(spent=UsageSums(1, 100, 20, 3_000)))
     async with work.working([Counting()], chat):
         await work.ask()
         await work.until_failed(1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layerlore.memory.language.search_words import LONGEST_WORD, find_query_words, show_word, split_pairs, split_words
 from layerlore.memory.language.word_lists import texts
 from layerlore.memory.parts.index_texts import SIZE, format_date, make_embedding_texts, make_index_texts, split_chunks
-from layerlore.storage.core.records import Indexed
+from layerlore.storage.core.records import IndexedText
 
 NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC
 
@@ -205,7 +205,7 @@ def test_a_message_is_indexed_by_its_day_its_speaker_and_everything_said() -> No
     ]
     said = "Look here\nInvoice-7.pdf\nbook_flight\nOslo\nwindow\nbooked\nlate"
     spoken = "look here invoice 7 pdf book flight oslo window booked late"
-    indexed = Indexed((f"8 may 2023 ana {spoken}",), len(said), None, "Ana", content_words=10)
+    indexed = IndexedText((f"8 may 2023 ana {spoken}",), len(said), None, "Ana", content_words=10)
     assert make_index_texts("Ana", parts, {}, NOON) == indexed
     assert make_index_texts(None, parts, {}, NOON).chunks == (f"8 may 2023 {spoken}",)
     assert make_embedding_texts(parts) == [said]
@@ -213,7 +213,7 @@ def test_a_message_is_indexed_by_its_day_its_speaker_and_everything_said() -> No
 
 def test_what_says_nothing_is_not_indexed_whoever_says_it() -> None:
     for parts in ([], [{"type": "image", "url": "https://x.test/a.png"}]):
-        assert make_index_texts("Ana", parts, {}, NOON) == Indexed((), 0, None, "Ana")
+        assert make_index_texts("Ana", parts, {}, NOON) == IndexedText((), 0, None, "Ana")
         assert make_embedding_texts(parts) == []
     assert make_index_texts("Ana", [{"type": "text", "text": "?!"}], {}, NOON).chunks == ("",)
 

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 
 from layerlore.memory.parts.index_texts import make_index_texts
-from layerlore.storage.core.records import Indexed
+from layerlore.storage.core.records import IndexedText
 
 from ..spoken_sentences import ASKS, SAYS_NOTHING, TELLS
 
 
-def index(text: str) -> Indexed:
+def index(text: str) -> IndexedText:
     return make_index_texts(None, [{"type": "text", "text": text}], {}, 0)
 
 
-def wrong(sentences: Mapping[str, str], holds: Callable[[Indexed], bool]) -> list[str]:
+def wrong(sentences: Mapping[str, str], holds: Callable[[IndexedText], bool]) -> list[str]:
     """The sentences whose index texts do not hold, each with its language and how far it asks and says nothing."""
     found = []
     for language, lines in sentences.items():

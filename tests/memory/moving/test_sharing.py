@@ -113,12 +113,12 @@ class Store:
 
     async def told(self) -> list[kept.Entry]:
         found = await self.engine.database.read(moved_entries.read_entries, self.scope)
-        return [each.entry for each in found if each.told and each.entry.status == "active"]
+        return [each.entry for each in found if each.is_shareable and each.entry.status == "active"]
 
     async def told_of(self) -> dict[str, tuple[Any, ...]]:
         """What is told, and what stood before it, without the ids that entries have here only."""
         found = await self.engine.database.read(moved_entries.read_entries, self.scope)
-        by_id = {each.entry.entry_id: each.entry for each in found if each.told}
+        by_id = {each.entry.entry_id: each.entry for each in found if each.is_shareable}
         return {
             entry.content: (entry.status, entry.kind, entry.seen_at, by.content if by else None)
             for entry in by_id.values()

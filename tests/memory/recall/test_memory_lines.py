@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from layerlore.memory.context.context_blocks import FittedMemory, FoldedTexts, MemoryFitter, ShownAlready
+from layerlore.memory.context.context_blocks import FittedMemory, FoldedTexts, MemoryFitter, ShownContext
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.memory_block import RecalledMemory
 from layerlore.memory.recall.results import Hit, ScoreParts
@@ -22,11 +22,11 @@ def recalled(*texts: str) -> RecalledMemory:
     return RecalledMemory((), hits, {"tea": 1.0})
 
 
-def shown(*messages: Message, answered_from: int = 0, blocks: Sequence[str] = ()) -> ShownAlready:
-    return ShownAlready("main", messages, answered_from, blocks, FoldedTexts())
+def shown(*messages: Message, answered_from: int = 0, blocks: Sequence[str] = ()) -> ShownContext:
+    return ShownContext("main", messages, answered_from, blocks, FoldedTexts())
 
 
-def fit(memory: RecalledMemory, beside: ShownAlready, most: int = 2000) -> FittedMemory:
+def fit(memory: RecalledMemory, beside: ShownContext, most: int = 2000) -> FittedMemory:
     return MemoryFitter(memory, COUNTER, now=NOW).fit(beside, most)
 
 
@@ -70,7 +70,7 @@ def test_a_repetition_is_shown_once_and_again_where_the_better_hit_is_shown_else
     block = text_of(fit(memory, shown()))
     assert block.count("served at four") == 1
     assert "#1 user" in block
-    beside = ShownAlready("other", [message(1, "", "other")], 0, (), FoldedTexts())
+    beside = ShownContext("other", [message(1, "", "other")], 0, (), FoldedTexts())
     assert "#2 user" in text_of(fit(memory, beside))
 
 

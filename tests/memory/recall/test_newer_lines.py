@@ -2,7 +2,7 @@
 
 import pytest
 
-from layerlore.memory.context.context_blocks import FoldedTexts, MemoryFitter, ShownAlready
+from layerlore.memory.context.context_blocks import FoldedTexts, MemoryFitter, ShownContext
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.hit_lines import make_line, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory
@@ -134,7 +134,7 @@ async def test_recall_marks_newer_values_in_text_and_in_json(memory: Memory) -> 
 def test_a_context_marks_newer_values_within_its_room() -> None:
     found = [message(1, "The rent is $900.", thread="flat"), message(2, "The rent is $950.", thread="flat")]
     memory = RecalledMemory((), tuple(Hit(each, 1.0, lambda: PARTS) for each in found), {"rent": 1.0})
-    shown = ShownAlready("main", [], 0, [], FoldedTexts())
+    shown = ShownContext("main", [], 0, [], FoldedTexts())
     block = MemoryFitter(memory, COUNTER, now=NOW).fit(shown, 500).block
     assert block is not None
     assert "#2 user Ana (newer than #1): The rent is $950." in block.text

@@ -20,7 +20,7 @@ from layerlore.memory.usage.model_usage import (
     present_spent,
     price_call,
 )
-from layerlore.storage.audit.usage_rows import Spent, UsageLine
+from layerlore.storage.audit.usage_rows import UsageLine, UsageSums
 
 LIST = PriceList(
     {
@@ -133,19 +133,27 @@ def test_costs_are_exact(entered: int, left: int) -> None:
 
 
 def test_a_given_cost_wins_and_what_has_no_price_is_counted_as_such() -> None:
-    assert price_call(THOUSAND, "gpt-x", LIST) == UsageLine("gpt-x", "steps", Spent(1, 1000, 100, 2_800_000, 0))
+    assert price_call(THOUSAND, "gpt-x", LIST) == UsageLine("gpt-x", "steps", UsageSums(1, 1000, 100, 2_800_000, 0))
     given_cost = ModelUsage(1000, 100, cost_nano_usd=5)
-    assert price_call(given_cost, "gpt-x", LIST).spent == Spent(1, 1000, 100, 5, 0)
-    assert price_call(given_cost, "unknown", LIST).spent == Spent(1, 1000, 100, 5, 0)
-    assert price_call(THOUSAND, "unknown", LIST).spent == Spent(1, 1000, 100, 0, 1)
+    assert price_call(given_cost, "gpt-x", LIST).spent == UsageSums(1, 1000, 100, 5, 0)
+    assert price_call(given_cost, "unknown", LIST).spent == UsageSums(1, 1000, 100, 5, 0)
+    assert price_call(THOUSAND, "unknown", LIST).spent == UsageSums(1, 1000, 100, 0, 1)
     assert price_call(THOUSAND, "gpt-x", LIST, source="observer").source == "observer"
 
 
 def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
-    assert present_spent(Spent(1, 2, 3, 1_230_000, 0)) == {"input_tokens": 2, "output_tokens": 3, "cost_usd": 0.00123}
-    lines = [UsageLine(f"m{n:02}", "steps", Spent(1, n, 0, n * 10**9)) for n in range(25)]
+    assert present_spent(UsageSums(1, 2, 3, 1_230_000, 0)) == {
+        "input_tokens": 2,
+        "output_tokens": 3,
+        "cost_usd": 0.00123,
+    }
+    lines = [UsageLine(f"m{n:02}", "steps", UsageSums(1, n, 0, n * 10**9)) for n in range(25)]
     shown = present_lines(
-        [*lines, UsageLine("m24", "observer", Spent(1, 1, 1, 0, 1)), UsageLine("", "steps", Spent(1, 9, 9, 0, 1))]
+        [
+            *lines,
+            UsageLine("m24", "observer", UsageSums(1, 1, 1, 0, 1)),
+            UsageLine("", "steps", UsageSums(1, 9, 9, 0, 1)),
+        ]
     )
     assert (shown["calls"], shown["cost_usd"], shown["unpriced_calls"]) == (27, 300.0, 2)
     assert [each["model"] for each in shown["models"][:2]] == ["m24", "m23"]
@@ -158,7 +166,7 @@ def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
         "unpriced_calls": 1,
     }
     assert (len(shown["models"]), shown["more_models"]) == (20, 6)
-    assert present_lines([UsageLine("", "steps", Spent(1, 9, 9))])["models"][0]["calls"] == 1
+    assert present_lines([UsageLine("", "steps", UsageSums(1, 9, 9))])["models"][0]["calls"] == 1
     assert present_lines([]) == {"calls": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "models": []}
 
 

@@ -9,7 +9,7 @@ from mcp import MCPError
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit import journal_rows
-from layerlore.storage.audit.journal_rows import Journaled, JournalFilter
+from layerlore.storage.audit.journal_rows import JournalFilter, StoredJournalLine
 
 from ..gated_server import ANA, Told, connected, served, settings_in
 
@@ -19,7 +19,7 @@ READER = replace(ANA, name="key:reader", rights=frozenset({"read"}))
 WRITER = replace(ANA, name="key:writer", rights=frozenset({"write"}))
 
 
-async def denied(settings: Settings) -> list[Journaled]:
+async def denied(settings: Settings) -> list[StoredJournalLine]:
     engine = await open_engine(settings)
     try:
         return await engine.database.read_installation(

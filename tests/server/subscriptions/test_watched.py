@@ -10,7 +10,7 @@ from layerlore.server.resources.requests import uri_of, uri_of_entry, uri_of_run
 from layerlore.server.subscriptions.notifications import LIST
 from layerlore.server.subscriptions.watcher import ScopeWatch, changes_of_resource, kinds_of
 from layerlore.storage.core.records import Json
-from layerlore.storage.threads.events import Found, ThreadMark, Watched
+from layerlore.storage.threads.events import ThreadMark, WatchRequest, WatchResult
 
 from ..subscribing import MAIN, PROFILE, STATUS, THREADS
 
@@ -63,9 +63,9 @@ def test_what_a_recall_finds_may_have_changed_with_any_thread() -> None:
     watch.add(RECALL)
     request = watch.unmarked()
     assert request is not None
-    watch.mark(request, Found({}, {}, {}, 0, [], (1, 2)))
-    assert watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 2))) == []
-    (told,) = watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 3)))
+    watch.mark(request, WatchResult({}, {}, {}, 0, [], (1, 2)))
+    assert watch.news(watch.marked(), WatchResult({}, {}, {}, 0, [], (1, 2))) == []
+    (told,) = watch.news(watch.marked(), WatchResult({}, {}, {}, 0, [], (1, 3)))
     assert told == ResourceUpdated(uri=RECALL)
 
 
@@ -89,8 +89,8 @@ def test_an_entry_is_told_of_by_its_id_or_when_any_may_have_changed() -> None:
     for changed, told in (({"ids": ["e"]}, True), ({"ids": ["f"]}, False), ({"count": 900}, True)):
         watch = ScopeWatch()
         watch.add(uri_of_entry("e"))
-        watch.mark(Watched(resource=True), Found({}, {}, {}, 0, [], (0, 0)))
-        news = watch.news(watch.marked(), Found({}, {}, {}, 1, [("entries_changed", changed)], (0, 0)))
+        watch.mark(WatchRequest(resource=True), WatchResult({}, {}, {}, 0, [], (0, 0)))
+        news = watch.news(watch.marked(), WatchResult({}, {}, {}, 1, [("entries_changed", changed)], (0, 0)))
         assert news == ([ResourceUpdated(uri=uri_of_entry("e"))] if told else [])
 
 
@@ -102,7 +102,7 @@ def test_what_is_dropped_leaves_no_mark_and_what_stays_keeps_its_own(uris: list[
     request = watch.unmarked()
     if request is not None:
         found = {thread_id: ThreadMark("u", 3) for thread_id in request.threads}
-        watch.mark(request, Found(found, {}, {"r": (1,)}, 5, [], (1, 2)))
+        watch.mark(request, WatchResult(found, {}, {"r": (1,)}, 5, [], (1, 2)))
     assert watch.unmarked() is None
     dropped = data.draw(st.sets(st.sampled_from(uris))) if uris else set()
     for uri in dropped:
@@ -111,7 +111,7 @@ def test_what_is_dropped_leaves_no_mark_and_what_stays_keeps_its_own(uris: list[
     only = ScopeWatch()
     for uri in set(uris) - dropped:
         only.add(uri)
-    wanted = only.unmarked() or Watched()
+    wanted = only.unmarked() or WatchRequest()
     kept = watch.marked()
     assert set(kept.threads) == set(wanted.threads)
     assert set(kept.run_ids) == set(wanted.run_ids)

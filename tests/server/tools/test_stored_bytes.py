@@ -42,7 +42,7 @@ class Store:
     async def say(self, scope: Scope, thread: str, text: str) -> Json:
         return await self.do(scope, "add_messages", messages=[{"role": "user", "content": text}], thread_id=thread)
 
-    async def used(self, scope: Scope) -> stored_bytes.Used:
+    async def used(self, scope: Scope) -> stored_bytes.StoredUsage:
         return await self.database.read(stored_bytes.read_used, scope)
 
     async def check(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Dialect, Executable
 
 from layerlore.storage.core.installation import LOOKS
-from layerlore.storage.core.statements import Compiled
+from layerlore.storage.core.statements import CompiledStatement
 from layerlore.storage.drivers.postgres import search, transaction
 from layerlore.storage.drivers.postgres.backend import DIALECT
 from layerlore.storage.index import vectors
@@ -40,7 +40,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     statements: set[str] = set()
     compiled = transaction.compiled
 
-    def noted(statement: Executable, dialect: Dialect) -> Compiled:
+    def noted(statement: Executable, dialect: Dialect) -> CompiledStatement:
         found = compiled(statement, dialect)
         statements.add(found.sql)
         return found

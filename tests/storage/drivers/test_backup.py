@@ -11,7 +11,7 @@ import pytest
 
 from layerlore.storage.core.errors import Conflict, DatabaseTooNew, LayerloreError, NotFound, StorageUnavailable
 from layerlore.storage.drivers.migrations.runner import latest_version
-from layerlore.storage.drivers.sqlite.backup import PutBack, make_backup, put_in_place
+from layerlore.storage.drivers.sqlite.backup import RestoredBackup, make_backup, put_in_place
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.drivers.sqlite.driver import connect
 
@@ -44,7 +44,7 @@ async def store(tmp_path: Path) -> Path:
     return await filled(tmp_path / "data" / "memory.db", 3)
 
 
-def restored(backup: Path, store: Path) -> PutBack:
+def restored(backup: Path, store: Path) -> RestoredBackup:
     done = put_in_place(backup, store, STAMP)
     left = sorted(file.name for file in store.parent.iterdir())
     assert not [name for name in left if "restoring" in name]
@@ -78,7 +78,7 @@ async def test_a_backup_takes_the_place_of_the_store_which_is_kept(store: Path, 
     store.chmod(0o640)
     await filled(store, 2)
     done = restored(tmp_path / "backup.db", store)
-    assert done == PutBack(latest_version("sqlite"), store.with_name(f"memory.db.before-{STAMP}"), ())
+    assert done == RestoredBackup(latest_version("sqlite"), store.with_name(f"memory.db.before-{STAMP}"), ())
     assert stat.S_IMODE(store.stat().st_mode) == 0o640
     assert await kept(store) == [1, 2, 3]
     assert await kept(done.aside or tmp_path) == [1, 2, 3, 4, 5]

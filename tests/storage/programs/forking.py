@@ -19,7 +19,7 @@ from typing import Any
 import asyncpg
 
 from layerlore.storage.core import installation
-from layerlore.storage.core.records import Draft, Indexed, Scope
+from layerlore.storage.core.records import Draft, IndexedText, Scope
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.drivers.dialect import open_database
 from layerlore.storage.drivers.postgres.places import migrate_postgres
@@ -28,7 +28,7 @@ from layerlore.storage.drivers.sqlite.file import migrate_sqlite
 from layerlore.storage.messages import message_rows
 
 ANA = Scope("local", "agent", "ana")
-WORD = Indexed(("word",), 4)
+WORD = IndexedText(("word",), 4)
 DEAD = 9
 
 

@@ -9,7 +9,7 @@ from typing import Any
 sys.modules["pysqlite3"] = None  # type: ignore[assignment]  # as where it has no wheel
 
 # ruff: noqa: E402
-from layerlore.storage.core.records import ROLES, Draft, Indexed, Message, Scope
+from layerlore.storage.core.records import ROLES, Draft, IndexedText, Message, Scope
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.index import lexical, vectors
@@ -19,8 +19,8 @@ from layerlore.storage.removal import deletions
 ANA = Scope("local", "agent", "ana")
 
 
-def words(message: Message) -> Indexed:
-    return Indexed((message.parts[0]["text"],), 9)
+def words(message: Message) -> IndexedText:
+    return IndexedText((message.parts[0]["text"],), 9)
 
 
 async def nearest(database: SqliteDatabase) -> list[int]:
@@ -40,7 +40,7 @@ async def lengths(database: SqliteDatabase) -> list[int]:
 
 async def live(database: SqliteDatabase) -> dict[str, Any]:
     drafts = [
-        Draft(f"m{n}", "user", None, [{"type": "text", "text": text}], {}, None, 1, "none", Indexed((text,), 9))
+        Draft(f"m{n}", "user", None, [{"type": "text", "text": text}], {}, None, 1, "none", IndexedText((text,), 9))
         for n, text in enumerate(["lamp café", "lamps"])
     ]
     await database.write(
