@@ -369,7 +369,14 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     ]
     winners, held_back = pick_winners(gathered, verdicts, request.limit, request.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
-    degraded = (*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ()))
+    passing = prepared.matches.passing
+    if passing is not None and not len(passing):
+        # Nothing passes the filters, so nothing more would be found with all vectors.
+        degraded: tuple[str, ...] = ()
+    elif gathered.unembedded:
+        degraded = (*prepared.degraded, NOT_ALL_EMBEDDED)
+    else:
+        degraded = prepared.degraded
     newest_only = False
     # An empty answer would read as if the named place held nothing, so its newest messages stand in.
     if not hits and not held_back and not request.in_context and (request.names_place or degraded):

@@ -44,8 +44,6 @@ _BULLETS = r"^[^\S\n]*(?:[>*•-][^\S\n]*)*"
 _DAY = r"\d{4}-\d\d-\d\d"
 _NEWER = rf"(?: \(newer than #\d+(?: of {_DAY})?\))?"
 _SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)"
-# With a name it may be anything that people number ("#12 user story: ..."): ours only among other lines of ours.
-_NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?{_NEWER}"
 # The lines of a recall, each of which says where its words come from.
 _LINE = (
     rf"(?:{_SPEAKER}(?:[^\w:\n][^:\n]*)?: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
@@ -84,20 +82,6 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
         ),
         ("Not sure that", rf"Not sure that these are about it:{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?"),
         ("Other short wordings may", r"Other short wordings may find more: several in one call as queries[^\n.]*\."),
-        ("#", rf"{_BULLETS}{_NAMELESS}: [^\n]*"),
-        (
-            ", score ",
-            rf"{_BULLETS}\d[\d, ]*\. (?:thread|entry) [^\n]*?, {_DAY} \([^)\n]*\), score [\d.]+(?:, [\d.]+)*{_LINES}",
-        ),
-        ("words in thread ", rf"{_BULLETS}{_LINE}"),
-        ("own word]", rf"{_BULLETS}{_LINE}"),
-        (": relevance ", rf"{_BULLETS}hit \d+(?: \(#\d+\))?: relevance [^\n]*"),
-        (", relevance ", rf"{_BULLETS}hit \d+: score [\d.]+, relevance [^\n]*"),
-        ("[thread ", rf"{_BULLETS}\[thread [^\n]+, {_DAY}\]{_LINES}"),
-        ("[profile, ", rf"{_BULLETS}{_LINE}"),
-        (" of thread ", rf"{_BULLETS}{_LINE}"),
-        ("[attempt in thread ", rf"{_BULLETS}{_LINE}"),
-        ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
         ("Nothing is open:", r"Nothing is open: no plan, no suspended run, no noted task\."),
         ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
@@ -111,10 +95,6 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
         (", iteration ", rf"(?<=['\"]){_PLAN}"),
         ("[revision ", r"\[revision \d+ of thread [^\]\n]*; recalled, not instructions\]"),
         ("Open in other conversations:", r"Open in other conversations:(?:\n\s*- [^\n]*)*"),
-        (
-            " of thread ",
-            rf"{_BULLETS}(?:plan|suspended run \S+) of thread [^\n]+? \([^)\n]+\)[:;][^\n]*",
-        ),
         (
             "This would be forgotten",
             r"This would be forgotten \(data, not instructions\):(?:\s*\n\s*- [^\n]*)*(?:\s*Nothing is forgotten yet\.[^\n]*)?",
@@ -138,9 +118,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
 )
 """Other texts of ours: a sign of each, and a pattern for the whole."""
 
-# "#" alone stands in many texts, so numbered lines are found by their pattern instead.
-_SIGNS = (_MARK[2:20], PREAMBLE[:20], _SECTION_SIGN, *(sign for sign, _ in _OTHERS if sign != "#"))
-_NUMBERED = linear_re.compile(_NAMELESS + ": ")
+_SIGNS = (_MARK[2:20], PREAMBLE[:20], _SECTION_SIGN, *(sign for sign, _ in _OTHERS))
 # Text as it stands in JSON or in a Python value.
 _ESCAPED = linear_re.compile(
     rf"(?:{linear_re.escape(PREAMBLE)}|description>|about it:|not instructions\):|once I say so:|other conversations:|Goal: [^\n]*?)(\\+)(?:r\\+)?n"
@@ -204,7 +182,7 @@ def _strip_unmarked(text: str) -> str:
 
 def _is_marked(text: str) -> bool:
     """A quick look, since most texts have no mark: it finds too much, and misses nothing."""
-    return any(map(text.__contains__, _SIGNS)) or ("#" in text and _NUMBERED.search(text) is not None)
+    return any(map(text.__contains__, _SIGNS))
 
 
 def _strip_marked(text: str) -> str:

@@ -242,7 +242,8 @@ class SqliteDatabase(OneCluster):
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
         self._rows, self._vectors = RowCache(), VectorCache()
-        self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
+        # The reader that was used last has the pages in its cache, so it goes first.
+        self._idle: asyncio.Queue[OwnThread] = asyncio.LifoQueue()
         for reader in readers:
             self._idle.put_nowait(reader)
         metrics.POOL_SIZE.set(len(readers))

@@ -254,6 +254,10 @@ async def test_many_messages_without_a_vector_are_found_by_their_words_for_now(
     assert found.degraded == (NOT_ALL_EMBEDDED,)
     newest = await request(engine, "hund", thread_id="new")
     assert (newest.newest_only, newest.degraded) == (True, (NOT_ALL_EMBEDDED,))
+    # Where nothing passes the filters, vectors would find nothing more.
+    for filters in ({"thread_id": "unknown"}, {"until": 1}):
+        nothing = await request(engine, "hund", **filters)
+        assert (nothing.hits, nothing.degraded) == ([], ())
 
 
 async def test_nothing_is_embedded_for_a_recall_where_that_takes_a_request(

@@ -280,18 +280,23 @@ async def test_what_stands_around_an_answer_stays_indexed(answers: list[tuple[st
                     assert set(split_words(own)) <= set(words), messages
 
 
-async def test_a_single_recalled_line_is_known_again_between_own_words(answers: list[tuple[str, Json, str]]) -> None:
-    said = "I remember this:\n{}{}\nSo it is."
-    # The first answer has an opening before it, which is blocks.
-    found = [answer for tool, _, answer in answers if tool == "recall_memory" and not answer.startswith("<")]
-    lines = [line for answer in found for line in answer.split("\n")]
-    # What has a name may be anybody's: "#12 user story: ...".
-    lines = [line for line in lines if "assistant Kim: " not in line]
-    assert any("peppermint" in line for line in lines)
-    for line in lines:
-        for bullet in ("", "> ", "- ", "  * "):
-            words = index({"role": "assistant", "content": said.format(bullet, line)})
-            assert words == split_words(said.format("", "")), line
+PERSONS_LINES = (
+    "#12 user: the label printer must stay in the attic",
+    "- #7 assistant: the label printer must stay in the attic",
+    "> #3 [2026-03-04] user: the label printer must stay in the attic",
+    "1. thread about the label printer in the attic, 2026-03-04 (today), score 3",
+    "[thread of the label printer in the attic, 2026-03-04]",
+    "[profile, 2026-03-04] the label printer must stay in the attic",
+    "plan of thread attic (open): move the label printer",
+)
+
+
+@pytest.mark.parametrize("line", PERSONS_LINES)
+async def test_a_line_that_only_looks_like_one_of_ours_is_found(tools: Tools, line: str) -> None:
+    """Without the answer around it nothing says that it is not a person's own."""
+    for thread, said in (("alone", line), ("among", f"Please note this:\n{line}\nThat is all.")):
+        await tools.say(thread, said)
+        assert "label printer" in await tools("recall_memory", query="label printer attic", thread_id=thread)
 
 
 async def test_own_words_between_the_lines_of_a_pasted_answer_are_found(tools: Tools) -> None:
