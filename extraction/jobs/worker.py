@@ -188,16 +188,6 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> J
     return replace(ended, refused=(*result.refused, *ended.refused))
 
 
-async def conclude(
-    engine: Engine, kind: JobKind, claim: Claim, material: Material, answer: Json, by: Author
-) -> Sequence[str]:
-    """Check an answer to the material, and store it together with the job's end, or store nothing.
-
-    Returns why parts of the answer were left out. Raises AnswerRefused, Stale, Fenced, StorageUnavailable.
-    """
-    return await _store(engine, await judge_answer(engine, kind, claim, material, answer, by))
-
-
 class _StoreAnswer(TypedDict):
     refused: list[str]
 

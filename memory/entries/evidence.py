@@ -87,11 +87,6 @@ def find_places(
                 yield own, EvidenceSpan(message.seq, message.revision, role, *place)
 
 
-def find_evidence(evidence: str, label: Label, said: Sequence[EvidenceText]) -> EvidenceSpan | None:
-    """Find the first place where the evidence stands, without a check of what it proves."""
-    return next((span for _, span in find_places(evidence, label, said)), None)
-
-
 def rests_on_others(text: str, own: Iterable[str], others: Iterable[str]) -> bool:
     """Whether a text says what others said, rather than the speaker to whom it is attributed: a quotation may stand
     word for word and prove nothing of it.

@@ -67,13 +67,6 @@ def render_observations(rows: Sequence[Observation], counter: TokenCounter, most
     return text
 
 
-def find_cursor(thread: Thread, active: object) -> int:
-    """The seq up to which active observations cover the thread; 0 without any: then nothing stands for the messages."""
-    if active:
-        return thread.observed_seq
-    return 0
-
-
 def render_line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:
     """Render one note: ``- [important] 14:05 The user moved the launch (about 2025-07-01)``."""
     if refers_to:

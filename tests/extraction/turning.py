@@ -7,13 +7,13 @@ from typing import Any
 from scripted_chat import Reply, ScriptedChat
 
 from layerlore.extraction.chat.chat_port import Chat
-from layerlore.extraction.jobs.worker import attempt
-from layerlore.extraction.kinds.kind import AnswerRefused, JobKind, Material, Stale
+from layerlore.extraction.jobs.worker import attempt, judge_answer, store_result
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, JobKind, Material, Stale
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope, WorkingMemoryRules
-from layerlore.storage.core.records import Json, Origin
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import working_memory as stored_working_memory
 from layerlore.storage.derived.working_memory import DocumentSource
 from layerlore.storage.jobs import job_rows
@@ -79,6 +79,16 @@ class Turns:
         except AnswerRefused as error:
             await database.write(job_rows.fail, claim, error=str(error), retry_at=now, dead=False, now=now)
             raise
+
+    async def answer(self, claim: Claim, material: Material, answer: Json) -> None:
+        """Store an answer to material that was read earlier. Raises AnswerRefused, Stale, Fenced."""
+        engine = self.talk.engine
+        result = await judge_answer(engine, self.kind, claim, material, answer, Author("m", material.prompt))
+
+        async def store(tx: Tx, _: Scope) -> None:
+            await store_result(tx, engine, result, now=engine.now())
+
+        await engine.database.write(store, claim.scope)
 
     async def waiting(self) -> list[JobRow]:
         found = await self.talk.engine.database.read(job_rows.list_waiting, self.talk.scope, self.talk.now)

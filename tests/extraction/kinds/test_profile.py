@@ -6,8 +6,8 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.worker import NoModel, conclude
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.jobs.worker import NoModel
+from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, Stale
 from layerlore.extraction.kinds.profile import MOST_MESSAGES, ProfileWriter
 from layerlore.memory.settings.note_settings import DocumentRules
 from layerlore.memory.text.quotation import wrap_block
@@ -152,7 +152,7 @@ async def test_a_message_deleted_meanwhile_leaves_nothing(turns: Turns) -> None:
     await turns.talk.delete("a")
     answer = changed("Lives in Graz.", "I live in Graz")
     with pytest.raises((Stale, Fenced)):
-        await conclude(turns.talk.engine, turns.kind, claim, material, answer, Author("m", material.prompt))
+        await turns.answer(claim, material, answer)
     assert (await turns.document()).version == 0
 
 

@@ -3,8 +3,8 @@ notes they are in the document, or all still there."""
 
 import pytest
 
-from layerlore.extraction.jobs.worker import NoModel, conclude
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Stale
+from layerlore.extraction.jobs.worker import NoModel
+from layerlore.extraction.kinds.kind import AnswerRefused, Stale
 from layerlore.extraction.kinds.session_memory import COMPACTED, MOST_NOTES, SessionMemoryWriter
 from layerlore.memory.documents import working_memory
 from layerlore.memory.settings.note_settings import DocumentRules, WorkingMemoryRules
@@ -291,14 +291,14 @@ async def test_a_version_that_a_caller_wrote_meanwhile_stays_and_so_do_the_notes
     assert claim is not None
     first = await engine.database.read(turns.kind.prepare, claim, engine)
     assert first is not None
-    await conclude(engine, turns.kind, claim, first, noting("last"), Author("m", first.prompt))
+    await turns.answer(claim, first, noting("last"))
     claim = await turns.claim()
     assert claim is not None
     material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
     await turns.keep("Mine.")
     with pytest.raises(Stale):
-        await conclude(engine, turns.kind, claim, material, document("Theirs."), Author("m", material.prompt))
+        await turns.answer(claim, material, document("Theirs."))
     assert await turns.content() == "Mine."
     assert len(await texts(turns)) == COMPACTED
 

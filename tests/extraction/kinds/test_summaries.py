@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.jobs.worker import NoModel, conclude
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.jobs.worker import NoModel
+from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, Stale
 from layerlore.extraction.kinds.summaries import Summariser
 from layerlore.memory.window.policy import WindowPolicy, WindowRules
 from layerlore.storage.core.records import Json
@@ -196,15 +196,14 @@ async def test_a_message_deleted_meanwhile_or_another_summary_leaves_nothing(tur
     assert claim is not None
     material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
-    by = Author("m", material.prompt)
     other = Summary(1, 1, "Theirs.", 1, "m", "p", 0)
     uid = (await turns.talk.found()).thread_uid
     await engine.database.write(session_notes.add_summary, turns.talk.scope, uid, other)
     with pytest.raises(Stale):
-        await conclude(engine, turns.kind, claim, material, summary("Mine."), by)
+        await turns.answer(claim, material, summary("Mine."))
     await turns.talk.delete("a")
     with pytest.raises((Stale, Fenced)):
-        await conclude(engine, turns.kind, claim, material, summary("Mine."), by)
+        await turns.answer(claim, material, summary("Mine."))
     found = await newest(turns)
     assert found is None or found.text == "Theirs."
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from layerlore.extraction.jobs.worker import conclude
-from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, Stale
 from layerlore.extraction.kinds.titles import TitleWriter, clean_title, is_trivial, shorten
 from layerlore.memory.messages.threads import update_thread
 from layerlore.memory.settings.note_settings import TitleRules
@@ -77,7 +76,7 @@ async def test_a_title_that_a_caller_set_or_took_away_stays_so(turns: Turns, tit
         material = await engine.database.read(turns.kind.prepare, claim, engine)
         assert material is not None
         await call_it(turns, title)
-        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Author("m", material.prompt))
+        await turns.answer(claim, material, {"title": "Bread"})
     assert await turns.work({"title": "Bread"}) == []
     assert await title_of(turns) == (title or None, "caller")
 
@@ -117,7 +116,7 @@ async def test_a_message_deleted_meanwhile_gives_no_title(turns: Turns) -> None:
     assert material is not None
     await turns.talk.delete("a")
     with pytest.raises((Stale, Fenced)):
-        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Author("m", material.prompt))
+        await turns.answer(claim, material, {"title": "Bread"})
     assert await title_of(turns) == (None, None)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.entries.evidence import EvidenceText, Label, find_evidence
+from layerlore.memory.entries.evidence import EvidenceSpan, EvidenceText, Label, find_places
 from layerlore.storage.core.records import Role
 
 SAID = [
@@ -16,9 +16,13 @@ SAID = [
 ]
 
 
+def find_first(evidence: str, label: Label, said: list[EvidenceText]) -> EvidenceSpan | None:
+    return next((span for _, span in find_places(evidence, label, said)), None)
+
+
 def quoted(evidence: str, label: Label = "caller", said: list[EvidenceText] = SAID) -> str | None:
     """What is quoted, as it stands in the message."""
-    span = find_evidence(evidence, label, said)
+    span = find_first(evidence, label, said)
     if span is None:
         return None
     message = next(message for message in said if message.seq == span.seq)
@@ -59,7 +63,7 @@ def test_what_nobody_said_so_is_no_evidence(evidence: str) -> None:
 )
 def test_a_label_allows_the_words_of_its_roles_only(label: Label, roles: set[Role]) -> None:
     every: tuple[Role, ...] = ("system", "user", "assistant", "tool")
-    found = {role for role in every if find_evidence("said so", label, [EvidenceText(1, 1, role, "I said so.")])}
+    found = {role for role in every if find_first("said so", label, [EvidenceText(1, 1, role, "I said so.")])}
     assert found == roles
 
 
@@ -69,8 +73,8 @@ def test_of_several_messages_the_newest_counts_and_the_assistants_before_the_use
         for seq, role in enumerate(("user", "assistant", "user", "user"), 1)
     ]  # type: ignore[arg-type]
     newest, finding = (
-        find_evidence("port is 80", "user_assertion", said),
-        find_evidence("port is 80", "verified_assistant_finding", said),
+        find_first("port is 80", "user_assertion", said),
+        find_first("port is 80", "verified_assistant_finding", said),
     )
     assert newest
     assert newest.seq == 4
@@ -94,11 +98,11 @@ def test_any_words_of_a_text_are_found_in_it(before: str, span: str, after: str)
 
 def test_a_part_of_a_word_or_a_single_letter_is_no_evidence() -> None:
     said = [EvidenceText(1, 1, "user", "Nothing works in the café, says Ali; it is not his. 我喜欢咖啡")]
-    span = find_evidence("not", "user_assertion", said)
+    span = find_first("not", "user_assertion", said)
     assert span is not None
     assert said[0].text[span.starts - 3 : span.ends] == "is not"
-    assert find_evidence("i", "user_assertion", said) is None
-    assert find_evidence("othing works", "user_assertion", said) is None
-    assert find_evidence("the cafe", "user_assertion", said) is None
-    assert find_evidence("it is not", "user_assertion", said) is not None
-    assert find_evidence("喜欢", "user_assertion", said) is not None
+    assert find_first("i", "user_assertion", said) is None
+    assert find_first("othing works", "user_assertion", said) is None
+    assert find_first("the cafe", "user_assertion", said) is None
+    assert find_first("it is not", "user_assertion", said) is not None
+    assert find_first("喜欢", "user_assertion", said) is not None

@@ -6,11 +6,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.observations.observation_text import CLOSING, find_cursor, render_line, render_observations
+from layerlore.memory.observations.observation_text import CLOSING, render_line, render_observations
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.memory.text.quotation import MARK
-from layerlore.storage.core.records import Thread
 from layerlore.storage.derived.observations import MARKERS, Observation
 
 COUNTER = load_counter()
@@ -69,10 +68,8 @@ def test_notes_stand_by_day_with_their_times_and_what_is_under_them() -> None:
     assert strip_echoes(f"{text}\nhello") == "hello"
 
 
-def test_without_observations_there_is_no_block_and_no_cursor() -> None:
-    thread = Thread("u", "main", None, observed_seq=7)
-    assert (render_observations([], COUNTER), find_cursor(thread, [])) == ("", 0)
-    assert find_cursor(thread, [row(1, "x")]) == 7
+def test_without_observations_there_is_no_block() -> None:
+    assert render_observations([], COUNTER) == ""
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)
