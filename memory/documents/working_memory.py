@@ -42,7 +42,7 @@ from layerlore.memory.documents.document_lines import (
     replace_line,
 )
 from layerlore.memory.engine.engine import Engine, UndoId, WriteRequest, make_undo_id, record_act, undoable_since
-from layerlore.memory.rules.ages import DAY_MS, EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
+from layerlore.memory.rules.ages import EXPIRY_SIGN, day, is_line_expired, iso, mark_lines
 from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.json_schema import check_against
 from layerlore.memory.rules.validation import (
@@ -57,7 +57,7 @@ from layerlore.memory.settings.note_settings import DocumentRules, DocumentScope
 from layerlore.memory.text.quotation import Tag, escape_tags, quote_line, wrap_block
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Origin, Scope, StoredJson
+from layerlore.storage.core.records import DAY_MS, Origin, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows, working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version

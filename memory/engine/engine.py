@@ -23,7 +23,6 @@ from layerlore.memory.engine.journal_lines import WriteOutcome, count_written
 from layerlore.memory.parts import index_texts
 from layerlore.memory.parts.parts import MEDIA, caption_line
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import Limits, check_id
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.context_settings import ContextRules, MemoryMode, RecallRules
@@ -42,7 +41,7 @@ from layerlore.storage.audit import stored_bytes
 from layerlore.storage.audit.idempotency import Answer, Request, find_kept, keep, once
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import IndexedText, Json, Message, Origin, Scope
+from layerlore.storage.core.records import DAY_MS, IndexedText, Json, Message, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.removal import acts
 from layerlore.storage.removal.acts import ActPart

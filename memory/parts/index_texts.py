@@ -8,9 +8,8 @@ from layerlore.memory.language.search_words import count_content_words, month_na
 from layerlore.memory.language.speech_acts import measure_speech_acts
 from layerlore.memory.parts.own_parts import strip_parts
 from layerlore.memory.parts.parts import searchable_text
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core import linear_re
-from layerlore.storage.core.records import IndexedText, Json
+from layerlore.storage.core.records import DAY_MS, IndexedText, Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In characters. The study's figures: longer chunks blur what a vector stands for.

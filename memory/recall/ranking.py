@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerlore.memory.language.search_words import split_words
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.settings.context_settings import RecallRules
 from layerlore.storage.core.index_rows import (
     ASKS,
@@ -29,6 +28,7 @@ from layerlore.storage.core.index_rows import (
     IndexedRow,
     IndexedRows,
 )
+from layerlore.storage.core.records import DAY_MS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -18,10 +18,9 @@ import anyio
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import BATCH_ROWS, EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core import metrics
 from layerlore.storage.core.errors import LayerloreError
-from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.records import DAY_MS, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import note_rows
 from layerlore.storage.derived.entries import SEQ

@@ -8,10 +8,10 @@ from typing_extensions import TypedDict
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, record_act
 from layerlore.memory.removal.removal_answers import DeletedMessages, DeletedThread
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ALL_ROLES, Origin, Role, Scope, StoredJson
+from layerlore.storage.core.records import ALL_ROLES, DAY_MS, Origin, Role, Scope, StoredJson
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entry_curation, note_rows, working_memory
 from layerlore.storage.messages import place_rows

@@ -27,14 +27,14 @@ from layerlore.memory.removal.removal_answers import (
     ForgottenMemory,
     KeptPlaceRow,
 )
-from layerlore.memory.rules.ages import DAY_MS, day, iso
+from layerlore.memory.rules.ages import day, iso
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.settings.note_settings import DocumentScope
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Message, Scope, StoredJson, Thread, Whose
+from layerlore.storage.core.records import DAY_MS, ROLES, Message, Scope, StoredJson, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, note_rows, observations, working_memory
 from layerlore.storage.derived import observations as observation_sources

@@ -20,12 +20,12 @@ from layerlore.memory.engine.engine import Engine, WriteRequest, make_undo_id, u
 from layerlore.memory.entries.entry_curation import set_mark
 from layerlore.memory.removal.deletion import record_entries
 from layerlore.memory.removal.removal_answers import UndoableChange, UndoAnswer
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.work import plan_rules
 from layerlore.storage.core import scopes
 from layerlore.storage.core.errors import Conflict, NotFound
-from layerlore.storage.core.records import Scope, StoredPlan, Thread
+from layerlore.storage.core.records import DAY_MS, Scope, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_curation, note_rows, working_memory
 from layerlore.storage.removal import acts as stored_acts

@@ -12,12 +12,12 @@ from layerlore.memory.rules.time_zones import current_zone
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import DAY_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 MINUTE_MS = 60_000
-DAY_MS = 86_400_000
 AHEAD = "dated in the future"
 """The age of a time ahead of the clock, which a wrong clock or a caller gave."""
 

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.memory.usage.usage_answers import Calls, Days
 from layerlore.storage.audit import daily_calls, usage_rows
 from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount, Source
 from layerlore.storage.audit.usage_rows import UsageSums
-from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.records import DAY_MS, Scope, Tenant
 from layerlore.storage.core.tables import WAIT_BOUNDS_MS
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.messages import windows as stored_days

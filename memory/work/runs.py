@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.engine import journal_lines
 from layerlore.memory.engine.engine import Engine, WriteRequest, work_on_long_text
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys, show_masked
 from layerlore.memory.rules.validation import (
     check_id,
@@ -36,7 +36,7 @@ from layerlore.memory.work.pending_calls import (
 from layerlore.memory.work.work_answers import ResumedRun, SuspendedRun
 from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import calls_of, intact, to_json
-from layerlore.storage.core.records import Json, Origin, Scope, Thread
+from layerlore.storage.core.records import DAY_MS, Json, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.removal import retention
 from layerlore.storage.threads import events, threads

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS, age
+from layerlore.memory.rules.ages import MINUTE_MS, age
 from layerlore.memory.settings.context_settings import MemoryClosed
 from layerlore.server.capture.hook_sessions import HookActivity, HookState, now_ms, read_hook_state
 from layerlore.server.capture.remote_memory import RemoteAway, find_remote_thread, open_endpoint
@@ -19,6 +19,7 @@ from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS, RemoteCapture, find_remote_capture
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core import linear_re
+from layerlore.storage.core.records import DAY_MS
 
 SECTION = "hooks"
 SILENT_MS = DAY_MS

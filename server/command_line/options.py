@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from layerlore.memory.rules.ages import DAY_MS, MINUTE_MS
+from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.memory.rules.time_zones import set_zone
 from layerlore.server.command_line.suggestions import complete
 from layerlore.server.process.logs import configure_logging
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched, load_served
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import DAY_MS
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant; local is this machine's own.")]
 """For commands about one memory. --agent and --resource name the rest of its owner."""

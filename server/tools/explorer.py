@@ -8,12 +8,13 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
 from layerlore.memory.messages.message_answers import MemoryPage, TenantPage, ThreadsFound
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answers import order_keys
 from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.credentials import Right
 from layerlore.server.tools.declaration import Call, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import DAY_MS
 
 if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool

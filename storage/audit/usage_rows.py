@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, func, select
 
-from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.records import DAY_MS, Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
 from layerlore.storage.core.tables import daily_usage, spending, tenant_spending, threads, usage
@@ -55,7 +55,6 @@ class OfOwner:
 
 _COUNTS = ("calls", "input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 _KEY = (*THREAD, "model", "source")
-DAY_MS = 86_400_000
 DAYS_KEPT = 400
 """How long the sums and counts of a day are kept."""
 

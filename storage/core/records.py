@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict
 
+DAY_MS = 86_400_000
+
 Role = Literal["system", "user", "assistant", "tool", "custom"]
 SUBJECT_KEY = "subject"
 """The key of a thread's metadata that names whom or what it is about."""

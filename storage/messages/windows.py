@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, literal_column, select
 
 from layerlore.storage.core.json_text import object_of
-from layerlore.storage.core.records import Message, Scope, Thread
+from layerlore.storage.core.records import DAY_MS, Message, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import entries, events, messages, steps, threads
@@ -238,7 +238,7 @@ async def _find_added_with(tx: Tx, scope: Scope, thread: Thread, seq: int) -> se
     return found
 
 
-_DAY_MS: ColumnElement[int] = literal_column("86400000")
+_DAY_MS: ColumnElement[int] = literal_column(str(DAY_MS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.memory.engine.journal_lines import make_line
-from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import Limits, check_new_id
 from layerlore.server.access.credentials import CACHED_SECONDS, RIGHTS, Right, hash_key, is_key_id, make_key
 from layerlore.server.command_line.known_database import open_known_database, open_or_create_database
@@ -31,7 +31,7 @@ from layerlore.storage.audit import api_keys, journal_rows
 from layerlore.storage.audit.journal_rows import JournalLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.installation import hmac_key
-from layerlore.storage.core.records import ApiKey, Json, Origin, Scope, Tenant
+from layerlore.storage.core.records import DAY_MS, ApiKey, Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.dialect import dialect_of
 

@@ -16,10 +16,9 @@ from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.recall import vector_writer
 from layerlore.memory.recall.vector_writer import LEASE_MS, UNUSED_DAYS, VectorWriter
 from layerlore.memory.removal.deletion import delete_messages
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import load_settings
-from layerlore.storage.core.records import ROLES, Origin, Scope
+from layerlore.storage.core.records import DAY_MS, ROLES, Origin, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import vectors
 

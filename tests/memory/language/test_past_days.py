@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from layerlore.memory.language.past_days import find_past_days
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.settings.context_settings import RecallRules
+from layerlore.storage.core.records import DAY_MS
 
 from ..entry_memory import Memory
 

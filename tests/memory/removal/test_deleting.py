@@ -8,10 +8,9 @@ import pytest
 from layerlore.memory.engine.engine import WriteRequest
 from layerlore.memory.removal import deletion as removal_deletion
 from layerlore.memory.removal import undo as removal_undo
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime.engines import open_engine
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.records import DAY_MS, Origin, Scope
 
 from ...server.tools.calling import Connect, Json, Tools
 

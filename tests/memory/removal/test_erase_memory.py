@@ -20,14 +20,13 @@ from layerlore.memory.context.caches import (
 from layerlore.memory.removal import erasure
 from layerlore.memory.removal.deletion import erase_expired
 from layerlore.memory.removal.erasure import rewrite_if_owed
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.capture.hook_sessions import Session, Sessions
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.records import Scope, Thread
+from layerlore.storage.core.records import DAY_MS, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 
 from ...conftest import SettingsFor

@@ -8,13 +8,12 @@ import pytest
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.removal.deletion import retain
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.runtime import upkeep
 from layerlore.server.runtime.engines import close_engine, open_engine
 from layerlore.storage.audit import journal_rows
 from layerlore.storage.audit.journal_rows import JournalFilter
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import DAY_MS, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.removal import retention as stored_retention
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.ages import DAY_MS, age, begin_of, day, end_of_day, find_date, iso
+from layerlore.memory.rules.ages import age, begin_of, day, end_of_day, find_date, iso
 from layerlore.memory.rules.time_zones import use_zone
 from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.core.records import DAY_MS
 
 NOW = 1_750_000_000_000
 FIRST = parse_time("0001-01-01", "first")

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.usage.call_counts import CallCounts, estimate_shown, estimate_wait
 from layerlore.storage.core.errors import StorageUnavailable
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import DAY_MS, Scope
 from layerlore.storage.core.tables import WAIT_BOUNDS_MS, WAITS
 
 pytestmark = pytest.mark.anyio
