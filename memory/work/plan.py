@@ -422,7 +422,10 @@ def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
         try:
             given = load_json(raw, "plan")
         except ValueError as error:
-            raise InvalidInput(f"plan: a string must hold a JSON object ({error})") from None
+            raise InvalidInput(
+                'plan: a string must hold a JSON object, such as {"goal": "...", "steps": [{"description": "..."}]}; '
+                f"this one cannot be read ({error})"
+            ) from None
     if given is None:
         raise InvalidInput('plan: needed to create or update, as {"goal": "...", "steps": [{"description": "..."}]}')
     if not isinstance(given, dict):

@@ -118,7 +118,8 @@ def _entries(raw: Any) -> list[Any]:
             raw = load_json(raw, "steps")
         except ValueError as error:
             raise InvalidInput(
-                f"steps: a string must hold JSON, a list of steps or one step; it cannot be read: {error}"
+                'steps: a string must hold JSON, such as [{"type": "text", "operation_id": "...", "content": "..."}]; '
+                f"this one cannot be read ({error})"
             ) from None
     if isinstance(raw, dict):
         return [raw]

@@ -57,6 +57,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("add_messages", {}, "messages: "),
     ("add_messages", {"messages": 5}, "messages: must be a list of messages or one message, not a number"),
     ("add_messages", {"messages": "hello"}, "messages: a string must hold JSON"),
+    ("plan", {"action": "create", "plan": "hello"}, 'plan: a string must hold a JSON object, such as {"goal": '),
     ("add_messages", {"messages": [], "thread_id": 5}, "thread_id: "),
     ("add_messages", {"messages": [{"content": "x"}]}, "messages[0].role: is missing; allowed: system"),
     ("add_messages", {"messages": [{"role": "user", "contnet": "x"}]}, "did you mean 'content'?"),
