@@ -10,6 +10,7 @@ from layerlore.memory.recall.newer_lines import mark_newer
 from layerlore.memory.recall.recall_text import render_json, render_text
 from layerlore.memory.recall.results import Hit, ScoreParts
 from layerlore.memory.text.echoes import strip_echoes
+from layerlore.memory.text.quotation import PREAMBLE
 from layerlore.storage.core.records import Message, Role
 
 from ..entry_memory import DAY, NOW, Memory
@@ -143,5 +144,6 @@ def test_a_context_marks_newer_values_within_its_room() -> None:
 
 
 def test_a_marked_line_that_comes_back_is_an_echo() -> None:
-    assert strip_echoes("#2 user (newer than #1): The rent is $950.\nI paid it.") == "I paid it."
-    assert strip_echoes("#2 user (newer than #1 of 2025-06-15): The rent is $950.\nI paid it.") == "I paid it."
+    for mark in ("newer than #1", "newer than #1 of 2025-06-15"):
+        line = f"#2 user ({mark}): The rent is $950."
+        assert strip_echoes(f"{PREAMBLE}\n{line}\nI paid it.") == "I paid it."
