@@ -40,9 +40,7 @@ _SECTION_END = linear_re.compile(r"<!-- layerlore:end(?: [0-9a-f]{8})* -->")
 _TASK = "<task>\n"
 _TASK_END = linear_re.compile(rf"\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
 
-_BULLETS = r"^[^\S\n]*(?:[>*•-][^\S\n]*)*"
 _DAY = r"\d{4}-\d\d-\d\d"
-_NEWER = rf"(?: \(newer than #\d+(?: of {_DAY})?\))?"
 _SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)"
 # The lines of a recall, each of which says where its words come from.
 _LINE = (

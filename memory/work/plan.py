@@ -40,9 +40,8 @@ from layerlore.storage.work.plans import MOST_COUNTED, OpenPlan, PlanHistory, Re
 from layerlore.storage.work.runs import Run
 
 _ALL_OPEN = "All that is open in all conversations, changed last first."
-NOTHING = (
-    'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'
-)
+_EXAMPLE = '{"goal": "...", "steps": [{"description": "..."}]}'
+NOTHING = f'There is no plan yet. action="create" makes one, with plan={_EXAMPLE}.'
 
 
 def render_plan(answer: PlanAnswer) -> str:
@@ -423,11 +422,10 @@ def _check_given(engine: Engine, raw: Any) -> tuple[StoredJson, int]:
             given = load_json(raw, "plan")
         except ValueError as error:
             raise InvalidInput(
-                'plan: a string must hold a JSON object, such as {"goal": "...", "steps": [{"description": "..."}]}; '
-                f"this one cannot be read ({error})"
+                f"plan: a string must hold a JSON object, such as {_EXAMPLE}; this one cannot be read ({error})"
             ) from None
     if given is None:
-        raise InvalidInput('plan: needed to create or update, as {"goal": "...", "steps": [{"description": "..."}]}')
+        raise InvalidInput(f"plan: needed to create or update, as {_EXAMPLE}")
     if not isinstance(given, dict):
         raise InvalidInput(f"plan: must be an object with goal and steps, not {describe(given)}")
     check_json(given, "plan", depth=engine.limits.json_depth)

@@ -46,6 +46,7 @@ STEP_TYPES = ("text", "reasoning", "tool_call", "tool_result")
 AGENT_EVENTS = ("AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecutionStart", "ToolExecutionEnd", "Error")
 """Seed 002's, under its names; the server's own events are in snake_case."""
 
+_EXAMPLE = '{"type": "text", "operation_id": "...", "content": "..."}'
 _IDS = ("agent_id", "sub_agent_id", "tool_call_id")
 _NAMES = ("agent_name", "sub_agent_name", "tool_name", "model")
 _ORDER = (
@@ -118,8 +119,7 @@ def _entries(raw: Any) -> list[Any]:
             raw = load_json(raw, "steps")
         except ValueError as error:
             raise InvalidInput(
-                'steps: a string must hold JSON, such as [{"type": "text", "operation_id": "...", "content": "..."}]; '
-                f"this one cannot be read ({error})"
+                f"steps: a string must hold JSON, such as [{_EXAMPLE}]; this one cannot be read ({error})"
             ) from None
     if isinstance(raw, dict):
         return [raw]
@@ -132,10 +132,7 @@ def _entries(raw: Any) -> list[Any]:
 
 def _read_incoming(raw: Any, where: str, thread_id: str, default: Json, limits: Limits) -> Incoming:
     if not isinstance(raw, dict):
-        raise InvalidInput(
-            f"{where}: must be an object such as {{'type': 'text', 'operation_id': '...', 'content': '...'}}, "
-            f"not {describe(raw)}"
-        )
+        raise InvalidInput(f"{where}: must be an object such as {_EXAMPLE}, not {describe(raw)}")
     given = _spell_keys(raw, where)
     type_ = given.get("type")
     if type_ in AGENT_EVENTS:

@@ -134,6 +134,7 @@ def remove_home(folder: Path) -> None:
         except OSError:
             if time.monotonic() > until:
                 raise
+            time.sleep(0.01)
 
 
 @dataclass(frozen=True)
